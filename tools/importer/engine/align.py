@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Align two versions of a file: find the lines that both have.
 
-Lines that are unique on both sides anchor the alignment: the longest chain of them that keeps its
-order. Lines unique in both whole files come first, then lines unique between two anchors, and last
-the longest common blocks. This is patience diff. It keeps functions together, while a shortest edit
-script would pair their closing lines.
+Unique lines anchor the alignment: lines unique in both files first, then lines unique between two
+anchors. The anchors are the longest chain of such lines in the same order on both sides. Gaps are
+aligned by longest common blocks. This is patience diff. It keeps functions together, while a
+shortest edit script would pair their closing lines.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
-# A gap between anchors with more pairs of lines than this counts as wholly rewritten. That can only
-# turn a merge into a conflict, never into a wrong result.
+# A gap between anchors that has more pairs of lines than this counts as entirely rewritten. That
+# can only turn a merge into a conflict, never into a wrong result.
 _GAP_PAIRS = 4_000_000
-# A longer range is first cut at unique runs, searched for every _CUT_EVERY lines.
+# A longer range is first cut at unique runs; every _CUT_EVERY-th line is tried.
 _LONG = 1000
 _CUT_EVERY = 64
-# A unique line followed by equal lines, this many in all, identifies the same place in both
-# versions.
+# A unique line and the lines after it, this many in all, identify the same place in two versions
+# if they are equal.
 _SAME_RUN = 8
 
 
@@ -35,7 +35,7 @@ Counts = tuple[Counter[Mark], Counter[Mark]]
 
 @dataclass(frozen=True)
 class Match:
-    """`length` equal lines, from `old` in the old and `new` in the new text; counted from 0."""
+    """`length` equal lines, at index `old` of the old text and `new` of the new text."""
 
     old: int
     new: int
@@ -55,7 +55,7 @@ class Change:
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
     """Return the common lines of the two, in order, as maximal runs.
 
-    `counts` has the occurrences of each line in the two, if the caller has counted them.
+    `counts` has the number of occurrences of each line in the two, if already counted.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
@@ -122,7 +122,7 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
 
 
 def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
-    """Return the gaps between matches as changes, not normalised: see `settle`."""
+    """Return the gaps between matches as changes, not normalised; `settle` normalises them."""
     out: list[Change] = []
     position, new_position = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:
@@ -146,11 +146,11 @@ class _Pair:
 
     @cached_property
     def where(self) -> dict[Mark, int]:
-        """The index in the new file of each line; the last one of a repeated line."""
+        """The index of each line in the new file; for a repeated line, the last index."""
         return dict(zip(self.new, range(len(self.new)), strict=True))
 
     def is_rare(self, line: Mark) -> bool:
-        """Return whether a line occurs once in each of the two."""
+        """Return whether a line occurs exactly once in each of the two files."""
         old, new = self.counts
         return old[line] == 1 and new[line] == 1
 
@@ -184,7 +184,7 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
 def _common_head(
     old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
 ) -> int:
-    """Return the number of equal lines from two positions on."""
+    """Return the number of equal lines starting at two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = start + size, new_start + size
@@ -196,7 +196,7 @@ def _common_head(
 def _common_tail(
     old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
 ) -> int:
-    """Return the number of equal lines that end at two positions."""
+    """Return the number of equal lines ending at two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = stop - size, new_stop - size
@@ -208,8 +208,8 @@ def _common_tail(
 def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
     """Return the number of equal lines, at most `limit`.
 
-    `same(size, step)` compares the `step` lines after the first `size`: slices are faster than
-    lines.
+    `same(size, step)` compares the `step` lines after the first `size`; comparing slices is faster
+    than comparing single lines.
     """
     size, step = 0, 16
     while size < limit:
@@ -226,9 +226,9 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of positions at which two long ranges can be cut: a unique run is in both.
+    """Return pairs of positions at which two long ranges can be cut: both have a unique run there.
 
-    Anchors need a table of every line, and most stretches between two cuts are equal anyway.
+    Finding anchors needs a table of every line, yet most ranges between two cuts are equal.
     """
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
     cuts: list[tuple[int, int]] = []
@@ -255,7 +255,7 @@ def _cuts(
 def _once(
     candidates: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
 ) -> dict[tuple[Mark, ...], int]:
-    """Return the index of each wanted run that occurs once in `lines`, which begin at `first`."""
+    """Return the index of each wanted run that occurs once in `lines`; `first` is its offset."""
     runs = zip(*(lines[skip:] for skip in range(_SAME_RUN)), strict=False)
     places = [(run, index) for index, run in enumerate(runs, first) if run in candidates]
     counts = Counter(run for run, _ in places)
@@ -286,10 +286,10 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
 def _anchors(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return lines unique in both ranges, reduced to the longest chain that rises on both sides.
+    """Return lines unique in both ranges: the longest chain in the same order on both sides.
 
-    Lines unique in the whole files win. A function body that occurs many times in the file is
-    unique in a range with one such function, and would outvote the function's name.
+    Lines unique in the whole files take precedence. A function body that is repeated in the file
+    is unique in a range with one copy, and would outvote the function's name.
     """
     old, new = pair.old, pair.new
     once = {line for line, count in Counter(old[start:stop]).items() if count == 1}

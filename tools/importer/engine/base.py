@@ -4,7 +4,7 @@
 `base.json` in the series directory names the upstream commit and the git id of every file that the
 series touches. `base.lines` has a 6-byte mark of each of their lines. A merge only compares lines
 for equality, and every line that it writes is in the patch or in the new tree. So marks suffice for
-the old tree: a carry downloads no old release, and no upstream text is committed.
+the old tree: no old release is downloaded, and no upstream text is committed.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class BaseFile:
 
 @dataclass(frozen=True)
 class Base:
-    """Upstream's tree, as far as the series needs it.
+    """The part of upstream's tree that the series needs.
 
-    `files` has upstream's files that the patches touch. `absent` are paths that patches touch but
-    this origin never contains (a wheel has no C++ sources). `known` has a mark of every path of the
-    tree.
+    `files` has upstream's files that the patches touch. `absent` has paths that patches touch but
+    this origin never contains (a wheel has no C++ sources). `known` has a mark of every path in
+    the tree.
     """
 
     label: str

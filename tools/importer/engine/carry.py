@@ -2,9 +2,9 @@
 """Carry a series from its recorded base to another upstream tree, patch by patch, file by file.
 
 Patch i is the step from the old tree with i patches to the old tree with i + 1. On the new tree it
-is the three-way merge of that step: base = the old file before it, theirs = the old file after it,
-ours = the new file with all patches carried so far. A patch has landed if that merge changes
-nothing. Patches of the same lines are also merged as a group, since upstream may have taken all of
+is a three-way merge: base = the old file before that step, theirs = the old file after it, ours =
+the new file with patches 0 to i - 1 applied. A patch has landed if that merge changes nothing.
+Patches that change the same lines are also merged as a group, since upstream may have taken all of
 them.
 
 If the new file equals the old one byte for byte, the patch is applied unchanged.
@@ -42,7 +42,10 @@ _ORDER = list(Outcome)
 
 @dataclass(frozen=True)
 class Carry:
-    """The outcome of each patch up to the first stop, and the touched files of the new tree."""
+    """The outcome of each patch, and the touched files of the new tree.
+
+    `results` ends at the first patch that needs a decision, unless `keep_going` was set.
+    """
 
     series: Series
     results: tuple[PatchResult, ...]
@@ -54,7 +57,10 @@ class Carry:
         return last if last and last.outcome.stops else None
 
     def series_files(self) -> dict[str, bytes]:
-        """Return `series` and the patches for the new tree. A stopped carry raises ValueError."""
+        """Return `series` and the patches for the new tree.
+
+        Raises ValueError if a patch still needs a decision.
+        """
         if any(result.outcome.stops for result in self.results):
             raise ValueError("a stopped carry has no series")
         bodies = {
@@ -84,9 +90,9 @@ def carry(
     """Carry `series` from `base` to `new`.
 
     `decisions` are a person's, by patch name. Patches before index `first` are in `new` already.
-    With `keep_going`, a patch that needs a person counts as absent and the carry continues. `old`
-    is the base's own tree, if available; only the text of conflicts uses it. Raises UserError if
-    the series does not apply to its recorded base.
+    With `keep_going`, a patch that needs a decision is left out and the later ones are merged
+    without it. `old` is the base's own tree, if available; only the text of conflicts uses it.
+    Raises UserError if the series does not apply to its recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old)
     for patch in series.patches[:first]:
@@ -228,9 +234,9 @@ class _Work:
         merged = merge_step(step, before, self.labels(patch))
         outcome = merged.outcome
         if outcome is Outcome.LANDED and where != target:
-            outcome = Outcome.CLEAN  # its lines landed, but not its new name
+            outcome = Outcome.CLEAN  # the changed lines landed, but the patch's rename did not
         if outcome is Outcome.CLEAN and diff.old_path not in (None, where):
-            outcome = Outcome.OFFSET  # the same lines, in a file of another name
+            outcome = Outcome.OFFSET  # the same lines, in a file with another name
         return FileResult(
             where,
             target,
@@ -293,8 +299,8 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # Sort an added file like in a patch created from scratch: the same change gives the
-            # same bytes, whichever release it was carried from.
+            # Sort added files as in a newly created patch: the same change then gives the same
+            # bytes, whichever release it comes from.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
@@ -306,7 +312,7 @@ class _Work:
         group = self.history.neighbours(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):
-            return False  # the origin cannot show whether the rest of the group landed
+            return False  # this origin lacks a file, so it cannot show whether the group landed
         while len(group) > 1:
             if self.history.group_landed(group, self.read, self.moved):
                 self.landed |= {patch.name for patch in group}
@@ -331,7 +337,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """Return a patch's outcome from those of its files, and a note if it differs from theirs."""
+    """Return a patch's outcome from its files' outcomes, and a note if the two differ."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of carrying patches: each outcome by example, and invariants of all carries."""
+"""Tests of carrying patches: each outcome by example, and invariants of every carry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLOCK = "    x = 1\n    return x\n\n"
 
 
 def _with(text: str, **changes: str) -> str:
-    """Return the text with other lines in the place of some: `l5` is for line 5."""
+    """Return the text with some lines replaced: `l5` is the new line 5."""
     for key, new in changes.items():
         old = f"line {key[1:]}\n"
         assert text.count(old) == 1
@@ -57,7 +57,7 @@ def _run(text: str) -> Blob:
     return Blob(text.encode(), EXECUTABLE)
 
 
-# Name, old tree, patches, what of it is other upstream, outcomes.
+# Name, old tree, patches, the files that upstream changed, outcomes.
 _Case = tuple[str, Texts, Mapping[str, Texts], Texts, str]
 _CASES: list[_Case] = [
     ("the same", {"a": _TEXT}, {"p": {"a": _PATCHED}}, {}, "clean"),
@@ -153,7 +153,7 @@ _CASES: list[_Case] = [
         {"a": _BLOCK * 2},
         {"p": {"a": _BLOCK + "    x = 1\n    return x\n"}, "q": {"a": _BLOCK + "    x = 1\n"}},
         {"a": _BLOCK},
-        "ambiguous landed",  # once the first one has, the blank line tells the blocks apart
+        "ambiguous landed",  # after the first patch, the blank line tells the blocks apart
     ),
     (
         "a group on one line landed",
@@ -241,7 +241,7 @@ _CASES: list[_Case] = [
 
 
 def _scenario(root: Path, old: Texts, steps: Mapping[str, Texts]) -> Scenario:
-    bystander = {"bystander": "here\n"}  # no tree is empty
+    bystander = {"bystander": "here\n"}  # so that no tree is empty
     return make_scenario(root, {**old, **bystander}, steps, moves={"a": "moved"})
 
 
@@ -254,7 +254,7 @@ def test_outcomes(tmp_path: Path, case: _Case) -> None:
 
 @pytest.mark.parametrize("case", _CASES, ids=[case[0] for case in _CASES])
 def test_what_is_carried_applies_strictly_and_stays(tmp_path: Path, case: _Case) -> None:
-    """The carried series on the new tree: the files that carry gave, and not a byte moves again."""
+    """The carried series applies strictly to the new tree; a second carry changes no byte."""
     _, old, steps, upstream, _ = case
     scenario = _scenario(tmp_path / "a", old, steps)
     new = over(scenario.old, upstream)
@@ -299,7 +299,7 @@ def _edits(draw: st.DrawFn, text: str, line: st.SearchStrategy[str] = _LINE) -> 
 def _stories(
     draw: st.DrawFn, line: st.SearchStrategy[str] = _LINE
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """Two files, and patches of them one after another."""
+    """Draw two files, and patches that change them in sequence."""
     old = {
         name: "".join(draw(st.lists(line, min_size=3, max_size=20))) for name in ("a.py", "b.py")
     }
@@ -350,10 +350,10 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """Upstream has all patches and nothing else: it stays as it is, or a person is asked.
+    """If upstream has exactly all patches, the tree stays unchanged or a person is asked.
 
-    Not each patch is landed: two that undo each other may both stay. Lines are rare here: among
-    lines such as `)` alone, nobody can tell one patch's from another's.
+    Not every patch has landed: two that undo each other may both stay. Repeated lines are rare
+    here: a line such as `)` does not show which patch wrote it.
     """
     old, steps = story
     upstream = dict(old)
@@ -402,7 +402,7 @@ def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
 
 
 class _Wheel(DictSnapshot):
-    """Has no C++ sources, whatever upstream has."""
+    """A snapshot without C++ sources, whatever upstream has."""
 
     def carries(self, path: str) -> bool:
         return not path.startswith("csrc/")
@@ -411,7 +411,7 @@ class _Wheel(DictSnapshot):
 def _with_sources(
     root: Path, wheel: Texts, *, from_wheel: bool = False
 ) -> tuple[str, bytes | None]:
-    """Carry a patch of a Python and of a C++ file; return its outcome and what is left of it."""
+    """Carry a patch of a Python and a C++ file; return its outcome and the remaining patch."""
     files: Texts = {"a.py": _TEXT, "b.py": _TEXT, "csrc/c.h": _TEXT}
     steps = {"p": dict.fromkeys(files, _PATCHED)}
     scenario = make_scenario(root, files, steps)
@@ -449,7 +449,7 @@ def test_what_remains_of_a_patch_stays_though_one_file_is_unseen(tmp_path: Path)
 
 
 def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
-    """There is no base to merge with: strictly, or a person decides."""
+    """Without a base, no merge is possible: the patch applies strictly, or a person decides."""
     files: Texts = {"a.py": _TEXT, "csrc/c.h": _TEXT}
     scenario = make_scenario(tmp_path, files, {"p": dict.fromkeys(files, _PATCHED)})
     (tmp_path / "base.json").unlink()
@@ -461,14 +461,14 @@ def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
 
 
 def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) -> None:
-    """git deletes the file and makes the link: one path twice in one patch."""
+    """git deletes the file and then creates the link: one path occurs twice in one patch."""
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, {"p": {"a": _LINK}})
     assert [diff.new_path for diff in scenario.series.patches[0].files] == [None, "a"]
     assert scenario.to(over(scenario.old, {"z": "other\n"})).files == {"a": _LINK}
 
 
 def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
-    """As when a patch in the middle is edited: the new tree is the old one with those before it."""
+    """An edited patch in the middle: the new tree is the old one with the patches before it."""
     steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
     new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))
@@ -496,7 +496,7 @@ def test_a_suspect_says_how_upstream_differs(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
-    """The base's own tree lends words to conflicts, never another result."""
+    """The base's own tree only adds text to conflicts; it never changes a result."""
     for name, old, steps, upstream, _ in _CASES:
         scenario = _scenario(tmp_path / name, old, steps)
         new = DictSnapshot("new", over(scenario.old, upstream))
@@ -513,7 +513,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """Carried there and back, a patch that loses a file and gets it again has its old bytes."""
+    """Carried there and back, a patch that loses a file and regains it has its old bytes."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

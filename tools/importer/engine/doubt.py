@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detect clean merges that have another reading with another result.
 
-Among equal lines a text does not show which one was removed. Suppose upstream deletes one of three
-equal blocks, and the patch deletes lines of one of them. If it is the same block, the patch has
-landed. Otherwise it must still be applied. A merge picks one alignment of the texts. This module
-tries the other alignments between lines that are unique in all versions, and compares their
+A text does not show which of several equal lines was removed. Suppose upstream deletes one of three
+equal blocks, and the patch deletes lines of one of them. If both mean the same block, the patch has
+landed; if not, it must still be applied. A merge picks one alignment of the texts. This module
+tries all other alignments between lines that are unique in all versions, and compares their
 results.
 """
 
@@ -24,11 +24,11 @@ from tools.importer.engine.slide import slid
 from tools.importer.engine.stretches import Stretch, stretches
 from tools.importer.engine.text import Text
 
-# A stretch with more readings than this counts as ambiguous.
+# A range with more readings than this counts as ambiguous.
 _READINGS = 64
-# Search this many lines on both sides of a line for lines that changed their order with it.
+# Search this many lines on both sides of a line for lines whose order relative to it changed.
 _NEAR = 30
-# Without a unique line, a window ends this many lines away from the change.
+# If no unique line comes first, a window ends this many lines away from the change.
 _FAR = 100
 
 Marks = tuple[Mark, ...]
@@ -38,12 +38,12 @@ class _Clash(enum.Enum):
     """The reason why two changes cannot be combined."""
 
     OVERLAP = enum.auto()  # they change the same lines
-    ORDER = enum.auto()  # both insert at one place: only their order is unknown
+    ORDER = enum.auto()  # both insert at the same place: only the order is unknown
 
 
 @dataclass(frozen=True)
 class _Window:
-    """One range of lines in all three versions; `start` is its first line in the base.
+    """A range of lines in all three versions; `start` is its first line in the base.
 
     `blank` has the marks of blank lines.
     """
@@ -72,7 +72,7 @@ def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | N
 
 
 def _removed(merge: Merge) -> Iterator[int]:
-    """Yield the lines of the base that either side removed."""
+    """Yield the lines of the base that at least one side removed."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     for change in (*patched, *merge.upstream):
         yield from range(change.start, change.stop)
@@ -128,7 +128,7 @@ def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tup
 
 
 class _Kept:
-    """The lines of the base that a version has kept, and their positions in it."""
+    """The base lines that a version has kept, and their positions in that version."""
 
     def __init__(self, changes: Sequence[Change], text: Text) -> None:
         self._changes = changes
@@ -140,7 +140,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > line
 
     def passes(self, base: Text, line: int) -> bool:
-        """Return whether a kept line and a near one swapped, so that either was moved."""
+        """Return whether a kept line changed its order with a near one, so either one moved."""
         position = self._place(line)
         marks = self._text.marks
         above = set(base.marks[max(line - _NEAR, 0) : line])
@@ -254,14 +254,14 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether a reading of upstream and the equivalent readings of the patch give `usual`.
+    """Return whether a reading of upstream and equivalent readings of the patch give `usual`.
 
-    `alike` are the readings that slide to `settled`, the change slid down as far as possible.
+    `alike` are the readings of the patch that slide to `settled`, which is slid down fully.
     """
     if usual == part.ours:
         # Equal texts count as one change, even if each side may have kept a different equal line.
-        # If upstream did more than the patch, its text does not show whether it removed the same
-        # lines.
+        # If upstream did more than the patch, its text does not show whether both removed the
+        # same lines.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
@@ -297,7 +297,7 @@ def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]
 
 
 def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the lines of the base between the ends of each change in two readings."""
+    """Return the lines of the base that a change slides over from one reading to the other."""
     return _lines_between(part, one, other) | {
         part.base[line]
         for mine, its in itertools.zip_longest(one, other)
@@ -351,7 +351,7 @@ def _clash(stretch: Stretch) -> _Clash | None:
 
 
 def _both(part: _Window, stretch: Stretch) -> list[Mark]:
-    """Return a stretch with the changes of both sides, which only touch."""
+    """Return a stretch with the changes of both sides, which touch but do not overlap."""
     out: list[Mark] = []
     position = stretch.start
     sides = [(change, part.ours) for change in stretch.ours]

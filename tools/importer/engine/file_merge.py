@@ -17,7 +17,7 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 @dataclass(frozen=True)
 class FileMerge:
-    """The merge of one file. If the outcome stops, `after` holds conflict markers.
+    """The merge of one file. If it needs a decision, `after` has conflict markers.
 
     `inner` is the diff from the patch's version to upstream's; `conflicts` are the marked regions.
     """
@@ -31,7 +31,7 @@ class FileMerge:
 
 @dataclass(frozen=True)
 class MergedBlob:
-    """The result of `merge_blobs`. If `conflict` is true, `blob` holds markers."""
+    """The result of `merge_blobs`. If `conflict` is true, `blob` has conflict markers."""
 
     blob: Blob | None
     conflict: bool
@@ -52,7 +52,7 @@ def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
 def merge_blobs(
     base: Blob | None, ours: Blob | None, theirs: Blob | None, *, labels: Labels | None = None
 ) -> MergedBlob:
-    """Merge three versions of one file, with all texts known; None is a missing file."""
+    """Merge three versions of one file, each with its full text; None is a missing file."""
     labels = labels or Labels()
     if ours == theirs or theirs == base:
         return MergedBlob(ours, False)
@@ -163,7 +163,7 @@ def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str 
 
 
 def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
-    """Return the file with the patch's changes between markers, for a person to decide."""
+    """Return the file with the patch's changes between conflict markers, for a person to decide."""
     ours, theirs = Text.of(before.data), Text.of(after.data)
     merge = merge_texts(ours, ours, theirs)
     assert ours.lines is not None
@@ -187,7 +187,7 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
 
 
 def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
-    """Return one conflict over the whole file."""
+    """Return one conflict that spans the whole file."""
     return b"".join(
         [
             b"<<<<<<< %s\n" % labels.ours.encode(),
@@ -202,7 +202,7 @@ def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
 
 
 def _placeholder(labels: Labels, mode: str) -> Blob:
-    """Return the placeholder for a file that markers would damage; a person replaces all of it."""
+    """Return a placeholder for a file that markers would corrupt; a person must replace it."""
     notice = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
     return Blob(_whole(b"", notice, b"", labels), mode if mode != SYMLINK else "100644")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with git: each side reads and applies the patches that the other writes."""
+"""Tests against git: git and the importer read and apply each other's patches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.importer.snapshot import Blob
 from tools.importer.unified import parse_diff
 from tools.par.testing.budget import examples
 
-# git starts five times for each example.
+# Each example starts git five times.
 _FEW = settings(
     max_examples=examples(60),
     deadline=None,
@@ -58,8 +58,8 @@ def test_what_we_write_applies_in_git_and_here(
     try:
         tree = git.applied(old, patch)
     except RefusedByGit:
-        # So are its own: a folder whose name ends in a space, a link that moves and becomes a
-        # folder.
+        # git also refuses its own patch here: a folder whose name ends in a space, and a link that
+        # moves and becomes a folder.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)
     else:
@@ -69,7 +69,7 @@ def test_what_we_write_applies_in_git_and_here(
 
 
 def _rendered(diff: bytes, before: Files, after: Files, context: int) -> bytes:
-    """Our patch for the pairs of files that `diff` names."""
+    """Return our patch for the pairs of files that `diff` names."""
     changes = [
         Change(
             file.old_path or file.path,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The old tree at each point of the series: the files before and after each patch.
 
-The text of a file is known if the new tree has the same blob, or if the old tree is available.
-Otherwise only its marks are known.
+The text of a file is available if the new tree has the same blob, or if the old tree is available.
+Otherwise only the marks of its lines are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Old:
-    """One file of the old tree at one point of the series: its bytes, or its marks."""
+    """One file of the old tree at one point of the series: its bytes, or the marks of its lines."""
 
     mode: str
     blob: Blob | None
@@ -42,7 +42,7 @@ class Old:
         return Text.of(self.blob.data) if self.blob else Text(self.marks)
 
     def same_as(self, other: Blob) -> bool:
-        """Return whether `other` is this file, byte for byte and with the same mode."""
+        """Return whether `other` equals this file byte for byte, with the same mode."""
         if self.mode != other.mode:
             return False
         if self.blob is not None:
@@ -63,7 +63,7 @@ class Step:
 
 
 class History:
-    """The old tree. `advance` applies the next patch to it."""
+    """The old tree before the next patch; `advance` applies that patch."""
 
     def __init__(self, series: Series, base: Base, new: Snapshot, old: Snapshot | None) -> None:
         self._series = series
@@ -92,7 +92,7 @@ class History:
         self._next = None
 
     def _step(self, patch: Patch, diff: FileDiff, files: dict[str, Old | None]) -> Step | None:
-        """Return the step of one file; `files` has the results of the patch's earlier files."""
+        """Return one file's step; `files` has the files as the patch's earlier diffs left them."""
         if any(path in self._base.absent for path in diff.paths):
             return None
         before = None
@@ -123,7 +123,7 @@ class History:
         }
 
     def neighbours(self, index: int) -> list[Patch]:
-        """Return the patch at `index` and all later ones that change or touch the same lines."""
+        """Return the patch at `index` and all patches after it that change or touch its lines."""
         first = self._series.patches[index]
         group = [first]
         ranges: dict[str, list[tuple[int, int]]] = {}
@@ -204,7 +204,7 @@ class History:
 
 
 def _as_marks(text: Text) -> Text:
-    """Return a text whose lines are its marks, for merges that only check for changes."""
+    """Return a text whose lines are their marks, for merges that only check for changes."""
     return Text(text.marks, text.marks)
 
 

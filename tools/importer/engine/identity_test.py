@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges among equal lines, judged by identities of lines that the engine does not see.
+"""Merges among equal lines, judged by line identities that the engine does not see.
 
-A clean result is the one that the edits by identity give, and `landed` is said only where upstream
-did by identity what the patch does: whatever alignment of the texts the engine took.
+A clean result must equal the result of the edits by identity. `landed` is right only if upstream
+changed the same lines as the patch. Both hold for every alignment that the engine may choose.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _lines(words: str) -> Lines:
 
 
 def _verdict(story: Story) -> str:
-    """`stop` or `right`; anything else says what is wrong."""
+    """Return `stop` or `right`; any other text describes an error."""
     result = merged(story)
     if result.outcome.stops:
         return "stop"
@@ -58,7 +58,7 @@ def _stories(base: Lines) -> Iterator[Story]:
 @pytest.mark.parametrize(("block", "count"), _BLOCKS)
 @pytest.mark.parametrize("ends", ["", "first last"], ids=["whole", "between"])
 def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) -> None:
-    """Each stretch removed or replaced by either side: the right text, or a person is asked."""
+    """Each side removes or replaces any stretch: the text is right, or a person is asked."""
     first, last = ends.split() or ("", "")
     base = _lines(" ".join([first, *block * count, last]))
     verdicts = Counter(_verdict(story) for story in _stories(base))
@@ -69,7 +69,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """A block and the line next to it may be the block above that line or the one below."""
+    """A block plus the line next to it may be the block above that line or the one below."""
     wrong = [
         (story, verdict)
         for story in _stories(_lines(words))
@@ -79,10 +79,10 @@ def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> 
 
 
 def _is_one_change(story: Story) -> bool:
-    """Return whether one reading is sensible.
+    """Return whether only one reading is sensible.
 
-    Both sides wrote the same text and removed a line that tells so. Or the patch writes lines, and
-    upstream removed a block of which the other reading would be a conflict, never another text.
+    Either both sides wrote the same text and removed a line that proves it. Or the patch adds
+    lines, and upstream removed a block whose other reading is a conflict, never another text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())
@@ -104,7 +104,7 @@ def _any_story(draw: st.DrawFn) -> Story:
     words = "abcde"[: draw(st.integers(1, 5))]
     block = draw(st.lists(st.sampled_from(words), min_size=1, max_size=4))
     count = draw(st.integers(1, 4))
-    apart = draw(st.booleans())  # a line that is unique between two blocks
+    apart = draw(st.booleans())  # whether a unique line separates two blocks
     between = [[f"line{number}"] if apart else [] for number in range(1, count)]
     base = _lines(" ".join(word for line in [[], *between] for word in (*line, *block)))
     if draw(st.booleans()):
@@ -121,11 +121,11 @@ def _any_story(draw: st.DrawFn) -> Story:
 def test_edits_of_any_text_of_few_words(story: Story) -> None:
     assume(story.is_told and story.patch and story.theirs != story.base)
     if story.truth is None and not merged(story).outcome.drops:
-        return  # the order of two insertions at one place, which no text tells
+        return  # two insertions at the same place: no text shows their order
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # The same text, cut at another of two equal lines next to the lines in common: all of the
-        # patch landed, or the edits that are not upstream's stay where they are.
+        # The text is the same if it is split at another of two equal common lines: either the
+        # whole patch landed, or the edits that upstream lacks stay where they are.
         assert any(
             other.landed
             or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")
@@ -148,12 +148,12 @@ def _texts(*texts: str) -> list[bytes]:
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
-    """There is one sensible reading: two would differ only in which equal line was kept."""
+    """Only one reading is sensible: others differ only in which equal line was kept."""
     assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
 
 
 def test_a_doubtful_landing_is_shown_between_markers() -> None:
-    """Upstream took out one of two equal blocks, the patch the end of the second one."""
+    """Upstream removed one of two equal blocks, the patch the end of the second one."""
     result = carried(*_texts("a b a b", "a b", "a b a"))
     assert result.outcome is Outcome.AMBIGUOUS
     assert "of the old file" in result.note
@@ -172,7 +172,7 @@ def test_whole_files_that_are_at_hand_are_no_guess_either() -> None:
     ("base", "ours", "theirs"),
     [
         ("x one two y", "x y two one", "x two y"),  # upstream moved the line that the patch removes
-        ("x one two three y", "x two three y", "x two three one y"),  # and here the patch moves it
+        ("x one two three y", "x two three y", "x two three one y"),  # the patch moved it
     ],
 )
 def test_a_line_that_one_side_removed_does_not_come_back(base: str, ours: str, theirs: str) -> None:

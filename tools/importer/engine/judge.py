@@ -17,9 +17,9 @@ from tools.importer.unified import Hunk
 
 # An upstream region this similar to the patch's counts as the patch with changes.
 _ALIKE = 0.6
-# Context lines on each side of an edit that locate it, as in a patch.
+# Number of context lines on each side of an edit that locate it, as in a patch.
 _HOLD = 3
-# Shorter lines, such as `)` or `else:`, do not show where they came from.
+# Lines shorter than this, such as `)` or `else:`, do not show where they came from.
 _TELLING = 6
 
 
@@ -28,8 +28,8 @@ def judge(
 ) -> tuple[Outcome, str]:
     """Return the outcome of one file and a short note.
 
-    `theirs` is the base with the patch, `hunks` are the patch's, against `base`. A merge with two
-    readings is never called landed or merged.
+    `theirs` is the base with the patch; `hunks` are the patch's hunks against `base`. A merge with
+    two readings is never called landed or merged.
     """
     if merge.conflicts:
         return _of_conflict(ours, hunks, merge.conflicts)
@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Return text that names the first lines of up to three conflicts in upstream's new file."""
+    """Return text that names the first line of up to three conflicts in upstream's new file."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
@@ -180,7 +180,7 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
     """Return the ranges of the base within which upstream's insertion or deletion can slide.
 
-    One more block among equal blocks can be any of them.
+    If upstream adds one more equal block, any of the blocks may be the new one.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []
@@ -200,7 +200,7 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Return whether one such range holds the hunk with its context, so that nothing locates it."""
+    """Return whether one such range contains the hunk and its context, so nothing locates it."""
     first = hunk.old_index
     for edit in hunk.edits:
         start = max(min(first, first + edit.start - _HOLD), 0)

@@ -3,7 +3,7 @@
 
 The identity of a base line is its position, so equal lines stay distinct. Both sides' edits name
 positions, and the merge by positions is the truth. The engine sees only text; it must give the same
-result or stop.
+result or ask a person.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Lines = tuple[bytes, ...]
 
 @dataclass(frozen=True, order=True)
 class LineEdit:
-    """Replace the lines `start` to `stop` of the base by `new`."""
+    """Replace the lines `start` to `stop` of the base with `new`."""
 
     start: int
     stop: int
@@ -35,7 +35,7 @@ class LineEdit:
 
 @dataclass(frozen=True)
 class Story:
-    """A base, and the edits of upstream and of the patch: in order and not touching."""
+    """A base, and the edits of upstream and of the patch, both in order and not touching."""
 
     base: Lines
     upstream: tuple[LineEdit, ...]
@@ -69,9 +69,9 @@ class Story:
 
     @property
     def is_told(self) -> bool:
-        """Whether the texts show each edit.
+        """Whether the texts show every edit.
 
-        They do not if a side removed a line and added an equal one: the line looks kept.
+        They do not if a side removed a line and added an equal one: the line looks unchanged.
         """
         for edits in (self.upstream, self.patch):
             removed = _removed(edits)
@@ -84,7 +84,7 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield the story with the patch's edits moved, with the same text and lines in common.
+        """Yield the story with the patch's edits slid: same text, and a removed line in common.
 
         A function may be removed with the blank line above it or below it: the text is the same.
         """
@@ -98,7 +98,7 @@ class Story:
 
 
 def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
-    """Return the base with edits, which may remove one line twice."""
+    """Return the base with edits, two of which may remove the same line."""
     removed, out = _removed(edits), list[bytes]()
     new: dict[int, Lines] = {}
     for edit in edits:

@@ -20,7 +20,7 @@ def _file(lines: int, numbers: int) -> list[str]:
 
 
 def _edited(lines: Sequence[str]) -> list[str]:
-    """Take lines out, put some in, and move a stretch down."""
+    """Remove some lines, insert some, and move a stretch down."""
     chance = random.Random(2)
     out = list(lines)
     for number in range(0, len(out), 97):
@@ -32,7 +32,7 @@ def _edited(lines: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("numbers", [10**9, 40])
 def test_cuts_change_no_alignment(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
-    """Lines that are all different, and such that only runs of them are."""
+    """Either all lines differ, or only runs of lines do."""
     old = _file(3000, numbers)
     new = _edited(old)
     texts = [marks_of(line.encode() for line in lines) for lines in (old, new)]

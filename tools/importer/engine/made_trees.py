@@ -71,7 +71,7 @@ def trees() -> st.SearchStrategy[Files]:
 
 @st.composite
 def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
-    """Draw a tree and a copy with files edited, moved, deleted, added, of another mode or kind."""
+    """Draw a tree and a copy with files edited, moved, added, deleted, or with other modes or kinds."""
     before = draw(trees())
     after: Files = {}
     for path, blob in before.items():
@@ -95,7 +95,7 @@ def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
 
 @st.composite
 def edited(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw the text with a few lines added, changed or removed; its last newline may change."""
+    """Draw the text with some lines added, changed or removed; its last newline may change."""
     lines = data.split(b"\n")
     for _ in range(draw(st.integers(1, 3))):
         index = draw(st.integers(0, len(lines)))

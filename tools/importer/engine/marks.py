@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of lines: six-byte hashes that replace lines if only equality matters.
+"""Marks of lines: six-byte hashes that stand for lines when only equality matters.
 
 Two different lines of one 10,000-line file get the same mark with a probability of 1 in 5 million.
 """
@@ -26,7 +26,7 @@ def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of marks: a series reads each line of a file once for each patch."""
+    """A cache of marks: a series reads each line of a file once per patch."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)

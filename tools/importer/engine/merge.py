@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three-way merge of one text: upstream's changes and the patch's, against their base.
 
-The base may be known only by the marks of its lines. Changes of the two sides that overlap or touch
-are a conflict, unless they are equal or upstream's is a superset of the patch's.
+Of the base, only the marks of its lines may be available. If changes of the two sides overlap or
+touch, that is a conflict, unless they are equal or upstream's is a superset of the patch's.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Region:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merged text. `lines` hold conflict markers for each region of `conflicts`.
+    """A merged text. `lines` has conflict markers around each region of `conflicts`.
 
     `edits` are the differences between ours and the result, in the positions of both. `upstream`
-    are the changes from base to ours, `stretches` the patch's, `matches` the lines that ours kept.
+    has the changes from base to ours, `stretches` the patch's, `matches` the lines that ours kept.
     """
 
     lines: tuple[bytes, ...]
@@ -77,7 +77,7 @@ def merge_texts(
     out: list[bytes] = []
     conflicts: list[Region] = []
     edits: list[Change] = []
-    position = 0  # in ours
+    position = 0  # index in ours
     touched = stretches(base.marks, ours.marks, theirs.marks, our_changes, their_changes)
     for stretch in touched:
         if stretch.same:
@@ -112,7 +112,7 @@ def contested(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> list[bytes]:
-    """Return ours with every stretch of the patch between markers, in conflict or not."""
+    """Return ours with every stretch that the patch changes between markers."""
     assert ours.lines is not None
     words = words or {}
     labels = labels or Labels()
@@ -156,5 +156,5 @@ def _marked(
 
 
 def _ended(lines: Sequence[bytes]) -> list[bytes]:
-    """Return lines that all end with a newline: a marker needs a line of its own."""
+    """Return the lines, each ending with a newline: a conflict marker needs a line of its own."""
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the new path of a file that upstream moved, by its lines, and candidates for moved parts."""
+"""Find the new path of a moved file by its lines, and the files that may contain parts of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.importer.snapshot import Snapshot
 _LIKENESS = 0.5
 # Two candidates with scores closer than this are ambiguous.
 _MARGIN = 0.1
-# Limit of files read per group: first those of the same extension, then others.
+# The maximum number of files read per group: those with the same extension, then the others.
 _READ = 3000
 
 
@@ -32,7 +32,7 @@ class Found:
 
 
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
-    """Search for `path`, whose lines are `marks`, among the paths that the base did not have."""
+    """Search for `path`, whose lines are `marks`, among the paths that are new since the base."""
     name = path.rsplit("/", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
@@ -49,9 +49,10 @@ def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> F
 
 
 def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
-    """Yield files that may now contain lines of `path`: siblings and new files of its extension.
+    """Yield files that may now contain lines of `path`.
 
-    New files have a path that the base did not have; siblings are in the same directory.
+    They are its siblings in the same directory, and new files with its extension, whose paths the
+    base did not have.
     """
     directory = path.rpartition("/")[0]
     paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]

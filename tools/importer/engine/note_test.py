@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that a stop comes with: what was found, and where moved lines are now."""
+"""The notes of patches that need a decision: what was found, and where moved lines are now."""
 
 from __future__ import annotations
 

@@ -13,16 +13,16 @@ from tools.importer.snapshot import Blob
 
 
 class Outcome(enum.Enum):
-    """Outcomes, ordered from best to worst: a patch has the worst outcome of its files."""
+    """Outcomes from best to worst: a patch has the worst outcome of its files."""
 
-    CLEAN = "clean"  # every hunk at exactly its lines
+    CLEAN = "clean"  # every hunk applies at exactly its lines
     OFFSET = "offset"  # the same lines, elsewhere in the file
     THREE_WAY = "3-way"  # lines around it changed, and the merge is unambiguous
     RESOLVED = "resolved"  # a person resolved it
-    LANDED = "landed"  # upstream has it: the merge changes nothing
+    LANDED = "landed"  # upstream has the change: the merge changes nothing
     NOT_APPLICABLE = "not applicable"  # the origin lacks such files; the patch is kept
     SKIPPED = "skipped"  # a person dropped it from this import
-    SUSPECTED = "suspected"  # upstream seems to have it with changes
+    SUSPECTED = "suspected"  # upstream seems to have the change, but modified
     AMBIGUOUS = "ambiguous"  # the merge has two readings
     FILE_GONE = "file gone"  # upstream deleted the file, or moved it and the new path is unknown
     CONFLICT = "conflict"
@@ -40,13 +40,13 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class FileResult:
-    """One file of one patch.
+    """The result for one file of one patch.
 
     `path` is the old path of the file, `new_path` its current one (upstream may have moved it).
     `before` and `after` are the new tree's file without and with the patch; None if it does not
-    exist. After a stop, `after` holds the file with conflict markers: base, ours (upstream's new)
-    and theirs (the patch's). `note` describes the result, `inner` is the diff from the patch's
-    version to upstream's, and `conflicts` are the regions between the markers.
+    exist. If the file needs a decision, `after` has conflict markers with base, ours (upstream's
+    new) and theirs (the patch's). `note` describes the result, `inner` is the diff from the
+    patch's version to upstream's, and `conflicts` are the regions between the markers.
     """
 
     path: str
@@ -61,7 +61,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class PatchResult:
-    """One patch. `data` is its file for the new tree; None if it left the series or stopped."""
+    """The result for one patch. `data` is its new patch file; None if dropped or undecided."""
 
     patch: Patch
     outcome: Outcome
@@ -77,7 +77,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A decision: the files as a person resolved them, by new path; None deletes one."""
+    """A decision: a person's resolved files, by new path; None deletes a file."""
 
     files: Mapping[str, Blob | None]
 

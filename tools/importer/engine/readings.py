@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enumerate all readings of a short edit: which lines of the old text the new text has kept.
+"""Enumerate all readings of a short edit: the choices of old lines that the new text has kept.
 
-A reading keeps as many lines as possible. Among equal lines, any of them may be the kept one.
+A reading keeps as many lines as possible. If several lines are equal, any of them may be kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.importer.engine.align import Change
 from tools.importer.engine.marks import Mark
 
-# Tables with more cells are skipped: one would take a tenth of a second.
+# Larger tables are not computed: one would take a tenth of a second.
 _CELLS = 200_000
 
 
@@ -20,7 +20,7 @@ _CELLS = 200_000
 class Readings:
     """The readings of `new` as an edit of `old`.
 
-    `kept` maps each old line to its new index, if every reading keeps it there.
+    `kept` maps an old line to its new index if every reading keeps it there.
     """
 
     old: tuple[Mark, ...]
@@ -29,7 +29,7 @@ class Readings:
     _rest: tuple[tuple[int, ...], ...]
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield each reading as its changes, in order; their number may be huge."""
+        """Yield each reading as its changes, in order; the number of readings may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
             position, new_position = 0, 0
@@ -87,7 +87,7 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
-    """Return the longest common subsequence's length of old[start:] and new[index:], by both."""
+    """Return the longest common subsequence's length of old[i:] and new[j:], indexed by i, j."""
     size = len(new)
     row = (0,) * (size + 1)
     table = [row]

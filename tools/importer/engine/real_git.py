@@ -27,7 +27,7 @@ class RefusedByGit(AssertionError):
 
 
 class RealGit:
-    """Git plumbing without a working tree, so settings of line ends or modes have no effect."""
+    """Git plumbing without a working tree, so line-end or mode settings have no effect."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -75,13 +75,13 @@ class RealGit:
         return files
 
     def applied(self, tree: str, patch: bytes) -> str:
-        """Return the id of the tree that `git apply` gives for `tree`."""
+        """Apply the patch to `tree` with `git apply`; return the id of the resulting tree."""
         self("read-tree", tree)
         self("apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
         return self("write-tree").decode().strip()
 
     def diff(self, before: str, after: str, *options: str) -> bytes:
-        """Return git's own patch from one commit to another, complete enough to apply."""
+        """Return git's own patch from one commit to another, with full ids and binary data."""
         return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
 
 

@@ -32,7 +32,7 @@ class Scenario:
         return carry(self.series, self.base, DictSnapshot("new", new), keep_going=keep_going)
 
     def outcomes(self, new: Texts) -> dict[str, Outcome]:
-        """Carry to `old` overlaid with `new`, past all stops; return the outcome of each patch."""
+        """Merge the series onto `old` overlaid with `new`; return the outcome of each patch."""
         carried = self.to(over(self.old, new), keep_going=True)
         return {result.patch.name[:-6]: result.outcome for result in carried.results}
 
@@ -67,7 +67,7 @@ def make_scenario(
 ) -> Scenario:
     """Write a series below `root`: each step is a patch on top of the previous ones.
 
-    `moves` are renames, old path to new, for steps that remove the one and add the other.
+    `moves` are renames, old path to new, for steps that remove one path and add the other.
     """
     files = over({}, old)
     now = files
@@ -88,7 +88,7 @@ def make_scenario(
 
 
 def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
-    """Record the base of the series in `root`, and read it back as a later import would."""
+    """Record the base of the series in `root`, and read it back like a later import."""
     series = load_series(root)
     for name, data in base_files(record_base(series, DictSnapshot(label, files))).items():
         (root / name).write_bytes(data)
@@ -110,5 +110,5 @@ def patched(scenario: Scenario) -> Files:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary directory for one example of a property test, which has no fixture."""
+    """Return a temporary directory for one example: property tests cannot use per-test fixtures."""
     return tempfile.TemporaryDirectory(prefix="scenario-")

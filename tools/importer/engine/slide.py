@@ -10,10 +10,10 @@ from tools.importer.engine.marks import Mark
 
 
 def slid(old: Sequence[Mark], new: Sequence[Mark], changes: Sequence[Change]) -> list[Change]:
-    """Slide each change down, unless it then could be another copy of a neighbouring block.
+    """Slide each change down, unless it could then be another copy of a neighbouring block.
 
-    A removed function plus the blank line above it, or below it, is the same function. One of two
-    equal blocks may be either.
+    Removing a function with the blank line above it or with the one below it is the same change.
+    Of two equal blocks, either may be meant.
     """
     out: list[Change] = []
     for index in range(len(changes) - 1, -1, -1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stretches of a base that a patch changes, and upstream's version of each."""
+"""The ranges of a base that a patch changes, and upstream's version of each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tools.importer.engine.marks import Mark
 class Stretch:
     """base[start:stop] is ours[ours_start:ours_stop] upstream and theirs[begin:end] in the patch.
 
-    `ours` and `theirs` are the changes of both sides in it. `same` means that upstream's version
-    contains all of the patch's changes, so it is kept.
+    `ours` and `theirs` are both sides' changes in it. If `same` is true, upstream's version
+    contains all of the patch's changes and is kept.
     """
 
     start: int
@@ -43,7 +43,7 @@ def stretches(
 ) -> list[Stretch]:
     """Return each stretch that the patch changes, in order. Touching changes share a stretch."""
     out: list[Stretch] = []
-    shift = 0  # of ours against the base, after the last passed change of ours
+    shift = 0  # offset of ours from the base, after the last change of ours that was passed
     passed = 0
     for group in _groups(our_changes, their_changes):
         while (
@@ -123,9 +123,9 @@ def _holds(
 
     Ignore the common head and tail of both versions. The rest of the patch's version must be a part
     of the base, so the patch's own change is in the common part. The common part must not be empty:
-    a line that the patch removes and upstream rewrites is in neither version, but the patch has not
-    landed. No line that the patch removes may still be in upstream's version. If upstream removed
-    the whole stretch, it contains a patch that only removes lines.
+    if upstream rewrites a line that the patch removes, neither version has the line, but the patch
+    has not landed. Upstream's version must not have a line that the patch removes. If upstream
+    removed the whole stretch, a patch that only removes lines has landed.
     """
     if not ours:
         return all(change.new_start == change.new_stop for change in changes)
@@ -147,8 +147,8 @@ def _doubtful(
 ) -> bool:
     """Return whether a line next to base[start:stop] equals upstream's line at that end.
 
-    Then it is unknown which of the two is the base's line, and so is what upstream added to the
-    patch's change. The same holds for a line that upstream removed and the patch did not: the patch
+    Then either of the two may be the base's line, so it is unknown what upstream added to the
+    patch's change. The same holds if upstream removed such a line and the patch did not: the patch
     may have removed the other one.
     """
     taken = Counter(theirs) - Counter(ours)
@@ -159,7 +159,7 @@ def _doubtful(
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
-    """Return whether the patch's rest is a part of the base, at the end without common lines."""
+    """Return whether the base has `inner`, at the end that has no common lines, if one has none."""
     size = len(inner)
     if not size:
         return True

@@ -15,7 +15,7 @@ def apply_to_snapshot(
 ) -> dict[str, Blob | None]:
     """Return the new content of every file that the series touches; None for a deleted one.
 
-    Changes of `absent` paths, which the origin lacks, are skipped. Raises ApplyError.
+    Changes to `absent` paths, which the origin lacks, are skipped. Raises ApplyError.
     """
     work: dict[str, Blob | None] = {}
     for patch in series.patches:

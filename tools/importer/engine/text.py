@@ -12,13 +12,13 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
-# Shorter lines, such as `)` and `else:`, identify nothing.
+# Lines shorter than this, such as `)` and `else:`, identify nothing.
 _TELLING = 6
 
 
 @dataclass(frozen=True)
 class Text:
-    """Lines with their ends. A text known only by its marks has no lines: see `known_lines`."""
+    """Lines with their line ends. A text known only by its marks has `lines` None."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None
@@ -37,7 +37,7 @@ class Text:
         return b"".join(self.lines)
 
 
-# A file is merged, judged and rendered, and is the next patch's base: the cache saves three passes.
+# Each file is merged, judged, rendered and used as the next patch's base: caching saves 3 passes.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))
@@ -50,13 +50,13 @@ def known_lines(
     """Return lines of a text by looking up its marks in `words`.
 
     A run of unknown lines becomes one line that counts them and names `label`. Insignificant lines
-    between unknown ones, such as a blank line, are counted with them.
+    between them, such as a blank line, are counted with them.
     """
     if text.lines is not None:
         return list(text.lines[start:stop])
     out: list[bytes] = []
-    hidden = 0  # lines that the next note counts
-    folded: list[bytes] = []  # insignificant known lines after them
+    hidden = 0  # number of lines that the next note stands for
+    folded: list[bytes] = []  # known but insignificant lines after them
     for mark in text.marks[start:stop]:
         word = words.get(mark)
         if word is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upstream as a git history that takes our patches one by one: the right outcome at every commit.
 
-One lands inside a bigger commit, one with a tweak, one is taken and later reverted; beside them
-runs the work of others: files move, blocks that look alike come and go.
+One patch lands inside a bigger commit, one lands modified, one is taken and later reverted. Other
+commits run in between: files move, similar blocks come and go.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def forget(key):
 '''
 _RUN = "#!/bin/sh\nset -e\nexec python3 -m backend\n"
 
-# Ours: `strip` tidies names, `cache` moves the directory, `guard` survives a missing close.
+# Our patches: `strip` tidies names, `cache` moves the directory, `guard` tolerates a missing close.
 _STRIP = ('return found.split(",")', 'return [name.strip() for name in found.split(",") if name]')
 _DIRECTORY = (
     'return os.path.join(tempfile.gettempdir(), "kernels")',
@@ -94,7 +94,7 @@ def _put(files: Files, path: str, *changes: tuple[str, str]) -> Files:
 
 @pytest.fixture(name="history", scope="module")
 def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
-    """The tree of each commit, by its subject, as git has them."""
+    """Return the tree of each commit, by its subject, as git has them."""
     git = RealGit(tmp_path_factory.mktemp("upstream"))
     now = over({}, {"lib/backend.py": _BACKEND, "lib/cache.py": _CACHE, "run": _RUN})
     commits = {"start": git.commit("main", now, "start")}
@@ -105,7 +105,7 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
 
     now = commit("imports", _put(now, "lib/backend.py", ("import os\n", "import os\nimport sys\n")))
     now = commit(
-        "bigger",  # holds `strip`
+        "bigger",  # contains `strip`
         _put(
             _put(
                 now,
@@ -119,7 +119,7 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
         ),
     )
     now = commit(
-        "tweak",  # holds `cache`, under another variable
+        "tweak",  # contains `cache`, with another variable name
         _put(
             now, "lib/cache.py", (_DIRECTORY[0], _DIRECTORY[1].replace("KERNELS", "KERNEL_CACHE"))
         ),
@@ -180,7 +180,7 @@ def test_from_the_start_to_each_commit(
 
 
 def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
-    """Import daily: landed patches leave the series, and the rest is rebased each time."""
+    """Import each commit: landed patches leave the series, and the rest is rebased each time."""
     names = list(history)
     scenario = make_scenario(tmp_path / "start", history["start"], _series(history["start"]))
     decided: dict[str, Decision] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the new place of lines that a conflicting hunk changes and upstream moved: a hint."""
+"""Find the new place of lines that upstream moved and a conflicting hunk changes, as a hint."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.importer.engine.text import Text
 from tools.importer.names import shown
 from tools.importer.unified import Hunk
 
-# Shorter lines, such as `)` or `else:`, are everywhere.
+# Lines shorter than this, such as `)` or `else:`, occur everywhere.
 _TELLING = 6
-# Ignore this many lines of the new file on each side of a conflict: they are not elsewhere.
+# Ignore this many lines of the new file around a conflict: they are not another place.
 _NEAR = 8
 
 
 @dataclass(frozen=True)
 class _Place:
-    """`size` lines of a hunk, from index `at` of a text."""
+    """The place of `size` lines of a hunk in a text; `at` is the index of the first."""
 
     at: int
     size: int
@@ -34,11 +34,11 @@ def whereabouts(
     others: Mapping[str, Text],
     elsewhere: Callable[[], Iterable[tuple[str, Text]]],
 ) -> str:
-    """Return a note with upstream's place of the lines that the conflicting hunks change, or "".
+    """Return a note on where upstream has the lines that conflicting hunks change, or "".
 
     `ours` is the new tree's file, None if it is gone. `others` are the patch's other files.
-    `elsewhere` yields files outside the patch, and is called only if those do not have the lines.
-    Three significant lines of a hunk, or half of it, must occur together, and at one place only.
+    `elsewhere` yields files outside the patch; it is called only if `others` lack the lines.
+    Three significant lines of a hunk, or half of it, must occur together, and at only one place.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:
@@ -75,7 +75,7 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the only place of most of a hunk's old lines, including a line that it changes."""
+    """Return the only place that has most of a hunk's old lines, including one that it changes."""
     block = marks_of(hunk.old)
     if not block or not set(block) & set(marks):
         return None
