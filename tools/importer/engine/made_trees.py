@@ -71,7 +71,7 @@ def trees() -> st.SearchStrategy[Files]:
 
 @st.composite
 def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
-    """Draw a tree and a copy with files edited, moved, added, deleted, or with other modes or kinds."""
+    """Draw a tree and a copy with files edited, moved, added, deleted, or changed in kind."""
     before = draw(trees())
     after: Files = {}
     for path, blob in before.items():

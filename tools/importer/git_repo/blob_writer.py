@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store many blobs in one pack: 15,000 files take a second; as loose objects they take ten."""
+"""Store many blobs in one pack: 15,000 files take 1 s; as loose objects they take 10 s."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _COMMAND = (
     "fast-import",
     "--quiet",  # no statistics on standard error
     "--depth=0",  # no delta search: twice as fast; `git gc` finds deltas later
-    "--date-format=now",  # no commits are sent; the default reads the time zone
+    "--date-format=now",  # the stream has no commits; the default reads the time zone
 )
 
 
 class BlobWriter:
-    """A context: `write` queues a blob, and all of them exist once the context is left.
+    """A context manager: `write` queues a blob; leaving the context stores all of them.
 
-    git is started by the first blob, so that nothing to write costs nothing. An error inside the
+    git is started by the first blob, so an unused writer costs nothing. An error inside the
     context leaves no pack.
     """
 
@@ -38,7 +38,7 @@ class BlobWriter:
             self._process.stdin.write(data)
             self._process.stdin.write(b"\n")
         except BrokenPipeError:
-            self._finish()  # git ended early: raise with its error output
+            self._finish()  # git exited early: raise its error output
             raise  # git exited with 0 before the last blob
         self.count += 1
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Update the index and the working tree after a branch moved.
 
-A file is written only if it has the old commit's content and the new commit's differs. So local
-edits and the times of unchanged files are kept. Each file is written to a temporary name and
-renamed. The update is idempotent after a kill: files that are already new are skipped.
+A file is written only if the new commit's content differs from the old commit's, and the file
+still has the old content. So local edits and the times of unchanged files are kept. Each file is
+written to a temporary name and renamed. The update is idempotent: after a kill, another run skips
+files that are already new.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BUSY = {
     "rebase-apply": "rebase or am",
 }
 
-# Attributes that make a file of the working tree differ from its blob.
+# Attributes that make a working-tree file differ from its blob.
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 Change = tuple[TreeEntry | None, TreeEntry | None]
@@ -37,7 +38,7 @@ _Seen = tuple[int, int, int, int] | None
 
 @dataclass(frozen=True)
 class Step:
-    """One file to write or delete; `seen` is its status when it was checked."""
+    """A file to write or delete; `seen` is its file status when it was checked."""
 
     path: str
     entry: TreeEntry | None
@@ -53,7 +54,7 @@ class Plan:
 
 
 class Checkout:
-    """The working tree of a repository that has one."""
+    """The working tree of a repository that is not bare."""
 
     def __init__(self, repository: Repository) -> None:
         assert repository.work_tree
@@ -64,10 +65,10 @@ class Checkout:
         self._made: set[str] = set()
 
     def check_clean(self, destination: str, keep: Globs) -> None:
-        """Refuse local edits below `destination`, and a repository during a merge or rebase."""
+        """Raise UserError for local edits below `destination`, or during a merge or rebase."""
         lock = self.repository.git_dir / "index.lock"
         if lock.exists():
-            raise UserError(f"{lock}: another git is at work, or one was killed: then remove it")
+            raise UserError(f"{lock}: another git is running. If it was killed, remove this file")
         for name, operation in _BUSY.items():
             if (self.repository.git_dir / name).exists():
                 raise UserError(
@@ -77,7 +78,7 @@ class Checkout:
             "status",
             "--porcelain",
             "-z",
-            "--untracked-files=all",  # by file, since some may be in --keep
+            "--untracked-files=all",  # list files, not directories: some may be in --keep
             "--no-renames",  # one path per line
             "--ignore-submodules=none",
             "--",
@@ -88,7 +89,7 @@ class Checkout:
         if dirty:
             raise UserError(
                 f"{self.root}: local changes below {destination}, not committed: {names(dirty)}. "
-                "Commit or stash them; an ignored file is no change"
+                "Commit or stash them; ignored files do not count"
             )
 
     def plan(self, changes: Mapping[str, Change]) -> Plan:
@@ -163,18 +164,18 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return links at past, present or future directories: nothing is read through them."""
+        """Return symlinks where a directory was, is or will be: nothing is read through them."""
         parents = {parent for path in changes for parent in _parents(path)}
         links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
         for parent in sorted(links - changes.keys()):
             raise UserError(
-                f"{self.root}: {parent} is a symbolic link, a directory is to be there. "
+                f"{self.root}: {parent} is a symbolic link, but must be a directory. "
                 "Remove the link, then run it again"
             )
         return links
 
     def _strangers(self, path: str, changes: Mapping[str, Change]) -> list[str]:
-        """Return files in a directory whose name a file is to take, which git does not track."""
+        """Return the untracked files in a directory that a file will replace."""
         return [
             inside
             for file in sorted((self.root / path).rglob("*"))
@@ -188,7 +189,7 @@ class Checkout:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(status.st_mode):
-            return None  # judged by its files
+            return None  # a directory is checked through its files
         return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
@@ -201,7 +202,7 @@ class Checkout:
             if stat.S_ISLNK(status[0]):
                 entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
             elif not stat.S_ISREG(status[0]):
-                entries[path] = TreeEntry(GITLINK, "")  # a socket, for example: equals no entry
+                entries[path] = TreeEntry(GITLINK, "")  # a socket, for example: equal to no entry
             else:
                 mode = EXECUTABLE if status[0] & stat.S_IXUSR else REGULAR
                 oid = "" if path in self._converted else blob_id(_bytes(file))
@@ -221,9 +222,9 @@ class Checkout:
         return entries
 
     def _find_converted(self, paths: Iterable[str]) -> set[str]:
-        """Return files that git converts on their way to the working tree: line ends, filters.
+        """Return files that git converts when it writes them: line ends, filters.
 
-        They go through git; all others are their blob's bytes, which is much faster.
+        git writes these; all others have their blob's bytes, which is much faster.
         """
         data = b"".join(os.fsencode(path) + b"\0" for path in paths)
         out = self.repository.git.run("check-attr", "-z", "--stdin", *_CONVERTING, data=data)
@@ -235,7 +236,7 @@ class Checkout:
         }
 
     def _trust_mode(self) -> bool:
-        """Return whether the repository is set to trust the executable bit of files."""
+        """Return whether the repository's settings trust the executable bit of files."""
         out = self.repository.git.run("config", "--bool", "--get", "core.fileMode", accept=(0, 1))
         return out.strip() != b"false"
 
@@ -248,7 +249,7 @@ class Checkout:
         self.repository.git.run(
             "update-index", "-z", "--index-info", data=index_info(entries), variables=index
         )
-        # --all: all files of the temporary index; --prefix: below the staging directory
+        # --all: all files in the temporary index; --prefix: below the staging directory
         self.repository.git.run(
             "checkout-index", "--all", "--quiet", f"--prefix={aside}/files/", variables=index
         )
@@ -286,8 +287,8 @@ class Checkout:
     def _check_unchanged(self, step: Step) -> None:
         if self._look(step.path) != step.seen:
             raise UserError(
-                f"{self.root}: {step.path} was edited meanwhile. The commit is made; move the edit "
-                "away and run it again: it goes on where it stopped"
+                f"{self.root}: {step.path} was edited during the update. The commit exists; move the edit "
+                "away and run it again: it continues from there"
             )
 
     def _write_index(self, entries: Mapping[str, TreeEntry | None]) -> None:
@@ -295,7 +296,7 @@ class Checkout:
         git.run("update-index", "-z", "--index-info", data=index_info(entries))
         written = [path for path, entry in entries.items() if entry]
         if written:
-            # Without --refresh (which adds no entry) the index has no times, and the next
+            # Without --refresh (which adds no entry) the index lacks file times, and the next
             # `git status` would read every file.
             git.run("add", "--refresh", "--", *_tops(written))
 
@@ -312,7 +313,7 @@ def changes_between(
 
 
 def names(paths: Iterable[str], limit: int = 20) -> str:
-    """Return paths as one line for an error."""
+    """Return paths as one line for an error message."""
     every = sorted(paths)
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
@@ -337,7 +338,7 @@ def _parents(path: str) -> list[str]:
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """Return the directory that contains all of the paths, as a list of arguments."""
+    """Return the common parent directory of the paths, as a list of arguments; may be empty."""
     common = os.path.commonpath(list(paths) or ["."])
     return [common] if common and common != "." else []
 

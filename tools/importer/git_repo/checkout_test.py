@@ -41,7 +41,7 @@ def test_only_what_changed_is_written_and_what_upstream_deleted_goes(repo: Path)
     bring(repo, source(TREE))
     for path in (repo / AT).rglob("*"):
         os.utime(path, ns=(10**18, 10**18), follow_symlinks=False)
-    git(repo, "status")  # a person's git sees the times
+    git(repo, "status")  # the user's git caches the file times
     after = {
         **TREE,
         "torch/__init__.py": Blob(b"import torch.nn\n", EXECUTABLE),
@@ -142,7 +142,7 @@ def test_a_sparse_checkout_is_refused_before_anything_moves(repo: Path) -> None:
 
 def test_a_lock_of_another_git_is_named(repo: Path) -> None:
     (repo / ".git/index.lock").touch()
-    with pytest.raises(UserError, match="index.lock: another git is at work"):
+    with pytest.raises(UserError, match="index.lock: another git is running"):
         bring(repo, source(TREE))
 
 

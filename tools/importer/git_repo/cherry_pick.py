@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take one change of upstream into the series, by reference.
+"""Add one upstream change to the series, by reference.
 
-Its diff is merged onto the patched tree, file by file. What comes out is a patch like any other,
-which leaves the series by itself at an import whose base has it.
+Its diff is merged onto the patched tree, file by file. The result is an ordinary patch; it leaves
+the series at the first import whose base contains it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 
 @dataclass(frozen=True)
 class Header:
-    """The patch's header fields that a person gives; None takes the value from the change."""
+    """The patch's header fields set by the user; None takes the value from the change."""
 
     owner: str
     subject: str | None = None
@@ -47,16 +47,19 @@ class Header:
 
 @dataclass(frozen=True)
 class Picked:
-    """`files` is the whole series directory; empty if the patched tree already has the change."""
+    """A patch made from a change.
+
+    `files` is the whole series directory; empty if the patched tree already has the change.
+    """
 
     name: str
     files: Mapping[str, bytes]
     paths: tuple[str, ...]
-    left_out: tuple[str, ...]  # the origin of the tree lacks these files
+    left_out: tuple[str, ...]  # files that the tree's origin lacks
 
 
 class PickConflictError(UserError):
-    """`files` is the change merged onto our tree, with markers in those of `conflicts`."""
+    """A conflict: `files` has the change merged onto our tree, with markers in `conflicts`."""
 
     def __init__(
         self, message: str, files: Mapping[str, Blob | None], conflicts: tuple[str, ...]
@@ -68,7 +71,7 @@ class PickConflictError(UserError):
 
 @dataclass(frozen=True)
 class _Touched:
-    """One file of upstream's change."""
+    """A file that upstream's change touches."""
 
     path: str
     new_path: str
@@ -87,8 +90,8 @@ def cherry_pick(
 ) -> Picked:
     """Return the series with `change` as its last patch. `snapshot` is the tree without patches.
 
-    `resolved` has the files as a person wants them, where merging left conflicts. Raises UserError,
-    PickConflictError among them; nothing is written.
+    `resolved` has the user's version of files that conflicted. Raises UserError, or its subclass
+    PickConflictError; writes nothing.
     """
     _refuse_second(series, change)
     absent = [
@@ -142,7 +145,7 @@ def cherry_pick(
 
 
 def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touched]:
-    # -M: a moved file is one change; --no-ext-diff and similar do not apply to raw output
+    # -M: a moved file is one change. Raw output needs no --no-ext-diff and similar options.
     out = repository.git.run(
         "diff-tree", "-r", "-z", "-M", "--raw", "--abbrev=40", "--no-commit-id",
         change.base, change.commit,
@@ -226,7 +229,7 @@ def _refuse_second(series: Series, change: UpstreamChange) -> None:
 
 
 def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) -> dict[str, bytes]:
-    """Return the new files of the series, after the usual checks, with its base recorded."""
+    """Return the series' new files, after the usual checks, with its base recorded."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
     files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run git with a fixed configuration: only the repository itself affects the result.
 
-The person's configuration, locale, hooks and environment have no influence: the same call gives the
-same bytes on every machine. git 2.39 is the oldest that is supported.
+The user's configuration, locale, hooks and environment have no influence: the same call gives the
+same bytes on every machine. The oldest supported git is 2.39.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tools.importer.errors import EnvironmentProblem
 
 SETTINGS = (
     "core.hooksPath=/dev/null",  # a hook could change what is committed, or refuse a ref
-    "core.fsmonitor=false",  # may name a program, which git would ask about our temporary index
+    "core.fsmonitor=false",  # may name a program, which git would run for our temporary index
     "core.autocrlf=false",  # keep the tree's bytes, not the machine's line ends
-    "core.safecrlf=false",  # upstream mixes line ends; do not warn
+    "core.safecrlf=false",  # no warnings: upstream mixes line ends
     "core.attributesFile=/dev/null",  # the default is a file in the home directory
     "core.excludesFile=/dev/null",  # the same
     "core.splitIndex=false",  # a temporary index must be one file
-    "core.packedRefsTimeout=10000",  # ms to wait for a lock of another git, instead of failing
+    "core.packedRefsTimeout=10000",  # wait up to 10 s for another git's lock before failing
     "core.filesRefLockTimeout=10000",  # the same
     "pack.compression=1",  # three times as fast as 6; `git gc` compresses again
     "gc.auto=0",  # no repacking while we write
@@ -31,15 +31,15 @@ SETTINGS = (
     "i18n.commitEncoding=UTF-8",  # otherwise commits get an `encoding` line
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",  # would mix gpg's output into the log that we parse
-    "protocol.version=2",  # servers send a commit by its id, and only the requested refs
+    "protocol.version=2",  # servers then send a commit by its id, and only the requested refs
     "submodule.recurse=false",  # a submodule is only an id here
 )
 
 _NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_COUNT": "0",  # settings in the environment
-    "GIT_CONFIG_PARAMETERS": "",  # `git -c` of a git that started this process
+    "GIT_CONFIG_COUNT": "0",  # drop settings passed in the environment
+    "GIT_CONFIG_PARAMETERS": "",  # drop `git -c` settings of a git that started this process
 }
 
 _ENVIRONMENT = {
@@ -59,7 +59,7 @@ _ENVIRONMENT = {
 
 
 class Client:
-    """git in one directory, with variables that say which repository.
+    """git in one directory; `variables` in the environment select the repository.
 
     With `network`, git reads the user's configuration (proxies, certificates, credentials), except
     for the values in SETTINGS.
@@ -93,7 +93,7 @@ class Client:
         return process.returncode, out, stderr.decode("utf-8", "replace").strip()
 
     def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Any:
-        """Start git with pipes on its three streams; the caller closes its input and waits."""
+        """Start git with pipes for its three streams; the caller closes stdin and waits."""
         command = ["git"]
         for setting in SETTINGS:
             command += ["-c", setting]
@@ -108,7 +108,7 @@ class Client:
 def problem(
     arguments: Sequence[str], directory: Path, status: int, stderr: str
 ) -> EnvironmentProblem:
-    """Return the error of a failed git: its subcommand, exit status and first error lines."""
+    """Return the error for a failed git: its subcommand, exit status and first error lines."""
     lines = [line for line in stderr.splitlines() if line.strip()] or ["it said nothing"]
     return EnvironmentProblem(
         f"git {arguments[0]} in {directory}: exit status {status}: {' / '.join(lines[:3])}"
@@ -116,9 +116,9 @@ def problem(
 
 
 def person_setting(directory: Path, key: str) -> str | None:
-    """Return one setting of the user's own git: the only place that reads it."""
+    """Return one setting of the user's own git; no other function asks for one."""
     process = _runner(directory).execute(
-        # --null: a value may contain newlines; --includes: as the user's own commits read it
+        # --null: a value may contain newlines; --includes: read included files like git itself
         ["git", "config", "--null", "--includes", "--get", key],
         as_process=True,
         istream=-1,

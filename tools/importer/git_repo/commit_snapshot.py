@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A commit of a local repository as a Snapshot, onto which the engine merges."""
+"""A commit of a local repository as a Snapshot: the tree that patches are merged onto."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from tools.importer.errors import UserError
 from tools.importer.git_repo.repository import TREE, Repository
 from tools.importer.snapshot import SYMLINK
 
-_LINKS = 40  # the limit of Linux
+_LINKS = 40  # Linux follows at most this many links
 
 
 def check_destination(destination: str, repository: Repository, commit: str | None) -> str:
     """Return `destination` as a plain path below the repository. Raises UserError.
 
-    Each directory on the way must be one in `commit` and in the working tree, not a link to another
+    Each parent must be a directory in `commit` and in the working tree: not a link to another
     place, a file or a submodule.
     """
     path = destination.rstrip("/")
@@ -78,7 +78,10 @@ def check_paths(paths: Iterable[str], origin: str) -> None:
 
 
 def check_links(links: Mapping[str, str], origin: str) -> None:
-    """Refuse links, path to target, that lead out of their tree. Raises UserError."""
+    """Refuse symbolic links that lead out of their tree; `links` maps path to target.
+
+    Raises UserError.
+    """
     for path in sorted(links):
         fault = _escape(path, links)
         if fault:
@@ -124,7 +127,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Follow a link as the kernel does, through other links: its text alone is not enough."""
+    """Follow a link like the kernel, through other links: its text alone does not show the end."""
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

@@ -63,7 +63,7 @@ _LINKS = st.dictionaries(st.sampled_from(["a", "b", "c/a", "c/b", "c/d/a"]), _TA
 def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
 ) -> None:
-    """The oracle is the kernel itself, on real links with a deep tree around them."""
+    """The kernel itself is the oracle, with real links inside a deep directory tree."""
     top = tmp_path_factory.mktemp("links").resolve()
     root = top / "1/2/3/4/5/6"
     (root / "c/d").mkdir(parents=True)
@@ -73,7 +73,7 @@ def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     for path in links:
         try:
             real = os.path.realpath(root / path, strict=False)
-            (root / path).exists()  # a circle raises
+            (root / path).exists()  # raises for a cycle of links
         except OSError:
             continue
         if real != str(root) and not real.startswith(f"{root}/"):

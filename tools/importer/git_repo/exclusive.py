@@ -30,20 +30,20 @@ _MACHINE = (
 
 @contextmanager
 def exclusive(repository: Repository) -> Iterator[None]:
-    """Hold the repository against other importers. Raises UserError when one is at work.
+    """Lock the repository against other importers. Raises UserError if one is running.
 
-    An OSError of the machine inside, such as a full disk, becomes an EnvironmentProblem.
-    The lock is the kernel's: a killed process holds none, so there is no stale one to remove.
+    An OSError caused by the machine inside the block, such as a full disk, becomes an
+    EnvironmentProblem. The kernel holds the lock: it ends with its process, so it is never stale.
     """
     try:
         with _held(repository):
             yield
     except OSError as error:
         if error.errno not in _MACHINE:
-            raise  # a bug of the importer
+            raise  # a bug in the importer
         raise EnvironmentProblem(
             f"{error.filename or repository.place}: {error.strerror}. "
-            "Put it right and run it again: it goes on where it stopped"
+            "Fix that and run it again: it continues where it stopped"
         ) from error
 
 
@@ -56,7 +56,7 @@ def _held(repository: Repository) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"{repository.place}: another import is at work here. Wait until it ends"
+                f"{repository.place}: another import is running here. Wait until it ends"
             ) from None
         for leftover in repository.git_dir.glob(f"{STAGING}*"):
             if leftover.is_dir():

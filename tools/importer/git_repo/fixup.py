@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write local edits of a vendored tree as a patch of the series, for a person to fill in."""
+"""Write local edits to a vendored tree as a patch for the series; a person fills in its headers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Test:"""
 
 
 def fixup_patch(edits: Sequence[Edit], destination: str) -> bytes:
-    """Return a patch whose empty headers the series' check refuses until a person wrote them.
+    """Return a patch with empty headers, which the series' check refuses until they are filled in.
 
-    It applies behind the last patch of the series that was vendored.
+    It applies after the last patch of the vendored series.
     """
     header = _HEADER.format(subject=f"Local edits of {destination}").encode(
         "utf-8", "surrogateescape"

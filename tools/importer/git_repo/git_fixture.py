@@ -36,7 +36,7 @@ Test: some_test.py::test_it
 
 
 def git(directory: Path, *arguments: str, data: bytes | None = None) -> str:
-    """Run git as a user would, and return its output; a failure shows its error output."""
+    """Run git like a user and return its output; a failure shows its error output."""
     done = subprocess.run(
         ["git", *arguments],
         cwd=directory,
@@ -59,7 +59,7 @@ def new_repository(directory: Path, *, bare: bool = False) -> Path:
 def commit_files(
     directory: Path, files: Mapping[str, bytes | Blob | None], message: str = "change"
 ) -> str:
-    """Write (None: delete) files, commit everything, and return the commit."""
+    """Write files (None deletes one), commit everything, and return the commit."""
     for path, content in files.items():
         target = directory / path
         if target.is_symlink() or target.is_file():
@@ -86,9 +86,9 @@ def make_series(
     *,
     prose: str = "",
 ) -> Series:
-    """Make a series against `commit` with git's own diffs: name -> (reason, changed files).
+    """Create a series against `commit` with git's own diffs: name -> (reason, changed files).
 
-    The base is recorded with it. The branch of `upstream` does not move.
+    Its base is recorded too. The branch of `upstream` does not move.
     """
     commit = git(upstream, "rev-parse", commit)
     branch = git(upstream, "symbolic-ref", "--short", "HEAD")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The author of commits for upstream: the only use of the user's own configuration."""
+"""The author of commits for upstream, from the user's own git configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.git_repo.repository import Person, Repository
 
 
 def configured_person(repository: Repository) -> Person:
-    """Return user.name and user.email of the user's git. Raises UserError."""
+    """Return user.name and user.email from the user's git. Raises UserError."""
     values: list[str] = []
     for key, example in (("user.name", "Ada Lovelace"), ("user.email", "ada@example.org")):
         value = person_setting(repository.place, key)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labels that describe a vendored commit's content, and the search for the last such commit.
+"""The labels in a vendored commit's message, and the search for the last such commit.
 
     GitOrigin-RevId: cf30153c4c131c8164ee7798e5022d810682e2cb
     Imported-Project: torch
     Imported-Tag: v2.13.0
     Imported-At: third_party/py/torch
     Imported-Keep: torch/google/**
-    Imported-Tree: <git's tree id of what was written, kept files not counted>
+    Imported-Tree: <git's tree id of the written files, without kept files>
     Series-Digest: <sha256 of the patch series>
 
 They are the only state: nothing is stored outside the repository.
@@ -24,7 +24,7 @@ _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
 
 @dataclass(frozen=True)
 class Labels:
-    """`revision` is None if the origin does not record upstream's commit."""
+    """The labels of one commit; `revision` is None if the origin records no upstream commit."""
 
     project: str
     tag: str
@@ -35,7 +35,7 @@ class Labels:
     revision: str | None
 
     def text(self) -> str:
-        """Return the last lines of a commit message."""
+        """Return the labels as the last lines of a commit message."""
         rows = [("GitOrigin-RevId", self.revision)] if self.revision else []
         rows += [
             ("Imported-Project", self.project),
@@ -49,7 +49,7 @@ class Labels:
 
 
 def parse_labels(message: str) -> Labels | None:
-    """Return the labels of a commit message, or None if they are incomplete."""
+    """Return the labels in a commit message, or None if they are incomplete."""
     fields: dict[str, list[str]] = {}
     for line in message.splitlines():
         match = _LINE.fullmatch(line.rstrip())
@@ -85,7 +85,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
         "-z",  # messages contain empty lines
         "--fixed-strings",  # a path is not a regular expression
         f"--grep=Imported-At: {destination}",
-        "--max-count=50",  # messages that only quote a label are skipped; there are not many
+        "--max-count=50",  # enough to skip messages that only quote a label
         commit,
         "--",
     )

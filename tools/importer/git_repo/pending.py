@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The note that vendoring writes before it publishes, so that a killed run can be completed."""
+"""The record that vendoring writes before it publishes, so that a killed run can be completed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """`ref` goes from `old` (None: it is new) to `new`; the working tree below `at` follows."""
+    """A ref update from `old` (None: new ref) to `new`; the working tree below `at` follows."""
 
     ref: str
     old: str | None
@@ -25,7 +25,7 @@ class Pending:
 
 
 def write_pending(repository: Repository, pending: Pending) -> None:
-    """Write the note durably, before the ref can be on disk."""
+    """Write the record durably, before the ref can reach the disk."""
     aside = repository.git_dir / f"{_FILE}.new"
     with aside.open("w", encoding="utf-8") as out:
         json.dump(dataclasses.asdict(pending), out)
@@ -36,7 +36,7 @@ def write_pending(repository: Repository, pending: Pending) -> None:
 
 
 def read_pending(repository: Repository) -> Pending | None:
-    """Return the note of an interrupted run, if any."""
+    """Return the record of an interrupted run, if any."""
     try:
         return Pending(**json.loads(_path(repository).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def read_pending(repository: Repository) -> Pending | None:
 
 
 def clear_pending(repository: Repository) -> None:
-    """Delete the note of a completed run."""
+    """Delete the record of a completed run."""
     _path(repository).unlink(missing_ok=True)
 
 

@@ -36,7 +36,7 @@ def _repo(tmp_path: Path) -> Path:
 
 
 def test_killed_anywhere_it_is_the_old_tree_or_the_new_one(tmp_path: Path) -> None:
-    """Killed at the n-th call of git or of rename, for each n, and run again."""
+    """Kill the run at the n-th call of git or rename, for each n; run it again each time."""
     after = {**TREE, "torch/__init__.py": Blob(b"new\n"), "torch/new.py": Blob(b"n\n")}
     del after["LICENSE"]
     template = new_repository(tmp_path / "mono")
@@ -103,7 +103,7 @@ def test_a_full_disk_is_said_and_the_next_run_goes_on(
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(
-        EnvironmentProblem, match="No space left on device.*goes on where it stopped"
+        EnvironmentProblem, match="No space left on device.*continues where it stopped"
     ):
         bring(repo, source(after, tag="v2"))
     monkeypatch.undo()

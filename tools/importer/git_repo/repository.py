@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One git repository: read trees and blobs, write objects, move one ref.
 
-Nothing here touches the index or the working tree; see `checkout.py` for those.
+This module never touches the index or the working tree; see `checkout.py` for those.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tools.importer.snapshot import Blob
 ZERO = "0" * 40
 GITLINK = "160000"
 TREE = "040000"
-_ASKED = 500  # questions per batch: 20 KB fit in a pipe, so neither side can deadlock
+_ASKED = 500  # queries per batch: 20 KB fit in a pipe, so neither side can deadlock
 STAGING = "import-"  # the prefix of temporary directories below the git directory
 
 
 @dataclass(frozen=True)
 class TreeEntry:
-    """One line of a tree: git's mode and the object's id."""
+    """One entry of a tree: git's mode and the object's id."""
 
     mode: str
     oid: str
@@ -106,7 +106,7 @@ class Repository:
         return _text(out).strip() if status == 0 else None
 
     def checked_out(self, ref: str) -> Path | None:
-        """Return the working tree in which `ref` is checked out, if any."""
+        """Return the working tree that has `ref` checked out, if any."""
         work_tree: Path | None = None
         for line in _text(self.git.run("worktree", "list", "--porcelain", "-z")).split("\0"):
             key, _, value = line.partition(" ")
@@ -159,13 +159,13 @@ class Repository:
                     yield self._answer(oid)
             done = True
         finally:
-            if not done:  # unread answers would be taken for those of the next question
+            if not done:  # the next query would read the replies that are left
                 self._reader.proc.kill()
                 self._reader.proc.communicate()
                 self._reader = None
 
     def read(self, entry: TreeEntry | None) -> Blob | None:
-        """Return the file of a tree's entry."""
+        """Return the file that a tree entry names."""
         return Blob(self.blob(entry.oid), entry.mode) if entry else None
 
     def message(self, commit: str) -> str:
@@ -173,7 +173,7 @@ class Repository:
         return _text(self.git.run("log", "-1", "--format=%B", "--no-show-signature", commit, "--"))
 
     def write_blob(self, data: bytes) -> str:
-        """Store one blob. For many, use BlobWriter."""
+        """Store one blob. Use BlobWriter for many."""
         out = self.git.run("hash-object", "-w", "--no-filters", "--stdin", data=data)
         return out.decode().strip()
 
@@ -198,9 +198,10 @@ class Repository:
             return self.git.run("write-tree", variables=index).decode().strip()
 
     def graft(self, commit: str | None, path: str, tree: str | None) -> str:
-        """Return the root tree of `commit` with `tree` at `path`: as many new trees as it is deep.
+        """Return the root tree of `commit` with `tree` at `path`; None removes the directory.
 
-        So a monorepo of a million files costs no more than a small one. None removes the directory.
+        This writes one new tree per level of `path`, so a monorepo of a million files costs no more
+        than a small one.
         """
         parts = path.split("/")
         levels: list[dict[str, TreeEntry]] = []
@@ -227,7 +228,7 @@ class Repository:
         when: datetime.datetime,
         committer: Person | None = None,
     ) -> str:
-        """Store a commit. `when` has a time zone."""
+        """Store a commit. `when` must have a time zone."""
         committer = committer or author
         date = f"@{int(when.timestamp())} {when:%z}"
         variables = {
@@ -249,7 +250,7 @@ class Repository:
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
         """Point `ref` at `new` if it still points at `old` (None: no ref). Raises UserError.
 
-        This is the one step that publishes; git does it by renaming a lock file.
+        Only this step publishes; git does it by renaming a lock file.
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
         who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}  # reflog
@@ -260,7 +261,8 @@ class Repository:
         if now != old:
             target = now[:12] if now else "gone"
             raise UserError(
-                f"{self.place}: {ref} moved to {target} meanwhile; nothing was changed. Run it again"
+                f"{self.place}: another process changed {ref}: it is now {target}; nothing was done. "
+                "Run it again"
             )
         raise problem(command, self.place, status, stderr)
 
@@ -323,7 +325,7 @@ def is_repository(path: Path) -> bool:
 def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
     """Return the input of `git update-index -z --index-info`; None removes a path.
 
-    Removals come first, since a file may take the name of a directory that goes away.
+    Removals come first: a file may take the name of a removed directory.
     """
     rows = [
         (path, entry or TreeEntry("0", ZERO))
@@ -345,7 +347,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Return the shared git directory: linked worktrees only have their own HEAD and index."""
+    """Return the shared git directory: a linked worktree has only its own HEAD and index."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

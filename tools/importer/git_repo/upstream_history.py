@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's repository with its history, and the change that a reference names.
+"""Upstream's repository with its history; find the change that a reference names.
 
-A repository on this disk is read in place. The cache keeps a bare copy of a remote one, with
+A repository on this disk is read in place. For a remote one, the cache keeps a bare copy with
 commits only; git fetches the few trees and files of a change when they are read.
 """
 
@@ -28,7 +28,7 @@ _COMMIT = re.compile(r"(?:(https?://[^\s?#]+?)/commit/)?([0-9a-fA-F]{4,40})(?:[?
 
 @dataclass(frozen=True)
 class UpstreamChange:
-    """From tree-ish `base` to `commit`. `link` is its web page; `pull` the pull request."""
+    """A change from tree-ish `base` to `commit`. `link` is its web page; `pull` the PR's number."""
 
     base: str
     commit: str
@@ -38,7 +38,7 @@ class UpstreamChange:
 
 
 class UpstreamHistory:
-    """`url` is shown to people; `fetches` is the fetch URL if `repository` is only a copy."""
+    """Upstream's repository: `url` is for messages; `fetches` is the fetch URL of a copy."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository
@@ -47,7 +47,7 @@ class UpstreamHistory:
         self._report = report
 
     def find(self, reference: str) -> UpstreamChange:
-        """Return the change of a commit, a prefix, a pull request or a link. Raises UserError."""
+        """Return the change for a commit, a prefix, a pull request or a link. Raises UserError."""
         pull, commit = _PULL.fullmatch(reference), _COMMIT.fullmatch(reference)
         if self._fetches:
             self._fetch("+HEAD:refs/heads/main")
@@ -76,7 +76,7 @@ class UpstreamHistory:
         return self._change(full, f"{web}/commit/{full}" if web else f"commit {full}")
 
     def _expand(self, prefix: str) -> str:
-        # --disambiguate lists objects of every kind; keep only commits
+        # --disambiguate lists objects of every kind; keep only commits.
         out = self.repository.git.run("rev-parse", f"--disambiguate={prefix}")
         objects = self.repository.git.run("cat-file", "--batch-check", data=out).decode()
         commits = [line.split()[0] for line in objects.splitlines() if line.split()[1] == "commit"]
@@ -112,7 +112,7 @@ class UpstreamHistory:
         base = out.decode().strip()
         if base == head:
             raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
-        # The first commit of a request has the best title; later ones answer reviews.
+        # The first commit of a pull request has the best title; later ones answer reviews.
         first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
         return UpstreamChange(base, head, _title(first), link, number)
 
@@ -154,9 +154,9 @@ class UpstreamHistory:
             status, _, stderr = self.repository.git.attempt(
                 "fetch",
                 "--quiet",
-                "--no-tags",  # of 100 MB of commits, hundreds of release branches are no part
+                "--no-tags",  # hundreds of release branches are not part of the 100 MB of commits
                 "--no-write-fetch-head",
-                "--filter=tree:0",  # commits; trees and files come when they are read
+                "--filter=tree:0",  # fetch commits; trees and files are fetched when read
                 "origin",
                 refspec,
             )
@@ -179,7 +179,7 @@ def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
         raise UserError(f"{plain}: no such directory. Give upstream's repository with --origin")
     directory = cache / f"history-{hashlib.sha256(plain.encode()).hexdigest()[:16]}.git"
     directory.mkdir(parents=True, exist_ok=True)
-    # Both steps are idempotent: after a kill they run again.
+    # Both steps are idempotent: after a kill, the next run repeats them.
     Client(directory, {"GIT_DIR": str(directory)}).run("init", "--bare", "--quiet", "--template=")
     repository = Repository(directory, None, network=True)
     repository.git.run("config", "remote.origin.url", plain)

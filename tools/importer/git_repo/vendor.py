@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit a patched upstream tree into a monorepo, as one commit with labels.
 
-Objects are written first, and no ref points to them; moving one ref publishes. After a kill at any
-point the branch has the old tree or the new one. The next run completes a half-written working
-tree.
+Objects are written first, when no ref points at them; moving one ref publishes them. After a kill
+at any point the branch has either the old or the new tree. The next run completes a half-written
+working tree.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Source:
     project: str
     tag: str
     revision: str | None
-    series: str  # its digest
+    series: str  # the digest of the series
     patches: int
     tree: Snapshot
 
 
 @dataclass(frozen=True)
 class Place:
-    """The destination: `branch` is a full ref, None for the one that is checked out."""
+    """The destination: `branch` is a full ref, None for the checked-out branch."""
 
     at: str
     keep: Sequence[str] = ()
@@ -61,7 +61,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Paths relative to the destination, sorted."""
+    """The differing paths, relative to the destination and sorted."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -81,7 +81,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Edit:
-    """One file that differs from what was vendored."""
+    """A file that differs from its vendored version."""
 
     path: str
     recorded: Blob | None
@@ -89,7 +89,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """Committed edits that are in no patch. `edits` is the input of a fix-up patch."""
+    """Committed edits that no patch has. `edits` is the input of a fix-up patch."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)
@@ -121,7 +121,7 @@ class _Vendoring:
         self.keep = Globs(place.keep)
         self.ref, self.checkout = self._branch(place)
         self.old = repository.find(self.ref)
-        self.head = self.old or repository.find("HEAD")  # a new branch begins there
+        self.head = self.old or repository.find("HEAD")  # a new branch starts at HEAD
         self.at = check_destination(place.at, repository, self.head)
         self.origin = f"{source.project} {source.tag}"
 
@@ -193,7 +193,7 @@ class _Vendoring:
         return followed
 
     def _check_edits(self, current: Files, last: Vendored | None) -> None:
-        """Return edits that were committed below the destination and are in no patch."""
+        """Refuse edits that were committed below the destination and that no patch has."""
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(
@@ -231,7 +231,7 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # Without kept files this tree is in no commit, and git gc deletes it in time.
+        # With kept files left out, this tree is in no commit, and git gc deletes it at some point.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept
@@ -247,7 +247,7 @@ class _Vendoring:
     def _read_source(
         self, have: set[str], writer: BlobWriter | None, dry_run: bool
     ) -> dict[str, TreeEntry]:
-        """Read the whole source once: return its entries, and store blobs missing in `have`."""
+        """Read the whole source once: return its entries, and store the blobs not in `have`."""
         tree, have = self.source.tree, set(have)
         paths = sorted(path for path in tree.paths() if path not in self.keep)
         check_paths(paths, self.origin)
@@ -312,7 +312,7 @@ def _difference(old: Files, new: Files) -> Difference:
 
 
 def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
-    """Refuse an upstream file that replaces a directory with kept files, and the reverse."""
+    """Refuse an upstream file at the path of a directory with kept files, and the reverse."""
     for inner, outer in ((kept, upcoming), (upcoming, kept)):
         for path in inner:
             parts = path.split("/")

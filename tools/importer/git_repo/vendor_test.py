@@ -91,7 +91,7 @@ def test_kept_files_are_never_touched(repo: Path) -> None:
     assert committed(repo)["torch/google/BUILD"].data == b"ours\n"
     assert bring(repo, source(upstream, tag="v2")).outcome is Outcome.UNCHANGED
     git(repo, "reflog", "expire", "--expire=now", "--all")
-    git(repo, "gc", "--quiet", "--prune=now")  # the tree without kept files is no part of a commit
+    git(repo, "gc", "--quiet", "--prune=now")  # no commit has the tree without kept files
     assert bring(repo, source(TREE, tag="v3")).outcome is Outcome.COMMITTED
 
 
@@ -135,7 +135,7 @@ def test_committed_edits_are_found_before_anything_moves(repo: Path, tmp_path: P
         path.removeprefix("torch/") for path in edited if path.startswith("torch/")
     }
 
-    # With the fix-up in the series the edit is what is wanted, and no longer in the way.
+    # With the fix-up in the series, the edit is expected and no longer refused.
     assert bring(repo, source(edited, series="with-fixup")).outcome is Outcome.COMMITTED
     assert bring(repo, source({**edited, "n": Blob(b"")}, tag="v2")).outcome is Outcome.COMMITTED
 
@@ -174,7 +174,7 @@ def test_another_branch_a_bare_and_an_empty_repository(tmp_path: Path, repo: Pat
     bring(repo, source(TREE), branch="refs/heads/imports")
     assert git(repo, "rev-parse", "HEAD") == head
     assert committed(repo, "imports") == TREE
-    assert git(repo, "rev-parse", "imports^") == head  # a new branch begins at HEAD
+    assert git(repo, "rev-parse", "imports^") == head  # a new branch starts at HEAD
     assert not (repo / AT).exists()
 
     bare = new_repository(tmp_path / "bare.git", bare=True)
@@ -253,7 +253,7 @@ def test_two_at_a_time_are_refused_and_the_dead_hold_no_lock(repo: Path) -> None
             os.write(holds, b"held")
             signal.pause()
     os.read(held, 4)
-    with pytest.raises(UserError, match="another import is at work"):
+    with pytest.raises(UserError, match="another import is running"):
         bring(repo, source(TREE))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -268,7 +268,7 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(repo: Path) -> None:
             return super().read(path)
 
     racing = Source("torch", "v1", COMMIT, "s", 0, Racing("v1", TREE))
-    with pytest.raises(UserError, match="moved to .* meanwhile; nothing was changed"):
+    with pytest.raises(UserError, match="another process changed .*: it is now .*; nothing was done"):
         bring(repo, racing)
     assert git(repo, "log", "-1", "--format=%s") == "change"
     assert clean(repo)

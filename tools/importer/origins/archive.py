@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert any archive to one checked zip that is read by path.
 
-A compressed tar can only be read from front to back, so it is rewritten once, in one pass and in
+A compressed tar can only be read from front to back, so it is rewritten once, in one pass and with
 little memory. Nothing is extracted to the disk. The zip keeps the archive's names. Its comment has
 the top directory that is not part of the tree, and the commit if the archive records it.
 """
@@ -40,7 +40,7 @@ _BAD_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The comment of a tree's zip: `top` ends with a slash, or is empty."""
+    """The comment in a tree's zip: `top` ends with a slash, or is empty."""
 
     top: str
     commit: str | None
@@ -48,7 +48,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Member:
-    """One of: a file with `data`, a symbolic link, a hard link (`same`), or a directory."""
+    """A file with `data`, a symbolic link, a hard link (to `same`), or a directory."""
 
     path: str
     mode: str = REGULAR
@@ -69,7 +69,7 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
             with _decompressed(archive) as plain:
                 counted = _Counted(plain)
                 with tarfile.open(
-                    fileobj=cast(IO[bytes], counted),  # tarfile only reads
+                    fileobj=cast(IO[bytes], counted),  # tarfile only reads from it
                     mode="r|",
                     encoding="utf-8",
                     errors="surrogateescape",
@@ -84,13 +84,13 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
 
 
 def read_summary(tree: zipfile.ZipFile) -> Summary:
-    """Read the comment that write_tree wrote."""
+    """Read the comment written by write_tree."""
     data = json.loads(tree.comment)
     return Summary(data["top"], data["commit"])
 
 
 def mode_of(info: zipfile.ZipInfo) -> str:
-    """Return git's mode for a member of a zip."""
+    """Return git's mode for a zip member."""
     mode = info.external_attr >> 16
     if mode & 0o170000 == 0o120000:
         return SYMLINK
@@ -118,7 +118,7 @@ class _Writer:
             self._check(top)
             for directory in sorted(self._directories - _parents(self._modes)):
                 tree.writestr(zipfile.ZipInfo(f"{directory}/", _EPOCH), b"")
-            # A zip may end with any comment; `git archive` puts the commit there, or in the tar.
+            # `git archive` puts the commit into the comment of a zip, or into a tar's header.
             comment = (
                 source.comment.decode("latin-1")
                 if isinstance(source, zipfile.ZipFile)
@@ -130,7 +130,7 @@ class _Writer:
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
         path = _plain(member.path)
         if is_gits_own(path):
-            return  # the archive is of a checkout
+            return  # the archive was made from a checkout
         check_path(path, self._name)
         if path in self._modes or path in self._hard:
             raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
@@ -176,7 +176,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 
 class _Counted:
-    """Count the bytes that tarfile reads: it does not notice a tar cut between two files."""
+    """A reader that counts bytes: tarfile does not notice a tar cut between two files."""
 
     def __init__(self, plain: IO[bytes]) -> None:
         self._plain, self._count = plain, 0
@@ -184,13 +184,13 @@ class _Counted:
     def read(self, size: int) -> bytes:
         try:
             data = self._plain.read(size)
-        except OSError as error:  # what bz2 and gzip say of bad bytes
+        except OSError as error:  # raised by bz2 and gzip for corrupt data
             raise tarfile.ReadError(str(error)) from error
         self._count += len(data)
         return data
 
     def check_end(self, offset: int) -> None:
-        """Read to the end, to verify checksums of compressed files and the final zero block."""
+        """Read to the end, to verify the checksums of compressed files and the final zero block."""
         while self.read(_CHUNK):
             pass
         if self._count < offset + tarfile.BLOCKSIZE:
@@ -234,7 +234,7 @@ def _info(path: str, mode: str) -> zipfile.ZipInfo:
 
 
 def _plain(path: str) -> str:
-    """Return the name without the `./` that `tar -c .` writes."""
+    """Return the name without the leading `./` that `tar -c .` writes."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -243,7 +243,7 @@ def _plain(path: str) -> str:
 
 
 def _top(paths: dict[str, str]) -> str:
-    """Return the top directory of a release archive; a Python package does not count."""
+    """Return the top directory of a release archive, or ""; a Python package is not one."""
     first, _, rest = next(iter(paths)).partition("/")
     around = f"{first}/"
     if not rest or not all(path.startswith(around) for path in paths):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's cache of fetched files, by the hash of their bytes. Files appear atomically.
+"""The user's cache of fetched files, keyed by the hash of their bytes. Files appear atomically.
 
     files/<sha256>       archives as fetched
-    trees/<sha256>.zip   the tree of the archive of that hash, for reading by path
-    names/<name>         the hash of a file that its origin never changes under that name
+    trees/<sha256>.zip   the tree of the archive with that hash, readable by path
+    names/<name>         the hash of a file whose origin never changes it under that name
     git/, apt/           state of those tools
     scratch/             unfinished files; leftovers of killed processes are deleted after a day
 
@@ -43,12 +43,12 @@ class Cache:
     root: Path
 
     def file(self, sha256: str) -> Path | None:
-        """Return the file of that hash if it is cached."""
+        """Return the cached file with that hash, or None."""
         path = self.root / "files" / _checked(sha256)
         return path if path.is_file() and not path.is_symlink() else None
 
     def keep(self, file: Path) -> tuple[Path, str]:
-        """Move `file`, which must be in scratch(), under its hash; return its path and hash."""
+        """Move `file`, which must be in scratch(), to its hash's path; return path and hash."""
         with self.writing():
             sha256 = file_digest(file)
             target = self.root / "files" / sha256
@@ -56,7 +56,7 @@ class Cache:
         return target, sha256
 
     def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
-        """Return the zip of that archive's tree; if not cached, `make` writes it."""
+        """Return the zip of that archive's tree; if it is not cached, `make` writes it."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
             with self.scratch() as directory:
@@ -65,7 +65,7 @@ class Cache:
         return target
 
     def named(self, name: str) -> Mapping[str, str] | None:
-        """Return the data noted under `name`, or None."""
+        """Return the data stored under `name`, or None."""
         try:
             data = json.loads((self.root / "names" / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class Cache:
         return data if isinstance(data, dict) else None
 
     def note(self, name: str, data: Mapping[str, str]) -> None:
-        """Store `data` under `name`, a file name."""
+        """Store `data` under `name`, which must be a valid file name."""
         with self.scratch() as directory:
             (directory / "note").write_text(json.dumps(data) + "\n", encoding="utf-8")
             _publish(directory / "note", self.root / "names" / name)
@@ -94,7 +94,7 @@ class Cache:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[int]:
-        """Wait for a lock and hold it; children that inherit the descriptor hold it as well."""
+        """Wait for a lock and hold it; child processes that inherit the descriptor hold it too."""
         with self.writing():
             path = self.root / "locks" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class Cache:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Raise CacheProblem with one line if the disk is full or cannot be written."""
+        """Raise CacheProblem with one line if the disk is full or not writable."""
         try:
             yield
         except OSError as error:
@@ -115,7 +115,7 @@ class Cache:
             raise self.problem(f"{where}{error.strerror or error}") from error
 
     def problem(self, message: str) -> CacheProblem:
-        """Return the error of a cache that cannot be written; no other origin would help."""
+        """Return the error for an unwritable cache; trying another origin would not help."""
         return CacheProblem(
             f"cannot write the cache, {self.root}: {message}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"
@@ -123,7 +123,7 @@ class Cache:
 
 
 def user_cache() -> Cache:
-    """Return the cache below XDG_CACHE_HOME. Raises UserError if another user could write it."""
+    """Return the cache below XDG_CACHE_HOME. Raises UserError if other users can write to it."""
     cache = Cache(cache_directory() / "importer")
     for directory in (cache.root, *(cache.root / name for name in _PLACES)):
         check_own(
@@ -148,6 +148,6 @@ def _publish(file: Path, target: Path) -> None:
 
 def _sweep(scratches: Path) -> None:
     for path in scratches.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process sweeps too
+        with contextlib.suppress(FileNotFoundError):  # another process deletes leftovers too
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

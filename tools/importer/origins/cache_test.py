@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache under bad luck: killed writers, writers at once, a disk that is full."""
+"""The cache under failures: killed writers, concurrent writers, a full disk."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_killed_writer_leaves_no_file_and_its_scratch_goes(tmp_path: Path) -> 
     (leftover,) = (tmp_path / "scratch").iterdir()
     long_ago = time.time() - 2 * 24 * 3600
     os.utime(leftover, (long_ago, long_ago))
-    with cache.locked("one"):  # the lock died with its holder
+    with cache.locked("one"):  # the lock was released when its holder died
         tree = cache.tree(_SHA256, _make)
     assert tree.read_bytes() == _DATA
     assert not leftover.exists()
@@ -118,7 +118,7 @@ def _make(out: Path) -> None:
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    # A limit on a file's size is what a full disk is to the writer, but needs no disk to fill.
+    # To a writer, a file-size limit looks like a full disk, but no disk has to be filled.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     cache = Cache(tmp_path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(_DATA) // 2, before[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the origin of an import: the requested one, or the best one that can be reached."""
+"""Choose the origin for an import: the requested one, or the best one that can be reached."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def resolve(
     ref: str | None = None,
     origin: str | None = None,
 ) -> OriginSnapshot:
-    """Return upstream's tree of a tag or ref; report its origin and why others were rejected.
+    """Return upstream's tree for a tag or ref; report its origin and why others were rejected.
 
     `origin` is `wheel`, `debian`, `git`, `git+URL`, a directory, a repository or an archive. Raises
-    UserError (no such tag: with near misses) or EnvironmentProblem (nothing could be reached).
+    UserError (unknown tag, with similar ones) or EnvironmentProblem (no origin can be reached).
     """
     wanted = Wanted(tag, ref)
     _check_style(project, tag)
@@ -67,7 +67,7 @@ def resolve(
         except CacheProblem:
             raise
         except EnvironmentProblem as error:
-            if os.strerror(errno.ENOSPC) in str(error):  # a tool's words
+            if os.strerror(errno.ENOSPC) in str(error):  # from a tool's output
                 raise cache.problem(str(error)) from error
             passed.append(f"{candidate.title}: {error}")
         else:
@@ -80,7 +80,7 @@ def resolve(
 
 
 def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
-    """Return the pinned bytes, from the cache or fetched and compared with the pin's hashes."""
+    """Return the pinned tree, cached or fetched again and compared with the pin's hashes."""
     kind = text_of(pin, "kind")
     cache = user_cache()
     table: dict[str, Callable[[], Origin]] = {
@@ -101,7 +101,7 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
 
 
 def at_hand(project: Project, report: Report, pin: Pin) -> OriginSnapshot | None:
-    """Return the pinned tree if its wheel is cached, else None. Nothing is fetched."""
+    """Return the pinned tree if its wheel is cached, else None. Fetches nothing."""
     if pin.get("kind") != wheel.KIND or user_cache().file(text_of(pin, "sha256")) is None:
         return None
     return open_pin(project, report, pin)
@@ -111,7 +111,7 @@ def _candidates(
     project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
 ) -> Sequence[Origin]:
     if origin is None and wanted.version is None:
-        return _git(project, report, cache)  # all other origins have releases only
+        return _git(project, report, cache)  # all other origins only have releases
     if origin is None:
         wheels = _wheels(project, report, cache)
         return [
@@ -162,7 +162,7 @@ def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _check_style(project: Project, tag: str | None) -> None:
-    """Refuse a release without its `v`: its series would get another directory."""
+    """Refuse a tag without its `v`: the series would get a different directory."""
     usual = read_build_pin(project.pin).get("tag")
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(

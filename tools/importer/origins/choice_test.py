@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the choice of an origin and of the reported reasons, with fake origins of one class."""
+"""Tests of choosing an origin and of the reported reasons, with one class of fake origins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.importer.project import Project
 
 @dataclass
 class _Fated:
-    """Gives a directory's tree, or raises."""
+    """An origin that returns a directory's tree, or raises an error."""
 
     title: str
     fate: Exception | Path

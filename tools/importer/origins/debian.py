@@ -107,7 +107,7 @@ class DebianOrigin:
 def left_out(statement: str) -> Callable[[str], bool]:
     """Return a predicate for paths that Debian removed from upstream's archive (debian/copyright).
 
-    Its tools also remove git's own files. In the patterns, `*` matches slashes.
+    Debian's tools also remove git's own files. In the patterns, `*` matches slashes.
     """
     match = re.search(r"^Files-Excluded:((?:.*)(?:\n[ \t].*)*)", statement, re.MULTILINE)
     patterns = [pattern.rstrip("/") for pattern in match[1].split()] if match else []

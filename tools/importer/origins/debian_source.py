@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetch source packages from any suite of the machine's Debian archive, with its apt."""
+"""Fetch source packages with apt from any suite of the machine's Debian archive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.origin import NotHereError
 
-# The likely suites first: a stable release never changes, and unstable is ahead of testing.
+# Likely suites first: a stable release never changes, and unstable is ahead of testing.
 _SUITES = ("stable", "testing", "unstable", "oldstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "timeout")
 _HELPER = Path("/usr/lib/apt/apt-helper")
@@ -67,7 +67,7 @@ class DebianArchive:
         self._cache, self._origins, self._suites = cache, origins, suites
 
     def find(self, package: str, upstream: str) -> SourcePackage:
-        """Return the source of that upstream version. Raises NotHereError or EnvironmentProblem."""
+        """Return the source of an upstream version. Raises NotHereError or EnvironmentProblem."""
         known: list[str] = []
         problems: list[str] = []
         for origin in self._machine_origins():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real apt, on a small archive of source packages that the test makes."""
+"""The real apt with a small archive of source packages that the test creates."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_debian_leaves_out() -> None:
 
 @pytest.fixture(name="mirror")
 def _mirror() -> Iterator[Path]:
-    """Its path is short, because apt makes one file name of an archive's whole address."""
+    """Yield the mirror; its path is short, since apt makes file names from whole addresses."""
     with tempfile.TemporaryDirectory(prefix="apt.", dir="/tmp") as directory:
         root = Path(directory)
         _publish(root, "stable", "2.6.0+dfsg-7")
@@ -124,7 +124,7 @@ def _publish(root: Path, suite: str, version: str) -> None:
 def _origin(
     cache: Path, mirror: Path, suites: tuple[str, ...] = ("stable", "testing")
 ) -> DebianOrigin:
-    # apt's copy: method behaves as http does; file: would hand out the archive's own files.
+    # apt's copy: method behaves like http; file: would return the archive's own files.
     machine = [Origin(f"copy:{mirror}", trusted="yes")]
     archive = DebianArchive(Cache(cache), origins=machine, suites=suites)
     return DebianOrigin("pytorch", Cache(cache), Lines(), archive=archive)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bare repository in the cache with the objects fetched from one git origin.
 
-An origin on this disk is an alternate, so its whole history is available and nothing is copied.
-From a remote origin only the wanted commit is fetched, without its history.
+An origin on this disk is used as an alternate, so its whole history is available without a copy.
+From a remote origin only the requested commit is fetched, without its history.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _ENVIRONMENT = {
     "GIT_NO_REPLACE_OBJECTS": "1",  # the pin names the original objects
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    # Give up a stalled server after a minute.
+    # Abort after a minute if the server stalls.
     "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
     "GIT_HTTP_LOW_SPEED_TIME": "60",
 }
 
-# Set in hooks; must not affect this repository.
+# Hooks set these; they must not affect this repository.
 _UNSET = (
     "env",
     *(
@@ -67,7 +67,7 @@ _NO_SETTINGS = {
 
 
 class GitError(Exception):
-    """git failed; the message has its exit status and its output, on one line."""
+    """A failed git command; the message has its exit status and its output, on one line."""
 
     def __init__(self, command: str, status: object, stderr: str) -> None:
         super().__init__(f"git {command} exited {status}: {stderr}")
@@ -102,16 +102,16 @@ class GitMirror:
         return True
 
     def fetch(self, commit: str) -> None:
-        """Fetch one commit and keep it. Raises GitError."""
+        """Fetch one commit and protect it from gc. Raises GitError."""
         with self._cache.locked(self._lock) as lock, self._cache.writing():
             self._prepare()
             if not self.has(commit):
                 self._fetch(commit, lock)
-            # A ref protects the commit from gc in this repository.
+            # The ref protects the commit from gc in this repository.
             self.read("update-ref", [f"refs/pinned/{commit}", commit])
 
     def expand(self, short: str) -> str | None:
-        """Return the commit of a short id, for an origin on this disk."""
+        """Return the full commit id for a short one; only for an origin on this disk."""
         if self.local is None:
             return None
         with self._cache.locked(self._lock), self._cache.writing():
@@ -123,7 +123,7 @@ class GitMirror:
         return output.decode("ascii").strip()
 
     def read(self, command: str, arguments: list[str]) -> bytes:
-        """Run a command on the cached repository. Raises GitError."""
+        """Run a git command in the cached repository. Raises GitError."""
         git = self.git()
         status, out, stderr = git.execute(
             ["git", command, *arguments],
@@ -137,7 +137,7 @@ class GitMirror:
         return bytes(out)
 
     def git(self) -> Git:
-        """Return GitPython's git for the cached repository, without any user settings."""
+        """Return a GitPython Git object for the cached repository, without any user settings."""
         git = _git_class()(os.fspath(self.directory))
         directories = {
             "GIT_DIR": os.fspath(self.directory),
@@ -164,9 +164,9 @@ class GitMirror:
             alternates.parent.mkdir(exist_ok=True)
             _replace(alternates, os.fsencode(objects) + b"\n")
             shallow = objects.parent / "shallow"
-            if shallow.is_file():  # its history ends here, so ours must as well
+            if shallow.is_file():  # the origin's history is cut there, so ours must be as well
                 _replace(self.directory / "shallow", shallow.read_bytes())
-        # This process holds the cache lock, so git lock files are leftovers of killed processes.
+        # This process holds the cache lock, so any git lock file was left by a killed process.
         for dead in self.directory.rglob("*.lock"):
             dead.unlink(missing_ok=True)
 
@@ -188,7 +188,7 @@ class GitMirror:
         with self._cache.scratch() as scratch:
             environment = {
                 **self._trust(scratch),
-                # Ignore any repository around the cache.
+                # Do not look for a repository above the cache.
                 "GIT_CEILING_DIRECTORIES": os.fspath(scratch.parent),
             }
             return _run_git(
@@ -228,7 +228,7 @@ def check_url(url: str) -> str:
         )
     if parts.scheme and parts.scheme not in _SCHEMES:
         raise UserError(
-            f"'{parts.scheme}' addresses are not read. Use one of {', '.join(_SCHEMES)}"
+            f"'{parts.scheme}' addresses are not supported. Use one of {', '.join(_SCHEMES)}"
         )
     if parts.password is not None:
         raise UserError(
@@ -256,7 +256,7 @@ def _local(url: str) -> Path | None:
 
 
 def _objects(repository: Path) -> Path:
-    """Return the object directory of a local repository, also for a linked worktree."""
+    """Return the object directory of a local repository or linked worktree."""
     text = _run_git(
         "rev-parse",
         ["--git-common-dir"],
@@ -292,7 +292,7 @@ def _run_git(
     location = [] if git_dir is None else [f"--git-dir={git_dir}"]
     git = _git_class()(os.fspath(cwd))
     status, out, stderr = git.execute(
-        # coreutils' timeout also ends git if this process was killed.
+        # coreutils' timeout also ends git if this process is killed.
         [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *location, command, *arguments],
         with_extended_output=True,
         with_exceptions=False,
@@ -310,7 +310,7 @@ def _git_class() -> type[Git]:
     for tool in ("git", "timeout"):
         if shutil.which(tool) is None:
             raise EnvironmentProblem(f"{tool}: not found on PATH. Install it")
-    # Imported here: the import fails on a machine without git.
+    # Imported here, because the import fails on a machine without git.
     from git.cmd import Git
 
     return Git

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin for git repositories, remote or on this disk: the commit id is the pin."""
+"""The origin for git repositories, remote or on this disk; the pin is the commit id."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Entry:
 class GitSnapshot:
     """The tree of one commit. `repository` is the bare repository that contains it.
 
-    It has the whole history if the origin is on this disk, and only this commit otherwise.
+    That has the whole history if the origin is on this disk, otherwise only this commit.
     """
 
     natives = False
@@ -103,7 +103,7 @@ class GitSnapshot:
         entry = self._entries.get(path)
         if entry is None:
             return None
-        # One `git cat-file --batch` process answers all reads.
+        # A single `git cat-file --batch` process serves all reads.
         try:
             _, _, _, data = self._git.get_object_data(entry.oid)
         except ValueError as error:
@@ -126,7 +126,7 @@ class GitSnapshot:
                 self._submodules.append(path)
             elif mode in MODES:
                 self._entries[path] = _Entry(mode, oid)
-            else:  # 100664, of old repositories, is a plain file
+            else:  # 100664, from old repositories, is a regular file
                 self._entries[path] = _Entry(MODES[0], oid)
 
 
@@ -167,7 +167,7 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """Return the error for an unavailable pinned commit: its ref may name another commit now."""
+    """Return the error for a missing pinned commit; say if its ref names another commit now."""
     name = optional_text(pin, "ref")
     try:
         refs = mirror.refs(name, name + _PEELED) if name else {}

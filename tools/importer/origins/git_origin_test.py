@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""git repositories on this disk and behind git's own server, and the commit as the pin."""
+"""git repositories on this disk and behind a git server; the pin is the commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILES: dict[str, bytes | None] = {
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    # A hook's variables, and settings of a user: none may matter.
+    # Variables set by a hook and a user's settings must have no effect.
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
     (tmp_path / "config").write_text("[core]\n\tquotePath = true\n[log]\n\tshowSignature = true\n")
@@ -166,7 +166,7 @@ def test_locks_of_a_killed_git_are_no_obstacle(project: Project, upstream: Path)
     ("origin", "message"),
     [
         ("git+ext::sh -c id", "is no address of a git repository"),
-        ("git+ftp://example.com/x", "'ftp' addresses are not read"),
+        ("git+ftp://example.com/x", "'ftp' addresses are not supported"),
         ("git+https://me:secret@example.com/x.git", "has a password in it"),
         ("git+relative/path", "is no address of a git repository"),
         ("git+--upload-pack=id", "is no address of a git repository"),
@@ -187,7 +187,7 @@ def _free_port() -> int:
 
 @pytest.fixture(name="server")
 def _server(upstream: Path) -> Iterator[str]:
-    """git's own server of everything beside `upstream`."""
+    """Start a git server for everything next to `upstream`; yield its address."""
     port = _free_port()
     daemon = subprocess.Popen(
         ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}",
@@ -247,8 +247,8 @@ def test_a_plain_web_server_gives_whole_histories(project: Project, upstream: Pa
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
-        """No one reads it."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Discard the log."""
 
 
 def test_no_network(project: Project) -> None:

@@ -105,7 +105,7 @@ class TreeOrigin:
 
 
 class TreeSnapshot:
-    """The files of a directory; each is checked against its hash when it is read."""
+    """The files of a directory; each file's hash is checked when it is read."""
 
     natives = False
     commit = None

@@ -19,15 +19,15 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# pip also ends with "No matching distribution" after failed connections.
+# After failed connections, pip also ends with "No matching distribution".
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
-# An unreachable index must fail within seconds.
+# If the index is unreachable, fail within seconds.
 _PATIENCE = ("--timeout=20", "--retries=1")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One wheel: `options` choose the platform; `sha256`, if set, allows only that file."""
+    """A wheel to download: `options` choose the platform; `sha256`, if set, allows one file."""
 
     project: str
     version: str
@@ -41,7 +41,7 @@ class Request:
 
 
 class ConstrainedError(UserError):
-    """A constraint of the user or of the machine forbids the version."""
+    """A constraint set by the user or the machine forbids the version."""
 
 
 def download(request: Request, directory: Path) -> Path:
@@ -68,11 +68,11 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the pip of the python3 on PATH, as configured by its user; else find or fetch one."""
+    """Return the user's pip: that of python3 on PATH; without one, find or fetch a pip."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
-            # A fresh directory: `-m` would import a pip from the caller's current directory.
+            # An empty directory: `-m` would import a pip from the caller's current directory.
             probe = [python, "-m", "pip", "--version"]
             if not subprocess.run(
                 probe, cwd=directory, capture_output=True, check=False
@@ -85,13 +85,13 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Nothing is installed, so PIP_REQUIRE_VIRTUALENV does not apply. Constraints do: they may be an
+    # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints: they may be an
     # administrator's rule about downloads. pip treats an empty PIP_CONSTRAINT as unset and reads
     # its configuration, but a user who sets it empty wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
-        "TMPDIR": str(scratch),  # large files pass through it, and /tmp may be small
+        "TMPDIR": str(scratch),  # pip stores large files there, and /tmp may be small
     }  # fmt: skip
     if environment.get("PIP_CONSTRAINT") == "":
         environment["PIP_CONSTRAINT"] = os.devnull

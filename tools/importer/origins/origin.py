@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of origins, their requests, and the error for a missing release."""
+"""The interface of origins, requests to them, and the error for a missing release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request: a release's tag, or a ref or commit of git; with neither, the current state."""
+    """A request for a release's tag, or a git ref or commit; without both, the current state."""
 
     tag: str | None = None
     ref: str | None = None
@@ -45,9 +45,9 @@ class Wanted:
 
 
 class NotHereError(Exception):
-    """The origin was reached and has no such release. One line; `known` are names that it has.
+    """The origin was reached but lacks the release. One line; `known` has names of its releases.
 
-    `complete` is False if the release may exist although this kind of origin never has it.
+    `complete` is False if this kind of origin lacks some releases, so this one may still exist.
     """
 
     def __init__(self, message: str, *, known: Iterable[str] = (), complete: bool = True) -> None:
@@ -58,11 +58,11 @@ class NotHereError(Exception):
 
 @runtime_checkable
 class OriginSnapshot(Snapshot, Protocol):
-    """A snapshot from an origin."""
+    """A snapshot that an origin returned."""
 
     @property
     def natives(self) -> bool:
-        """Whether this is the CPU wheel of the build's platform: the build's pin may move to it."""
+        """Whether this is the CPU wheel for the build's platform: the pin may move to it."""
 
 
 class Origin(Protocol):
@@ -76,16 +76,16 @@ class Origin(Protocol):
         """Fetch a release. Raises NotHereError, EnvironmentProblem (unreachable) or UserError."""
 
     def open(self, pin: Pin) -> OriginSnapshot:
-        """Return the pinned bytes again. Raises UserError if the origin now has other bytes."""
+        """Return the pinned tree again. Raises UserError if the origin now has other bytes."""
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to five names of `known` that resemble `name`, best first."""
+    """Return up to five names from `known` that resemble `name`, best first."""
     return difflib.get_close_matches(name, list(dict.fromkeys(known)), n=5, cutoff=0.6)
 
 
 def text_of(pin: Pin, key: str) -> str:
-    """Return a string of the pin. Raises UserError if it is missing."""
+    """Return a string from the pin. Raises UserError if it is missing."""
     value = pin.get(key)
     if not isinstance(value, str):
         raise UserError(
@@ -95,5 +95,5 @@ def text_of(pin: Pin, key: str) -> str:
 
 
 def optional_text(pin: Pin, key: str) -> str | None:
-    """Return a string of the pin, or None if the origin did not know it."""
+    """Return a string from the pin, or None if the origin did not know it."""
     return None if pin.get(key) is None else text_of(pin, key)

@@ -58,7 +58,7 @@ class Lines:
 
 
 def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
-    """Return a workspace below `root` with these origins in its import.json."""
+    """Return a project in a workspace below `root`, with these origins in its import.json."""
     directory = root / "third_party" / "torch"
     directory.mkdir(parents=True)
     (directory / "contents.json").write_text(json.dumps(_CONTENTS))
@@ -74,7 +74,7 @@ def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
 
 
 def wheel_settings(**more: str) -> dict[str, str]:
-    """Return import.json's settings for the wheels that make_wheel writes."""
+    """Return the import.json settings for wheels written by make_wheel."""
     contents = "third_party/torch/contents.json"
     return {"project": "torch", "local_version": "cpu", "contents": contents, **more}
 
@@ -111,7 +111,7 @@ def make_wheel(
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Run git there without user settings; return its output."""
+    """Run git in `repository` without user settings; return its output."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     result = subprocess.run(
         ["git", *arguments],
@@ -125,7 +125,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 def commit_files(repository: Path, files: Mapping[str, bytes | None], tag: str = "") -> str:
-    """Write files (None: delete), commit them, tag the commit; return its id."""
+    """Write files (None deletes one), commit and tag them; return the commit's id."""
     if not (repository / ".git").exists():
         repository.mkdir(parents=True, exist_ok=True)
         git(repository, "init", "--quiet", "--initial-branch=main")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be the path of a file or the target of a link."""
+"""Tests of the allowed paths of files and targets of links."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins for release wheels: the build's own, and one of another platform for its sources."""
+"""Origins for release wheels: the build's own, and other platforms' wheels for their sources."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from tools.importer.snapshot import Blob
 
 KIND = "wheel"
 
-# Wheels without CUDA, small ones first: 130 MB, where the usual Linux wheel has 550. pip also
-# accepts wheels of older macOS versions for the first platform.
+# Wheels without CUDA, small ones first: 130 MB instead of the 550 MB of the usual Linux wheel. For
+# the first platform, pip also accepts wheels built for older macOS versions.
 _SOURCE_PLATFORMS = (
     ("macosx_99_0_arm64",),
     ("win_amd64",),
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# As in //third_party/pypi: overrides the URL of the index with the builds without CUDA.
+# As in //third_party/pypi: overrides the URL of the index that has the builds without CUDA.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """A project's wheels: `local` is the local version of the builds without CUDA."""
+    """A project's wheels; `local` is the local version label of builds without CUDA."""
 
     project: str
     local: str | None
@@ -49,7 +49,7 @@ class WheelSettings:
 
 
 def wheel_settings(project: Project) -> WheelSettings | None:
-    """Read import.json and the pin's extra index; None without a wheel origin."""
+    """Read import.json and the pin's extra index; None if the project has no wheel origin."""
     settings = project.origins.get(KIND)
     if settings is None:
         return None
@@ -66,7 +66,7 @@ def wheel_settings(project: Project) -> WheelSettings | None:
 
 
 def read_build_pin(pin: Path) -> dict[str, object]:
-    """Read the build's pin; {} if it does not exist yet. Raises UserError."""
+    """Read the build's pin; return {} if it does not exist yet. Raises UserError."""
     try:
         data = json.loads(pin.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:
         raise UserError(f"{pin}: {error}. Restore the file") from error
     if not isinstance(data, dict):
-        raise UserError(f"{pin}: holds no JSON object. Restore the file")
+        raise UserError(f"{pin}: not a JSON object. Restore the file")
     return data
 
 
@@ -98,7 +98,7 @@ class WheelOrigin:
             raise
 
     def open(self, pin: Pin) -> WheelSnapshot:
-        """Return a pinned wheel of either origin."""
+        """Return the pinned wheel, from either wheel origin."""
         sha256, filename = text_of(pin, "sha256"), text_of(pin, "filename")
         file = self._cache.file(sha256)
         if file is None:
@@ -116,7 +116,7 @@ class WheelOrigin:
         return WheelSnapshot(file, self._settings, dict(pin))
 
     def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> WheelSnapshot:
-        """Return the wheel fetched by an earlier call (no index changes one), or fetch it."""
+        """Return the wheel that an earlier call fetched (indexes never change one), or fetch it."""
         name = f"{self._settings.project}-{version}"
         noted = self._cache.named(name)
         file = self._cache.file(noted["sha256"]) if noted else None
@@ -129,7 +129,7 @@ class WheelOrigin:
     def _first(
         self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None
     ) -> WheelSnapshot:
-        """Return the first request that pip can fulfil, or raise the most informative error."""
+        """Return the wheel for the first request that pip can fulfil, or raise the best error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False
@@ -245,7 +245,7 @@ def _snapshot(
 
 
 def _stamp(file: Path, project: str) -> dict[str, str]:
-    """Return the string values that the build wrote into version.py."""
+    """Return the strings that the build wrote into version.py."""
     try:
         text = open_zip(file).read(f"{project}/version.py").decode("utf-8", "replace")
     except KeyError:
@@ -267,7 +267,7 @@ def _plain(version: str) -> str:
 
 
 def _indexes(settings: WheelSettings) -> Iterator[str | None]:
-    """Yield None for the user's own indexes, then the index that the build's pin names."""
+    """Yield None for the user's own indexes, then the index named by the build's pin."""
     yield None
     index = os.environ.get(_EXTRA_INDEX_VARIABLE, settings.extra_index)
     if index:
@@ -288,7 +288,7 @@ def _source_requests(settings: WheelSettings, version: str) -> Iterator[Request]
 
 
 def _options_for(filename: str) -> tuple[str, ...]:
-    """Return the options with which pip accepts the wheel of that name."""
+    """Return the options with which pip accepts the wheel with that name."""
     try:
         python, abi, tags = filename.removesuffix(".whl").split("-")[-3:]
         digits = re.fullmatch(r"(?:cp|py)(\d)(\d*)", python.split(".")[0])

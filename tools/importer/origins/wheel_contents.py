@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The upstream paths in a wheel: build outputs are excluded, and many sources are not packed."""
+"""Find the upstream paths in a wheel: it adds build outputs, and many sources are not packed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Kind = tuple[str, str]
 class WheelContents:
     """Path patterns, in which `*` also matches slashes.
 
-    `roots` are packages at the same path in upstream's repository, `built` files that the build
-    adds below them, `left_out` upstream files below them that the build does not pack.
+    `roots` are packages at the same path in upstream's repository. `built` matches files that the
+    build adds below them, `left_out` upstream files below them that the build does not pack.
     """
 
     roots: tuple[str, ...]
@@ -33,13 +33,13 @@ class WheelContents:
     left_out: tuple[str, ...] = ()
 
     def is_upstream(self, path: str) -> bool:
-        """Return whether a wheel's member is a file of upstream's repository."""
+        """Return whether a wheel's member is a file in upstream's repository."""
         return path.partition("/")[0] in self.roots and not self._built.match(path)
 
     def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
         """Return whether a wheel with files of these kinds would contain `path` if upstream had it.
 
-        Every module of a package is packed; any other file if its kind is.
+        Every Python module in a package is packed; another file is packed if its kind is.
         """
         if not self.is_upstream(path) or self._left_out.match(path):
             return False
@@ -55,7 +55,7 @@ class WheelContents:
 
 
 def read_contents(file: Path) -> WheelContents:
-    """Read the patterns of a project. Raises UserError."""
+    """Read a project's patterns. Raises UserError."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         return WheelContents(*(tuple(data[key]) for key in ("roots", "built", "left_out")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a wheel has of upstream's repository, by the patterns of torch."""
+"""Which of upstream's files a wheel has, according to torch's patterns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels by the machine's real pip, out of folders that the test makes."""
+"""Wheels fetched by the machine's real pip from directories that the test creates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not _has_pip(), reason="the python3 on PATH has 
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Its pip knows one folder, `wheels`, and no index."""
+    """Return a project whose pip knows one directory, `wheels`, and no index."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -97,7 +97,7 @@ def test_other_bytes_under_the_pinned_name(project: Project, tmp_path: Path) -> 
 
 
 def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: Path) -> None:
-    # The usual Linux wheel has CUDA, is large, and is taken last.
+    # The usual Linux wheel has CUDA and is large, so it is tried last.
     make_wheel(tmp_path / "wheels", "2.14.1", cuda="'12.6'")
     make_wheel(tmp_path / "wheels", "2.14.1", _MAC)
     lines = Lines()
@@ -111,7 +111,7 @@ def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: P
 
 
 def _constrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    """Have the machine's pip configuration cap a project."""
+    """Make the machine's pip configuration constrain a project's version."""
     (tmp_path / "constraints.txt").write_text(f"{line}\n")
     (tmp_path / "pip.conf").write_text(f"[global]\nconstraint = {tmp_path}/constraints.txt\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
@@ -139,7 +139,7 @@ def test_an_empty_pip_constraint_lifts_the_machines(
     monkeypatch.setenv("PIP_CONSTRAINT", "")
     pin = resolve(project, Lines(), tag="v2.15.0").pin
     shutil.rmtree(tmp_path / "cache")
-    assert open_pin(project, Lines(), pin).pin == pin  # by hash as well
+    assert open_pin(project, Lines(), pin).pin == pin  # also found by its hash
 
 
 def test_a_constraint_that_allows_the_release_changes_nothing(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of a zip, read by path on demand."""
+"""Zip members, read by path on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 
 def open_zip(file: Path) -> zipfile.ZipFile:
-    """Open a zip of the cache. Raises EnvironmentProblem if it is damaged."""
+    """Open a cached zip. Raises EnvironmentProblem if it is damaged."""
     try:
         return zipfile.ZipFile(file)
     except (OSError, zipfile.BadZipFile) as error:
@@ -24,7 +24,7 @@ def open_zip(file: Path) -> zipfile.ZipFile:
 
 
 class ZipMembers:
-    """Some members of a zip: `paths` maps each path of the tree to its member."""
+    """Some members of a zip; `paths` maps each path in the tree to its member."""
 
     def __init__(self, file: Path, packed: zipfile.ZipFile, paths: Mapping[str, zipfile.ZipInfo]):
         self._file, self._packed, self._members = file, packed, paths
@@ -47,10 +47,10 @@ class ZipMembers:
 
 
 class ArchiveSnapshot:
-    """The tree of an archive, from the zip that archive.write_tree wrote.
+    """The tree of an archive, from the zip written by archive.write_tree.
 
-    `absent` is a predicate for paths that the archive's maker left out. A directory without files
-    (a submodule, or one left out completely) counts as left out.
+    `absent` tells whether the archive's maker left out a path. A directory without files (a
+    submodule, or a directory left out completely) counts as left out.
     """
 
     natives = False
