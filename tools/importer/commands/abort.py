@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""abort: roll back a half-published command and discard the stopped one."""
+"""abort: roll back a half-published command, or discard one that waits for a decision."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tools.importer.report import Report
 
 @dataclass(frozen=True)
 class Context:
-    """`cwd` is the caller's directory: relative paths on the command line start there."""
+    """The context of one call; relative paths on its command line start at `cwd`."""
 
     project: Project
     report: Report
@@ -25,10 +25,10 @@ class Context:
 
 
 class Access(enum.Enum):
-    """A command's access to the workspace: ACCESS of its module, WRITES by default."""
+    """A command's access to the workspace: the constant ACCESS of its module, default WRITES."""
 
     READS = "reads"  # other commands may run at the same time
-    WRITES = "writes"  # exclusive; a half-published tree is completed first
+    WRITES = "writes"  # exclusive; first completes a half-published tree
     UNDOES = "undoes"  # exclusive; handles a half-published tree itself
 
 

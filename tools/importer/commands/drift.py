@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drift: show the outcome of each patch on each of several releases. Changes nothing."""
+"""drift: show the outcome of each patch on each of several releases; change nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
-    # A document on standard output must be the only output there.
+    # A document written to standard output must be the only output there.
     alone = args.format != "text" and args.output is None
     origins = _Quiet(report) if alone else report
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 yield _target(context, options, name, args.origin, origins)
                 progress.advance()
 
-    # Imported here: rules need libcst, and only some series have rules.
+    # Imported here: rules need libcst, and few series have rules.
     from tools.importer.session import decide_rewrites, read_known_calls
 
     known = read_known_calls(project)
@@ -89,13 +89,13 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 
 
 class _Quiet:
-    """A report without lines: progress is still shown."""
+    """A report that prints no lines; it still shows progress."""
 
     def __init__(self, below: Report) -> None:
         self._below = below
 
     def say(self, line: str) -> None:
-        """Do nothing: standard output is for the document."""
+        """Do nothing: standard output is reserved for the document."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
         return self._below.progress(label, total)
@@ -107,7 +107,7 @@ class _Quiet:
 def _target(
     context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
 ) -> Target:
-    # Imported here: origins load git, pip and apt, which other commands do not need.
+    # Imported here: origins import git, pip and apt, which other commands do not need.
     from tools.importer.origins import resolve
 
     if origin is not None:
@@ -130,12 +130,12 @@ def _series(project: Project, label: str | None) -> Series:
 
 
 def _pinned(project: Project) -> str:
-    """Return the release that the build is pinned to."""
+    """Return the tag of the release in the build's pin."""
     try:
         return str(json.loads(project.pin.read_text(encoding="utf-8"))["tag"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{project.pin}: no tag to be read ({error!r}). Restore it, or name --series"
+            f"{project.pin}: no readable tag ({error!r}). Restore it, or name --series"
         ) from None
 
 

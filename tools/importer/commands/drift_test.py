@@ -18,7 +18,7 @@ _CLASH = function("c_0") + function("c_1", "    raise SystemExit('no more')\n") 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with a series of three patches on v1, and a repository `upstream` with tags."""
+    """Return a workspace with three patches on v1, and a repository `upstream` with tags."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in _QUIET.items():
@@ -154,7 +154,7 @@ def test_a_pin_without_a_tag_is_one_line(
 ) -> None:
     (workspace / "third_party/torch/pin.json").write_text("{}")
     assert _run("v2") == 1
-    assert "no tag to be read (KeyError('tag'))" in capsys.readouterr().err
+    assert "no readable tag (KeyError('tag'))" in capsys.readouterr().err
 
 
 def _contents(root: Path) -> dict[str, bytes]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""export: offer upstreamable patches as branches of a checkout of upstream, others as mail."""
+"""export: offer patches to upstream as branches in its checkout, and other patches as mail."""
 
 from __future__ import annotations
 

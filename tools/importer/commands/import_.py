@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""import: carry the series to another upstream release; publish it or stop at a conflict."""
+"""import: rebase the series onto another upstream release; publish it or report a conflict."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         if not check_committed(project.workspace, checked):
             report.say(f"{project.workspace} is in no git repository: edits there cannot be told")
     source = load_source(project, label)
-    # Imported here: origins load git, pip and apt, which the related commands do not need.
+    # Imported here: origins import git, pip and apt, which `continue` and `skip` do not need.
     from tools.importer.origins import resolve
 
     origin = args.origin

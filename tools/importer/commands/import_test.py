@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole imports on a small workspace: published, stopped, resumed, skipped, aborted, killed."""
+"""Whole imports in a small workspace: published, stopped, resumed, skipped, aborted, killed."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_decision_that_cannot_be_published_is_not_kept(
     assert "v2/second.patch: adds 2 lines, over its Budget of 1" in err
     assert err.count("\n") == 1
     assert sample.run("status") == 2
-    # The header may be corrected meanwhile, or the file.
+    # While the import waits, the header may be corrected, or the file.
     patch.write_text(patch.read_text().replace("Budget: 1", "Budget: 2"))
     assert sample.run("continue") == 0
 
@@ -293,7 +293,7 @@ def test_another_series_of_that_release_is_not_overwritten(
     patch.write_text(patch.read_text().replace("line thirty", "line 3O"))
     before = sample.files()
     assert import_(sample, "v2") == 1
-    assert "is there already, with other contents (third.patch)" in capsys.readouterr().err
+    assert "already exists with other contents (third.patch)" in capsys.readouterr().err
     assert sample.files() == before
     assert import_(sample, "v2", "--overwrite") == 0
     assert "line thirty" in patch_of(sample, "v2", "third")
@@ -373,7 +373,7 @@ def test_killed_while_it_stops_an_import_is_not_begun_or_waits(tmp_path: Path) -
 def test_killed_at_any_call_continue_loses_no_decision(
     tmp_path: Path, release: dict[str, str]
 ) -> None:
-    """A kill while publishing, or while writing the next patch's files, loses nothing."""
+    """A kill while publishing, or while writing the next patch's files, loses no decision."""
     first = edited(B, row_20="row 20 of both")
     second = edited(A, line_3="line three", line_30="line 30 of both")
     begun = laid_out(tmp_path / "begun")

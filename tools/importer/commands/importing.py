@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared part of `import`, `continue` and `skip`: replay the import, then publish or stop."""
+"""Shared code of `import`, `continue` and `skip`: replay, then publish or ask for a decision."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMMAND = "import"
 
 @dataclass(frozen=True)
 class Import:
-    """The inputs of an import, sufficient to replay it."""
+    """The inputs of an import, enough to replay it."""
 
     source: str
     digest: str
@@ -53,18 +53,21 @@ class Import:
     pin: Mapping[str, object]
     overwrite: bool
     acknowledge_licence: bool
-    known_calls: str = ""  # the sha256 of the rules' data; "" in states without it
+    known_calls: str = ""  # the sha256 of rewrites.txt; "" in states saved by older versions
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
-    """Return the inputs of an unfinished import, checked to be unchanged. Raises UserError."""
+    """Return the inputs of an unfinished import, after checking that they have not changed.
+
+    Raises UserError.
+    """
     project = context.project
     work = Import(**unfinished.inputs)  # type: ignore[arg-type]
     source = load_source(project, work.source)
     if source.digest != work.digest:
         raise UserError(
             f"{source.series.root}: changed since the import began. Restore it and run this again, or "
-            "`import.py abort` and import anew; your files are in .import/conflict until then"
+            "`import.py abort` and import again; your files are in .import/conflict until then"
         )
     from tools.importer.origins import open_pin
 
@@ -78,7 +81,7 @@ def go_on(
     new: Snapshot,
     decisions: Mapping[str, Decision],
 ) -> ExitCode:
-    """Carry, then publish or stop; report everything and return the exit code."""
+    """Replay the import, then publish it or ask for a decision; report and return the exit code."""
     project, report = context.project, context.report
     heading = f"{project.name}: {work.source} -> {new.label}"
     report.say(heading + (" (dry run)" if context.dry_run else ""))
@@ -115,9 +118,9 @@ def _stop(
     assert stopped is not None
     directory = project.series_of(work.label)
     if directory.is_dir() and work.label != work.source and not work.overwrite:
-        # Fail now, not after a person has resolved all conflicts.
+        # Fail now, not after the user has resolved all conflicts.
         raise UserError(
-            f"{directory}: is there already, and {stopped.patch.name} would stop here for a decision. "
+            f"{directory}: already exists, and {stopped.patch.name} would stop here for a decision. "
             f"Carry that series with --from {work.label}, or write over it with --overwrite"
         )
     if context.dry_run:
@@ -194,7 +197,7 @@ def _publish(
 
 
 def _known_calls(context: Context, work: Import) -> bytes:
-    """Return the data of the rules, unchanged since the import began. Raises UserError."""
+    """Return the rules' data. Raises UserError if it changed since the import began."""
     known = read_known_calls(context.project)
     if work.known_calls and hashlib.sha256(known).hexdigest() != work.known_calls:
         raise UserError(
@@ -205,7 +208,7 @@ def _known_calls(context: Context, work: Import) -> bytes:
 
 
 def _old_tree(context: Context, source: Source) -> Snapshot | None:
-    """Return the tree of the old base, if this machine still has it."""
+    """Return the tree of the old base, if its wheel is still cached on this machine."""
     from tools.importer.origins import at_hand
 
     return at_hand(context.project, context.report, source.base.pin) if source.base else None
@@ -214,7 +217,7 @@ def _old_tree(context: Context, source: Source) -> Snapshot | None:
 def _check_licence(
     context: Context, work: Import, old: Snapshot | None, new: Snapshot
 ) -> dict[str, bytes]:
-    """Return the licence record to publish. Raises UserError for an unacknowledged change."""
+    """Return the licence record to publish. Raises UserError if a change is not acknowledged."""
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(

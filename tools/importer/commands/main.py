@@ -30,11 +30,11 @@ Loader = Callable[[], Command]
 
 
 def _in(module: str) -> Loader:
-    """A command, imported on use: rules need libcst, others git or pip, and `status` none."""
+    """Return a loader that imports the command on use: only some need libcst, git or pip."""
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
-# By command word, in the order of the help.
+# Commands by their word, in the order of the help.
 COMMANDS: Mapping[str, Loader] = {
     "import": _in("import_"),
     "continue": _in("continue_"),
@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Loader] = {
 _DEFAULT = "import"
 _HELP = ("-h", "--help")
 
-# Errors that the machine can cause in any program; every other OSError here is a bug.
+# Errors that the machine can cause in any program; every other OSError is a bug here.
 _MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COM
         with without_callers_repository():
             return _main(list(sys.argv[1:] if argv is None else argv), commands)
     finally:
-        flush(sys.stdout)  # --help of argparse
+        flush(sys.stdout)  # argparse's --help
         flush(sys.stderr)
 
 
@@ -119,7 +119,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
     args = _parser(called).parse_args(arguments)
     command = called[args.command]
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    # Started by hand, from a checkout, it works on that checkout.
+    # If started directly from a checkout, work on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
     cwd = _called_from()
     project = load_project((cwd / root).resolve(), shared.project)
@@ -127,7 +127,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Run a command on a whole tree; exclusively if it writes."""
+    """Run a command on a fully published tree, and exclusively if it writes."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
@@ -136,7 +136,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Also for a dry run: its output would be wrong on a half-published tree.
+            # Dry runs too: on a half-published tree their output would be wrong.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:
@@ -145,7 +145,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """Return the caller's directory: tools/import.py and Bazel change the current one."""
+    """Return the caller's directory: tools/import.py and Bazel change the current directory."""
     directories = (
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )
@@ -163,7 +163,7 @@ def _with_command(arguments: list[str], commands: Mapping[str, Loader]) -> list[
 
 
 class _Parser(argparse.ArgumentParser):
-    """Exit with 1 after a bad argument: argparse's 2 means a conflict here."""
+    """A parser that exits with 1 after a bad argument: argparse's 2 means a conflict here."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See {self.prog} --help")

@@ -40,7 +40,7 @@ from tools.importer.session.faults import killed_at
 
 
 class Sample:
-    """A command that does what the test says."""
+    """A command whose behaviour the test defines."""
 
     HELP = "for a test"
 

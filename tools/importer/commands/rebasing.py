@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared part of edit, new, refresh and drop: change one patch, rebase, publish or stop."""
+"""Shared code of edit, new, refresh and drop: change one patch, rebase the patches after it."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ COMMAND = "refresh"
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdit, Snapshot]:
-    """Return the inputs of an unfinished rebase, and the tree that later patches go onto."""
+    """Return the inputs of an unfinished rebase, and the tree onto which patches are rebased."""
     edit = SeriesEdit.from_json(unfinished.inputs)
     release = open_release(context.project, context.report, edit.label)
     return release, edit, tree_of(release, edit)
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to store; `source` is the name shown to people."""
+    """Return the inputs to store; `source` is the name shown in messages."""
     return {**edit.as_json(), "source": edit.name}
 
 
 def go_on(
     context: Context, release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision]
 ) -> ExitCode:
-    """Rebase the patches after `edit`; publish everything or stop at a conflict."""
+    """Rebase the patches after `edit`; publish everything, or report a conflict."""
     project, report = context.project, context.report
     with report.progress("Rebasing the later patches"):
         rebased = rebase(release, edit, decisions)
@@ -76,7 +76,7 @@ def go_on(
 def publish(
     context: Context, edit: SeriesEdit, carried: Carry | None, result: Publication
 ) -> ExitCode:
-    """Publish, report the changes, and delete the desk."""
+    """Publish, report the changes, and delete the edit directory."""
     project, report = context.project, context.report
     what = f"{edit.kind.value} {edit.name} in {edit.label}"
     transaction = Transaction(project.workspace, project.state, what=what)
@@ -97,7 +97,7 @@ def publish(
 def begin(
     context: Context, release: Release, edit: SeriesEdit, count: int, header: bytes, only: list[str]
 ) -> ExitCode:
-    """Write the desk for `edit` and print the next steps."""
+    """Write the edit directory for `edit` and print the next steps."""
     project, report = context.project, context.report
     desk = Desk(project.state)
     shown = desk.root.relative_to(project.workspace)
@@ -124,7 +124,7 @@ def begin(
 
 
 def _lines(carried: Carry) -> Iterator[str]:
-    """Return one line for each later patch that changed."""
+    """Yield one line for each rebased patch that changed."""
     for each in carried.results:
         if each.outcome is Outcome.LANDED:
             yield f"contained in it now, leaves the series: {each.patch.name}"

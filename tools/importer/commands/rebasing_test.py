@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole edits on a small workspace: begun, refreshed, stopped, taken up again, dropped, killed."""
+"""Whole edits in a small workspace: begun, refreshed, stopped, resumed, dropped, killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 
 
 def _laid_out(directory: Path) -> SampleWorkspace:
-    """A series of v1 whose base is recorded, in a workspace that builds another release."""
+    """Return a workspace that builds another release, with a series of v1 and its recorded base."""
     sample = make_workspace(directory)
     sample.series("v1", _SERIES)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0
@@ -89,7 +89,7 @@ def test_a_conflict_is_settled_and_the_rest_follows(
     assert sample.files() == before
     assert "v1 with first.patch" in sample.conflict("torch/a.py").read_text()
     assert sample.run("refresh") == 1
-    assert "a later patch waits for you" in capsys.readouterr().err
+    assert "a patch after it waits for your decision" in capsys.readouterr().err
     assert sample.run("continue") == 2
     sample.conflict("torch/a.py").write_text(edited(_ONE, line_25="both"))
     assert sample.run("continue") == 0
@@ -171,13 +171,13 @@ def test_a_base_recorded_anew_is_the_same(sample: SampleWorkspace) -> None:
         (["refresh", "--series", "v1"], "--series is for --base"),
         (["edit", "first", "--series", "../torch/v1"], "no series of ../torch/v1"),
         (["drop", "fourth", "--series", "v1"], "no patch 'fourth.patch'"),
-        (["new", "First", "--series", "v1"], "first.patch: is there already"),
+        (["new", "First", "--series", "v1"], "first.patch: already exists"),
         (
             ["new", "X", "torch/aa.py", "--series", "v1"],
             "no file 'torch/aa.py' in this origin. Did y",
         ),
         (["new", "X", "--first", "--after", "first", "--series", "v1"], "both --after and --first"),
-        (["new", "X", "--name", "../x", "--series", "v1"], "'../x.patch' is no name of a patch"),
+        (["new", "X", "--name", "../x", "--series", "v1"], "'../x.patch' is not a patch name"),
     ],
 )
 def test_what_cannot_be_done(
@@ -214,12 +214,12 @@ def test_a_series_changed_under_an_edit_is_not_overwritten(
     file.write_text(file.read_text().replace("Owner: us", "Owner: them"))
     before = sample.files()
     assert sample.run("refresh") == 1
-    assert "the series is another one than when first.patch was begun" in capsys.readouterr().err
+    assert "the series changed since first.patch was begun" in capsys.readouterr().err
     assert sample.files() == before
 
 
 def test_killed_anywhere_a_refresh_is_old_or_new(tmp_path: Path) -> None:
-    """At each of the first calls, and at every seventh: the next command leaves a whole tree."""
+    """Kill at each of the first calls, then at every seventh: the next command repairs the tree."""
     point, step, killed = 0, 1, True
     while killed:
         sample = _laid_out(tmp_path / str(point))

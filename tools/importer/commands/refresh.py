@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""refresh: write the changes of `.import/edit` to their patch, and rebase the later ones."""
+"""refresh: write the changes in `.import/edit` to their patch, and rebase the patches after it."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     if args.base:
         return _record_base(args, context)
     if args.series:
-        raise UserError("--series is for --base: the edit under way knows its release")
+        raise UserError("--series needs --base: the unfinished edit names its release")
     unfinished = read_unfinished(project.state)
     if unfinished is not None and unfinished.command == COMMAND:
         raise UserError(
-            f"{unfinished.inputs['name']} is made, and a later patch waits for you. "
+            f"{unfinished.inputs['name']} is written, and a patch after it waits for your decision. "
             "Run `import.py status`"
         )
     if unfinished is not None and unfinished.project != project.name:
         raise UserError(
-            f"{unfinished.command} of {unfinished.project} is under way. Name it: "
+            f"{unfinished.command} of {unfinished.project} is unfinished. Name it: "
             f"--project {unfinished.project}"
         )
     if unfinished is None or unfinished.command != EDITING:

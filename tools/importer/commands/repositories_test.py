@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vendor, export and cherry-pick as they are typed, on a small workspace and real repositories."""
+"""The commands vendor, export and cherry-pick on a small workspace and real repositories."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resumption of `continue` and `skip`: each command that can stop has a row here."""
+"""How `continue` and `skip` resume: each command that can stop has an entry in this module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Resumed:
-    """An unfinished command with its inputs: `new` is the tree that patches are carried to."""
+    """An unfinished command with its inputs; `new` is the tree that patches are merged onto."""
 
     new: Snapshot
     go_on: Callable[[Mapping[str, Decision]], ExitCode]
@@ -26,7 +26,7 @@ def resume(context: Context, unfinished: Unfinished) -> Resumed:
     """Return the inputs of an unfinished command. Raises UserError if they have changed."""
     if unfinished.project != context.project.name:
         raise UserError(
-            f"{unfinished.command} of {unfinished.project} is under way. Name it: "
+            f"{unfinished.command} of {unfinished.project} is unfinished. Name it: "
             f"--project {unfinished.project}"
         )
     if unfinished.command == EDITING:

@@ -92,7 +92,7 @@ def _is_current(release: Release, name: str, data: bytes) -> bool:
 def _refuse(stale: list[str], release: Release) -> None:
     if stale:
         raise UserError(
-            f"{release.directory}: {', '.join(stale)} is not what its rule makes of {release.label}. "
+            f"{release.directory}: {', '.join(stale)} is not what its rule generates for {release.label}. "
             "Run `import.py rewrites --update`"
         )
 
@@ -100,7 +100,7 @@ def _refuse(stale: list[str], release: Release) -> None:
 def _check_guards(
     series: Series, release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[str, ...]:
-    """Raise UserError for places that no rule knows. Return files that could not be read."""
+    """Return the files that could not be read. Raises UserError for places that no rule knows."""
     from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
@@ -114,10 +114,10 @@ def _check_guards(
 def _updated(
     stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the files of the new series, if the others still apply, and the unread files."""
+    """Return the new series, if its other patches still apply, and the files not readable."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
-    # A new patch is generated from upstream itself, so it precedes all hand-written ones.
+    # A new rule's patch is generated from upstream's files, so it precedes all written patches.
     files["series"] = "".join(f"{name}\n" for name in stale if name not in files).encode()
     files["series"] += listed.encode()
     files |= stale
@@ -130,7 +130,7 @@ def _updated(
 
 
 def _publish(files: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
-    """Write the patches and their recorded base."""
+    """Publish the patches and their recorded base."""
     project = context.project
     transaction = Transaction(
         project.workspace, project.state, what=f"the rewrites of {release.label}"

@@ -24,7 +24,7 @@ _PATCH = "patches/torch/v1/packed-resources.patch"
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
-    """A release with one call for the rule, and a series that knows nothing of it yet."""
+    """Return a workspace with an empty series, and a release with one call for the rule."""
     rule, guard = rewrites.RULES
     small = dataclasses.replace(rule, expected={"v1": {"torch/a.py": 1}}, kept=())
     monkeypatch.setattr(rewrites, "RULES", (small, dataclasses.replace(guard, kept=())))
@@ -36,7 +36,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
 
 
 def _release(sample: SampleWorkspace, files: dict[str, str]) -> None:
-    """Lay out the release, and have it recorded as what the series was made against."""
+    """Write the release, and record it as the base of the series."""
     tree = sample.release("v1", files)
     snapshot = TreeOrigin(tree, make_report(as_json=True)).find(Wanted("v1", None))
     directory = sample.root / "patches/torch/v1"
@@ -48,7 +48,7 @@ def test_a_patch_is_made_and_then_current(
     sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sample.run("rewrites", "--series", "v1") == 1
-    assert "packed-resources.patch is not what its rule makes" in capsys.readouterr().err
+    assert "packed-resources.patch is not what its rule generates" in capsys.readouterr().err
     assert sample.run("rewrites", "--update", "--series", "v1") == 0
     files = sample.files()
     assert b"\n+with torch._utils_internal.open_resource(__file__" in files[_PATCH]

@@ -22,7 +22,7 @@ _KEEP = "packed-resources keep torch/new.py::load --"
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
-    """A series of two patches: a rule makes the first."""
+    """Return a workspace with a series of two patches; a rule generates the first."""
     v1 = {**V1, "torch/r.py": _READS}
     monkeypatch.setattr(sample_workspace, "V1", v1)
     sample = make_workspace(tmp_path)
@@ -38,7 +38,7 @@ def rules_table(sample: SampleWorkspace) -> Path:
 
 
 def import_v2(sample: SampleWorkspace, *more: str, **files: str) -> int:
-    """Import a release that has these files as well: `new="..."` is torch/new.py."""
+    """Import a release that also has these files: `new="..."` is torch/new.py."""
     own = {f"torch/{name}.py": text for name, text in files.items()}
     tree = sample.release("v2", {**V1, "torch/r.py": _READS, **own})
     return sample.run("--tag", "v2", "--origin", str(tree), *more)
@@ -65,7 +65,7 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
 
     assert sample.run("status") == 2
     assert "stopped at rewrites.txt: conflict" in capsys.readouterr().out
-    assert sample.run("continue") == 2  # nobody has looked
+    assert sample.run("continue") == 2  # the file still has its conflict markers
     assert (
         ".import/conflict/rewrites.txt:2: '<<<<<<< packed-resources, v2" in capsys.readouterr().out
     )
@@ -76,14 +76,14 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
 
     assert sample.run("continue") == 2
     assert "stopped at row.patch" in capsys.readouterr().out
-    assert rules_table(sample).read_text() == _KNOWN  # nothing is published before the end
+    assert rules_table(sample).read_text() == _KNOWN  # published only at the end of the import
     sample.conflict("torch/b.py").write_text(_ROW)
     assert sample.run("continue") == 0
     assert f"{_KEEP} reads what it wrote\n" in rules_table(sample).read_text()
     assert (sample.root / "patches/torch/v2/ruled.patch").exists()
     capsys.readouterr()
     assert import_v2(sample, "--dry-run", "--overwrite", new=_BINARY, b=clash, lists=_LISTS) == 2
-    assert "would stop at row.patch" in capsys.readouterr().out  # the calls are known by now
+    assert "would stop at row.patch" in capsys.readouterr().out  # the calls now have their lines
 
 
 def test_a_call_that_is_to_be_rewritten_is_a_line_as_well(sample: SampleWorkspace) -> None:
@@ -117,7 +117,7 @@ def test_it_is_no_patch_that_may_be_skipped(
 ) -> None:
     assert import_v2(sample, new=_BINARY) == 2
     assert sample.run("skip") == 1
-    assert "rewrites.txt is no patch that could be left out" in capsys.readouterr().err
+    assert "rewrites.txt is not a patch and cannot be skipped" in capsys.readouterr().err
 
 
 def test_data_that_changed_meanwhile_is_not_written_over(

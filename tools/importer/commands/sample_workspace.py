@@ -38,7 +38,7 @@ class SampleWorkspace:
     upstream: Path
 
     def release(self, label: str, files: Mapping[str, str]) -> Path:
-        """Write a release of upstream as a tree."""
+        """Write a release of upstream as a directory tree."""
         for path, text in files.items():
             target = self.upstream / label / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class SampleWorkspace:
         return self.upstream / label
 
     def series(self, label: str, patches: Mapping[str, Mapping[str, str | None]]) -> Path:
-        """Write a series on V1 with its base: each patch has the new text of its files."""
+        """Write a series on V1 with its base; `patches` maps a patch to its files' new texts."""
         directory = self.root / "patches/torch" / label
         directory.mkdir(parents=True)
         now: dict[str, Blob] = {path: Blob(text.encode()) for path, text in V1.items()}
@@ -69,7 +69,7 @@ class SampleWorkspace:
         return main(["--workspace", str(self.root), *arguments])
 
     def files(self) -> dict[str, bytes]:
-        """Return all files of the workspace, except git's and the importer's state."""
+        """Return all files in the workspace, except git's and the importer's state."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
@@ -91,7 +91,7 @@ class SampleWorkspace:
 
 
 def make_workspace(directory: Path) -> SampleWorkspace:
-    """Create a workspace without a series, whose build is at v1."""
+    """Create a workspace without a series, whose build is pinned to v1."""
     sample = SampleWorkspace(directory / "workspace", directory / "upstream")
     torch = sample.root / "third_party/torch"
     torch.mkdir(parents=True)

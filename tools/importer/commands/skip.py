@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""skip: leave the stopped patch out of the new series, and go on."""
+"""skip: leave the waiting patch out of the new series, and resume."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ HELP = "leave the stopped patch out of the new series, and go on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments: it skips the stopped patch."""
+    """Add no arguments: it skips the waiting patch."""
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
     unfinished = require_unfinished(context.project.state)
     resumed = resume(context, unfinished)
     if unfinished.stop is None:
-        raise UserError("no patch is stopped at: a command was killed. Run `import.py continue`")
+        raise UserError(
+            "no patch waits for a decision: a command was killed. Run `import.py continue`"
+        )
     if unfinished.stop.patch == KNOWN_CALLS:
         raise UserError(
-            f"{KNOWN_CALLS} is no patch that could be left out: each call in it stays, with a reason, or "
+            f"{KNOWN_CALLS} is not a patch and cannot be skipped: each call in it stays, with a reason, or "
             f"is patched. Edit .import/conflict/{KNOWN_CALLS}, then `import.py continue`"
         )
     return resumed.go_on({**unfinished.decisions, unfinished.stop.patch: Skip()})

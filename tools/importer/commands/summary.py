@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report the result of a carry: lines for people, data for machines."""
+"""Report the outcome of each patch: lines for people, data for machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = (Outcome.CLEAN, Outcome.OFFSET, Outcome.THREE_WAY, Outcome.RESOLVED)
 
 
 def carry_lines(result: Carry) -> Iterator[str]:
-    """Return one line per patch with its outcome, then dropped and kept ones with the reason."""
+    """Yield one line per patch with its outcome, then the dropped and kept ones with the reason."""
     width = max((len(each.outcome.value) for each in result.results), default=0)
     for each in result.results:
         note = f"  ({_note(each)})" if _note(each) else ""
@@ -22,7 +22,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    # The results may include the rules' own data, as the stop of the carry.
+    # The result that waits for a decision may be rewrites.txt, which is not a patch.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
     outcomes = ", ".join(
@@ -42,14 +42,14 @@ def carry_lines(result: Carry) -> Iterator[str]:
 
 
 def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
-    """Return one line per later stop, so that the first does not look like the only one."""
+    """Yield one line per further patch that needs a decision: the first may not be the only one."""
     for each in waiting:
         files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
         yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"
 
 
 def unread_lines(unread: Sequence[str]) -> Iterator[str]:
-    """Return one line about files that rules should check and could not read, if any."""
+    """Yield one line about files that rules should check but could not read, if any."""
     if unread:
         few = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
         yield (
@@ -59,7 +59,7 @@ def unread_lines(unread: Sequence[str]) -> Iterator[str]:
 
 
 def change_lines(changes: Changes) -> Iterator[str]:
-    """Return one line per changed file of the workspace."""
+    """Yield one line per changed file in the workspace."""
     for word, paths in (
         ("new", changes.added),
         ("changed", changes.changed),
@@ -70,7 +70,7 @@ def change_lines(changes: Changes) -> Iterator[str]:
 
 
 def carry_data(result: Carry) -> dict[str, object]:
-    """Return the same as JSON data."""
+    """Return the data of `carry_lines` as JSON."""
     stopped = result.stopped
     return {
         "patches": [_patch_data(each) for each in result.results],
@@ -82,7 +82,7 @@ def carry_data(result: Carry) -> dict[str, object]:
 
 
 def changes_data(changes: Changes) -> dict[str, object]:
-    """Return the same as JSON data."""
+    """Return the data of `change_lines` as JSON."""
     return {
         "added": list(changes.added),
         "changed": list(changes.changed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in other people's surroundings: a reader that goes, a hook of git's, files of others."""
+"""Commands in difficult environments: a closed pipe, a git hook, files owned by other users."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
 def _without_reader(
     sample: SampleWorkspace, *arguments: str, also_errors: bool = False
 ) -> tuple[int, str]:
-    """Run it as a program whose output has no reader; return its status and standard error."""
+    """Run import.py with its output to a closed pipe; return its status and standard error."""
     program = "import sys; from tools.importer.commands.main import main; sys.exit(main())"
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
         [sys.executable, "-c", program, "--workspace", str(sample.root), *arguments],
         cwd=_ROOT,
-        # Buffered, as a person's is: what is left in a buffer fails when the program ends.
+        # Buffered, as usual: text that is left in the buffer fails when the program exits.
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -106,7 +106,7 @@ def test_a_hook_of_another_repository_leads_no_command_there(
     tree = sample.release("v2", {**V1, "torch/a.py": "new\n" + V1["torch/a.py"]})
     assert sample.run("--tag", "v2", "--origin", str(tree)) == 0
     assert index.read_bytes() == b"no index that git would take"
-    assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")  # the caller's own again
+    assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")  # the caller's value again
 
 
 def test_the_network_of_the_person_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,9 +94,7 @@ def _vendored(context: Context, args: argparse.Namespace) -> list[Difference]:
 
 def _tree(context: Context, tree: Path, rebuilt: Rebuilt) -> Iterator[Difference]:
     if rebuilt.tree_hash is None:
-        raise UserError(
-            f"{tree} cannot be compared: {rebuilt.differences[0]}. Put that right first"
-        )
+        raise UserError(f"{tree} cannot be compared: {rebuilt.differences[0]}. Fix that first")
     if (tree / "site").is_dir():
         tree = tree / "site"
     yield from compare("tree", rebuilt.entries, hash_tree(tree, context.report))

@@ -45,15 +45,15 @@ def to_json(table: Table) -> str:
 
 
 def from_document(data: Mapping[str, object], *, where: str) -> Table:
-    """Read a document. `where` names it in errors. Raises UserError."""
+    """Read a document; errors name it `where`. Raises UserError."""
     if data.get("format") != FORMAT:
         raise UserError(
-            f"{where}: format is {data.get('format')!r}, this tool reads {FORMAT}. Make it anew"
+            f"{where}: format is {data.get('format')!r}, this tool reads {FORMAT}. Generate it again"
         )
     try:
         return _table(data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{where}: damaged ({error!r}). Make it anew") from None
+        raise UserError(f"{where}: damaged ({error!r}). Generate it again") from None
 
 
 def _row(table: Table, row: Row) -> dict[str, object]:
@@ -75,7 +75,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """Return a file without default values: most files did not move and have no note."""
+    """Return a file without default values: most files have not moved and have no note."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

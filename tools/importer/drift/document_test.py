@@ -79,7 +79,7 @@ def test_every_table_can_be_shown(table: Table) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "drift.json: format is 2, this tool reads 1. Make it anew"),
+        ({"format": 2}, "drift.json: format is 2, this tool reads 1. Generate it again"),
         ({"patches": 7}, "drift.json: damaged"),
         ({"patches": [{"name": "a.patch"}]}, "drift.json: damaged"),
         ({"releases": [{"label": "v1"}]}, "drift.json: damaged"),

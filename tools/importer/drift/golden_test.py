@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that drift.json matches the releases: the pinned one always, others if a network exists."""
+"""drift.json matches the releases: the pinned one always, others if the network is available."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _labels() -> list[str]:
 
 
 def _wheel(pin: Mapping[str, object]) -> Snapshot:
-    """The build's own wheel: from the runfiles, else as a person's machine has it."""
+    """Return the build's own wheel: from the runfiles, or from this machine's cache or index."""
     settings = wheel_settings(_PROJECT)
     assert settings is not None
     paths = list(_ROOT.parent.glob(f"*torch_wheel/{pin['filename']}"))
@@ -101,7 +101,7 @@ def test_the_column_comes_out_again(label: str) -> None:
 
 @pytest.mark.parametrize("label", _labels())
 def test_each_release_has_a_series_that_knows_its_base(label: str) -> None:
-    """The base names the very bytes that the table was made from."""
+    """The base records exactly the bytes that the table was computed from."""
     (release,) = (each for each in _table().releases if each.label == label)
     base = read_base(_PROJECT.series_of(label))
     assert (base.label, base.commit, dict(base.pin)) == (label, release.commit, release.origin)
@@ -116,7 +116,7 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# What was settled by hand on the way there needs a person on the way back, and nothing else does.
+# Patches that were resolved by hand need a person on the way back; no other patch does.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -129,7 +129,7 @@ _BACK = {
         "files-of-hub.patch": Outcome.SUSPECTED,
         "files-of-the-profiler.patch": Outcome.CONFLICT,
         "config-modules-installed.patch": Outcome.CONFLICT,
-        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function has another name
+        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function was renamed
     },
     "v2.14.1": {"cpp-extension-paths.patch": Outcome.CONFLICT},
     "v2.15.0": {
@@ -139,7 +139,7 @@ _BACK = {
 }
 
 
-# Patches that only the build from source has. A wheel has no C++ sources.
+# Patches that only the build from source has: a wheel has no C++ sources.
 _OF_SOURCES = {
     "v2.6.0": {
         "inductor-in-a-static-program.patch": Outcome.SUSPECTED,
@@ -162,7 +162,7 @@ _OF_SOURCES = {
 
 @pytest.mark.parametrize("label", _BACK)
 def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
-    """From marks alone: the release that the series is of is not read."""
+    """Only marks are needed: the files of the series' own release are not read."""
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)

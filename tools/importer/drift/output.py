@@ -32,13 +32,13 @@ def write_report(file: Path, text: str) -> bool:
             raise
     except OSError as error:
         raise EnvironmentProblem(
-            f"{file}: not written: {error.strerror}. The file is as it was; write elsewhere"
+            f"{file}: not written: {error.strerror}. The file is unchanged; write elsewhere"
         ) from error
     return True
 
 
 def _umask() -> int:
-    """Return the umask of this process, which can only be read by setting it."""
+    """Return this process's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

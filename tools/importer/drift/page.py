@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table as one self-contained HTML page: no scripts, requests or fonts.
 
-All text from upstream or from a patch is escaped by `_text`. A content security policy in the page
-is the second defence.
+All text from upstream or from a patch is escaped by `_text`. The page's content security policy is
+a second defence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, title
 from tools.importer.engine import Outcome
 
-# A sign next to each word, for readers who do not see colours.
+# A sign next to each word, for readers who cannot distinguish colours.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",
@@ -47,7 +47,7 @@ _MEANINGS = {
 
 
 def to_page(table: Table) -> str:
-    """Return the page. Same table, same bytes."""
+    """Return the page. The same table gives the same bytes."""
     head = f"Drift: {title(table)}"
     return f"""<!doctype html>
 <html lang="en">
@@ -183,7 +183,7 @@ def _anchor(name: str) -> str:
 
 
 def _marked_up(text: str) -> str:
-    """Return text with words between backquotes marked as code."""
+    """Return text as HTML, with words between backquotes marked as code."""
     parts = text.split("`")
     return "".join(
         f"<code>{_text(part)}</code>" if number % 2 else _text(part)
@@ -192,5 +192,5 @@ def _marked_up(text: str) -> str:
 
 
 def _text(text: str, *, keep: str = "") -> str:
-    """Return text escaped for a page. Control characters are written out."""
+    """Return text escaped for HTML. Control characters are spelled out."""
     return html.escape("".join(char if char in keep else shown(char) for char in text), quote=True)

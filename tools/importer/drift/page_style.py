@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The style of the drift page, light and dark: part of the page, so that it is self-contained.
+"""The drift page's style, light and dark; it is part of the page, which is self-contained.
 
-Text has a contrast of 4.5 or more with its background in both.
+In both, text has a contrast of at least 4.5 with its background.
 """
 
 STYLE = """\

@@ -18,7 +18,7 @@ _HOSTILE = "</td></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'&
 
 
 class _Page(HTMLParser):
-    """Reads a page: its tags nest, and what they say is kept."""
+    """A parser that checks that tags nest, and collects the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -55,7 +55,7 @@ class _Page(HTMLParser):
 
 
 def _every_outcome(word: str = "word") -> Table:
-    """One row, a release for each outcome; `word` stands wherever text of others does."""
+    """Return one row with a release per outcome; `word` replaces every untrusted text."""
     releases = tuple(
         Release(f"{number} {word}", word, f"--tag {word}", {"kind": word})
         for number, _ in enumerate(Outcome)
@@ -141,7 +141,7 @@ def _contrast(one: str, other: str) -> float:
 
 
 def _light(colour: str) -> float:
-    """Relative luminance of an sRGB colour."""
+    """Return the relative luminance of an sRGB colour."""
     parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts

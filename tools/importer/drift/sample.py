@@ -15,7 +15,7 @@ _SAID = "    return 'said by the patch'\n"
 
 
 class PartialSnapshot(DictSnapshot):
-    """An origin that lacks the paths of `left_out`; it records which files are read."""
+    """An origin that lacks the paths in `left_out`; it records which files are read."""
 
     def __init__(
         self, label: str, files: Mapping[str, Blob], *, left_out: Collection[str] = ()
@@ -38,7 +38,7 @@ def function(name: str, body: str = "    return 'said by upstream'\n") -> str:
 
 
 def upstream(label: str, **texts: str | None) -> PartialSnapshot:
-    """Return a release: a, b and c are files of three functions, unless `texts` replaces them.
+    """Return a release: a, b and c are files with three functions, unless `texts` replaces them.
 
     None removes a file. Every release also has other files, which no patch touches.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of patches and releases: the outcomes of a carry to each release.
+"""The table of patches and releases: the outcome of each patch on each release.
 
-A carry reads only the files that the patches touch, and others if upstream moved one of those.
+Only the files that the patches touch are read, and others if upstream moved one of those.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 @dataclass(frozen=True)
 class Target:
-    """A release to check. `options` are those of its import: `--tag v2.14.1`."""
+    """A release to check. `options` select it for an import, such as `--tag v2.14.1`."""
 
     options: str
     snapshot: Snapshot
@@ -42,7 +42,7 @@ class FileCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """One patch on one release. `files` is empty if the patch landed with its neighbours."""
+    """One patch on one release. `files` is empty if the patch landed together with others."""
 
     outcome: Outcome
     note: str
@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Release:
-    """One column: `origin` is the pin to fetch the same bytes again."""
+    """One column; `origin` is the pin with which the same bytes can be fetched again."""
 
     label: str
     commit: str | None
@@ -61,7 +61,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Row:
-    """One patch: fields of its header, and a cell for each release."""
+    """One patch: some of its header's fields, and a cell for each release."""
 
     name: str
     subject: str
@@ -73,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`series` is the label of the series, `digest` its hash; rows are in its order."""
+    """All outcomes. `series` is the label of the series, `digest` its hash; rows keep its order."""
 
     series: str
     digest: str
@@ -88,25 +88,25 @@ class Table:
 
     @property
     def stops(self) -> bool:
-        """Whether an import of any of these releases would wait for a person."""
+        """Whether an import of any of these releases would need a decision."""
         return any(cell.outcome.stops for row in self.rows for cell in row.cells)
 
 
 def measure(
     series: Series, base: Base, targets: Iterable[Target], *, remake: Remake | None = None
 ) -> Table:
-    """Carry `series` from `base` to each target. Each patch that would stop counts as absent.
+    """Merge `series` from `base` onto each target. A patch that needs a decision is left out there.
 
     `remake` generates the patches of rules; without it they are merged like others. Targets are
-    taken one by one, so that an iterator may fetch them lazily. Raises UserError if the series does
-    not apply to its recorded base.
+    taken one by one, so an iterator may fetch them lazily. Raises UserError if the series does not
+    apply to its recorded base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []
     for target in targets:
         release, cells = measure_release(series, base, target, remake=remake)
         if release.label in {other.label for other in releases}:
-            raise UserError(f"{release.label}: asked for twice. Name each release once")
+            raise UserError(f"{release.label}: named twice. Name each release once")
         releases.append(release)
         columns.append(cells)
     rows = [
@@ -162,7 +162,7 @@ def _cell(series: Series, result: PatchResult) -> Cell:
 
 
 def _generated_cell(cell: Cell) -> Cell:
-    """Return the cell of a generated patch, without the notes and diffs of a merge."""
+    """Return the cell for a generated patch, without the notes and diffs of a merge."""
     files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
     note = "made anew by its rule" if cell.outcome is Outcome.RESOLVED else ""
     return Cell(cell.outcome, note, files)

@@ -92,7 +92,7 @@ def test_a_line_for_each_patch_that_needs_a_person(tmp_path: Path) -> None:
 
 
 def _ruled(tmp_path: Path) -> Series:
-    """The series, with its first patch made by a rule."""
+    """Return the series, with a rule that generates its first patch."""
     file = write_series(tmp_path).root / "a.patch"
     file.write_text(file.read_text().replace("Owner:", "Rewrite: some-rule\nOwner:", 1))
     return load_series(file.parent)
@@ -132,7 +132,7 @@ def test_a_rule_that_refuses_the_tree_needs_a_person(tmp_path: Path) -> None:
 
 
 def test_a_release_is_named_once(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="^v2: asked for twice. Name each release once$"):
+    with pytest.raises(UserError, match="^v2: named twice. Name each release once$"):
         _measure(tmp_path, upstream("v2"), upstream("v2"))
 
 

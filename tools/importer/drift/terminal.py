@@ -25,8 +25,8 @@ _STYLES = {
 
 
 def to_terminal(table: Table, *, width: int) -> str:
-    """Return the table with the codes of colours. `width` is in columns of the terminal."""
-    # Late: it costs as much as a short command, and pipes never need it.
+    """Return the table with colour codes. `width` is the terminal's number of columns."""
+    # Imported here: rich takes as long as a short command, and pipes never need it.
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -10,7 +10,7 @@ _GAP = "  "
 
 
 def to_text(table: Table) -> str:
-    """Return the table, the counts of each release, and a line per patch that needs a person."""
+    """Return the table, each release's counts, and one line per patch that needs a decision."""
     return "\n".join([*_grid(table), "", *summary(table), *attention_lines(table)]) + "\n"
 
 
@@ -21,7 +21,7 @@ def title(table: Table) -> str:
 
 
 def summary(table: Table) -> list[str]:
-    """A line for each release: how many patches have which outcome."""
+    """Return one line per release with the number of patches for each outcome."""
     lines = []
     for column, release in enumerate(table.releases):
         counts = table.counts(column)
@@ -31,7 +31,7 @@ def summary(table: Table) -> list[str]:
 
 
 def attention_lines(table: Table) -> list[str]:
-    """Return the lines below the table, with a heading; none if no patch stops."""
+    """Return the lines below the table, with a heading; none if no patch needs a decision."""
     items = attention(table)
     if not items:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change one patch in the middle of a series, and rebase the later ones on it."""
+"""Change one patch in the middle of a series, and rebase the patches after it."""
 
 from tools.importer.editing.desk import Desk
 from tools.importer.editing.header import new_header, patch_name, with_subject

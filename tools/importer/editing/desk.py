@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The desk: the directory `.import/edit`, where a person edits one patch: tree and header."""
+"""The edit directory `.import/edit`: a person edits one patch there, as a tree and a header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADER = "header"
 
 
 class Desk:
-    """One desk per workspace: `state` is the project's state directory."""
+    """The edit directory of a workspace; `state` is the project's state directory."""
 
     def __init__(self, state: Path) -> None:
         self.root = state / DESK
@@ -40,7 +40,7 @@ class Desk:
         """Write upstream's text files with the first `count` patches applied; return their number.
 
         Files that those patches touch are included even if they are not text. `only` limits the
-        paths. The desk appears atomically and replaces an old one.
+        paths. The directory appears atomically and replaces an old one.
         """
         touched = tree_up_to(release, count)
         tree = OverlaySnapshot(release.snapshot, touched)
@@ -60,7 +60,7 @@ class Desk:
             self._staged.rename(self.root)
         except OSError as error:
             raise EnvironmentProblem(
-                f"{error.filename or self.root}: {error.strerror}. Make room or rights there"
+                f"{error.filename or self.root}: {error.strerror}. Make room or give write permission there"
             ) from error
         return laid_out
 

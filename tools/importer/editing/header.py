@@ -13,7 +13,7 @@ _LONGEST = 50
 
 
 def new_header(subject: str, values: Mapping[str, str]) -> bytes:
-    """Return a header. Fields that `values` lacks get a text that no check accepts.
+    """Return a header. A field missing from `values` gets a placeholder that every check rejects.
 
     Raises UserError for a subject or a value of more than one line.
     """
@@ -26,7 +26,7 @@ def new_header(subject: str, values: Mapping[str, str]) -> bytes:
 
 
 def with_subject(header: bytes, subject: str) -> bytes:
-    """Return the header with another subject; continuation lines of the old one go with it."""
+    """Return the header with another subject; the old one's continuation lines are removed."""
     if len(subject.splitlines()) != 1 or not subject.strip():
         raise UserError(f"Subject is {subject!r}. Give it in one line of text")
     line = b"Subject: " + subject.strip().encode()
@@ -36,7 +36,7 @@ def with_subject(header: bytes, subject: str) -> bytes:
 
 
 def patch_name(subject: str) -> str:
-    """Return <subject>.patch in kebab case, cut at a word. Raises UserError if nothing is left."""
+    """Return <subject>.patch in kebab case, cut at a word. Raises UserError if that is empty."""
     words = re.findall(r"[a-z0-9]+", subject.lower())
     name = ""
     for word in words:
@@ -45,6 +45,6 @@ def patch_name(subject: str) -> str:
         name = f"{name}-{word}" if name else word[:_LONGEST]
     if not name:
         raise UserError(
-            f"no file name can be made of the subject {subject!r}. Give one with --name"
+            f"no file name can be made from the subject {subject!r}. Give one with --name"
         )
     return f"{name}.patch"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers that wait to be filled in, and names made of subjects."""
+"""Headers with placeholders to fill in, and file names derived from subjects."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def test_names(subject: str, name: str) -> None:
 
 
 def test_a_subject_without_letters() -> None:
-    with pytest.raises(UserError, match="no file name can be made of the subject '…'"):
+    with pytest.raises(UserError, match="no file name can be made from the subject '…'"):
         patch_name("…")

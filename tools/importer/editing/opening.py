@@ -49,11 +49,11 @@ def pinned_wheel(project: Project, report: Report) -> Path:
 
 
 def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
-    """Return upstream's tree: from the old record, the build's own wheel, or that tag."""
+    """Return upstream's tree: from the recorded pin, the build's own wheel, or the series' tag."""
     try:
         recorded = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))["origin"]
     except (OSError, ValueError, KeyError, TypeError):
-        # The old record is unreadable, and will be replaced anyway.
+        # The recorded base is unreadable, and will be replaced anyway.
         if directory.name == built_label(project):
             return open_pin(project, report, _build_pin(project))
         return resolve(project, report, tag=directory.name)
@@ -61,7 +61,7 @@ def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
 
 
 def _build_pin(project: Project) -> Mapping[str, object]:
-    """Return pin.json as the pin of an origin."""
+    """Return pin.json as an origin's pin."""
     try:
         pin = json.loads(project.pin.read_text(encoding="utf-8"))
         return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workspace files that a changed series affects: its own, its base, and the build's pin."""
+"""The workspace files that a changed series affects: the patches, the base and the build's pin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.session import Transaction, check_rewrites, read_known_calls
 
 @dataclass(frozen=True)
 class Publication:
-    """Files by path in the workspace, None to delete; `pinned` is the build's new tree hash."""
+    """Files by their path in the workspace (None deletes one); `pinned` is the new tree hash."""
 
     files: Mapping[str, bytes | None]
     last: tuple[str, ...]
@@ -42,7 +42,7 @@ def publication(
 ) -> Publication:
     """Compute all files for the new series `files`; `wheel` is called if the build's pin changes.
 
-    `as_it_lies` means that the files are the current ones, edited by hand, so the pin may be stale.
+    `as_it_lies` means that `files` are the current files, edited by hand, so the pin may be stale.
     Raises UserError if a build would refuse the series.
     """
     out: dict[str, bytes | None] = {}
@@ -59,12 +59,14 @@ def publication(
             check_rewrites(series, release.snapshot, patched, read_known_calls(project))
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
-        # Comments and the base may change without changing the tree.
+        # The tree stays the same if only comments or the base change.
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             pin = read_pin(project.pin)
             for name, data in base.items():
-                (series.root / name).write_bytes(data)  # a build reads files there that wheels lack
+                (series.root / name).write_bytes(
+                    data
+                )  # a build reads there which files wheels lack
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
@@ -73,16 +75,16 @@ def publication(
 
 
 def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
-    """Compute the files for a series that was edited by hand: its base, and the build's hash."""
+    """Compute the files for a series edited by hand: its base, and the build's tree hash."""
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)
 
 
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
-    """Return whether a changed patch concerns paths of sources, which rules of rewrites guard.
+    """Return whether a changed patch uses `__file__`, the source path that rules guard.
 
-    Checking the rules reads all of upstream, which takes longer than everything else.
+    Checking them reads all of upstream, which takes longer than everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

@@ -17,7 +17,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Release:
-    """`label` is the release's tag; `directory` is where its series is."""
+    """A release: `label` is its tag; `directory` has its series."""
 
     label: str
     directory: Path
@@ -27,7 +27,7 @@ class Release:
 
 
 def series_directory(project: Project, label: str | None = None) -> Path:
-    """Return the directory of a release's series, the build's by default. Raises UserError."""
+    """Return the directory of a release's series, by default the build's. Raises UserError."""
     label = label or built_label(project)
     directory = project.series_of(label)
     known = sorted(file.parent.name for file in project.series.glob("*/series"))

@@ -13,9 +13,9 @@ _SIMILAR = 0.5
 
 
 def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict[str, str]:
-    """Return old path -> new path: equal bytes first, then half of the lines or more in common.
+    """Return old path -> new path: equal files first, then files that share at least half.
 
-    A file is used once; with equal scores a name that stays the same wins, then the order of paths.
+    A file is used once; with equal scores an unchanged file name wins, then the order of paths.
     """
     renames: dict[str, str] = {}
     pairs = [
@@ -33,7 +33,7 @@ def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict
 
 
 def _likeness(before: Blob, after: Blob) -> float:
-    """Return the shared lines' part of the larger file's bytes; 2 for identical files."""
+    """Return the fraction of the larger file's bytes in shared lines; 2 for identical files."""
     if (before.mode == SYMLINK) != (after.mode == SYMLINK):
         return 0.0
     if before.data == after.data:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that moved is seen by its content, each one once."""
+"""A moved file is detected by its content, and each file is used only once."""
 
 from __future__ import annotations
 

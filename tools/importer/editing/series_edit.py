@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a series: replace, insert or drop one patch, and rebase the later ones on it.
+"""Change a series: replace, insert or drop one patch, and rebase the patches after it.
 
-The engine carries the later patches, as in an import: the old side is the old series, the new tree
-is upstream with the changed patch. So a later patch that is now contained is dropped as landed, and
-one that conflicts stops for a person.
+The engine merges them as in an import: the old tree is the old series', the new tree is upstream
+with the changed patch. So a patch whose change the new tree already has is dropped as landed, and
+one that conflicts waits for a decision.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class SeriesEdit:
-    """A change of the series with the hash `digest`, in the release `label`.
+    """An edit of the series with the hash `digest`, in the release `label`.
 
-    `data` is the new patch file. An inserted patch follows `after`; None means first.
+    `data` is the new patch file. An inserted patch follows `after`; None means it is the first.
     """
 
     kind: Kind
@@ -69,7 +69,7 @@ class SeriesEdit:
 
 @dataclass(frozen=True)
 class Rebased:
-    """The outcome: `carried` are the later patches; `files` the new series, None after a stop."""
+    """The result: `carried` are the rebased patches; `files` the new series, None if undecided."""
 
     carried: Carry
     files: Mapping[str, bytes] | None
@@ -78,10 +78,10 @@ class Rebased:
 def rebase(
     release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision] | None = None
 ) -> Rebased:
-    """Do `edit` in memory. Raises UserError if the patch does not apply or its header is bad."""
+    """Apply `edit` in memory. Raises UserError if the patch does not apply or has a bad header."""
     if release.series.digest != edit.digest:
         raise UserError(
-            f"{release.directory}: the series is another one than when {edit.name} was begun. "
+            f"{release.directory}: the series changed since {edit.name} was begun. "
             "Keep your files, then `import.py abort` and begin again"
         )
     first, _ = _position(release.series, edit)
@@ -98,10 +98,10 @@ def rebase(
 
 
 def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
-    """Return upstream's tree with the changed patch, and all earlier ones, applied."""
+    """Return upstream's tree with the changed patch, and all patches before it, applied."""
     _, before = _position(release.series, edit)
     tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
-    tree.label = f"{release.label} with {edit.name}"  # the first label in conflict markers
+    tree.label = f"{release.label} with {edit.name}"  # conflict markers show this first
     if edit.kind is Kind.DROP:
         tree.label = f"{release.label} without {edit.name}"
     return tree
@@ -122,7 +122,7 @@ def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
 
 
 def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
-    """Return the index of the first later patch, and the count of patches before the change."""
+    """Return the index of the first patch to rebase, and the count of patches before the edit."""
     if edit.kind is Kind.INSERT:
         index = 0 if edit.after is None else position_of(series, edit.after) + 1
         return index, index
@@ -133,7 +133,7 @@ def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
 def _applied(release: Release, before: int, edit: SeriesEdit) -> dict[str, Blob | None]:
     earlier = release.series.patches[:before]
     if edit.data is None:
-        # Files of a dropped patch revert to the snapshot below.
+        # Files of a dropped patch revert to their state in the snapshot below.
         return _apply(release, earlier)
     files = {INDEX: edit.name.encode(), edit.name: edit.data}
     with staged(files, release.directory) as alone:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changing a series in the middle: the later patches say the same on top of it, or stop."""
+"""Changing a patch in the middle: the patches after it keep their effect, or need a decision."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _replace(release: Release, name: str, edits: Mapping[str, Blob | None]) -> S
 
 
 def _published(project: Project, release: Release, files: Mapping[str, bytes] | None) -> Release:
-    """Write what a publication would, and read it back."""
+    """Write the files as a publication would, and read them back."""
     assert files is not None
     for path, data in publication(project, release, files, _no_wheel).files.items():
         if data is None:
@@ -89,7 +89,7 @@ def test_nothing_changed_gives_the_same_bytes(release: Release) -> None:
 def test_a_patch_in_the_middle_changes_and_later_ones_follow(
     project: Project, release: Release
 ) -> None:
-    # One line more above the third patch's place, which thus moves.
+    # One more line above the third patch's hunk, which therefore moves.
     grown = Blob(_TWO.data.replace(b"second\n", b"second\nand a half\n"))
     rebased = rebase(release, _replace(release, "second", {"torch/a.py": grown}))
     assert [result.outcome for result in rebased.carried.results] == [Outcome.OFFSET]
@@ -207,7 +207,7 @@ def test_a_patch_dropped_and_put_back_is_the_same(project: Project, index: int) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"digest": "0" * 64}, "the series is another one than when second.patch was begun"),
+        ({"digest": "0" * 64}, "the series changed since second.patch was begun"),
         ({"data": header("No diff")}, "second.patch: no diff in it"),
         ({"name": "secnd.patch"}, "no patch 'secnd.patch'. Did you mean second.patch"),
     ],
@@ -249,7 +249,7 @@ def test_a_header_alone_can_change(release: Release) -> None:
 def test_edits_away_from_other_patches_are_all_that_changes(
     tmp_path_factory: pytest.TempPathFactory, index: int, lines: list[tuple[int, int]]
 ) -> None:
-    """Lines of upstream removed, doubled or kept: the final tree differs by just that."""
+    """Upstream's lines are removed, doubled or kept: the final tree differs only by the edit."""
     project = make_project(tmp_path_factory.mktemp("workspace"))
     release = make_release(
         project,
@@ -283,7 +283,7 @@ def test_edits_away_from_other_patches_are_all_that_changes(
 def test_what_rules_guard_does_not_slip_in_by_an_edit(
     project: Project, release: Release, line: str, refused: bool
 ) -> None:
-    """In a series with patches of rules, a written patch must not undo what they are for."""
+    """In a series with rules' patches, a written patch must not undo their changes."""
     first = release.directory / "first.patch"
     first.write_bytes(first.read_bytes().replace(b"Test:", b"Rewrite: packed-resources\nTest:"))
     release = reopened(release.directory)
@@ -331,7 +331,7 @@ def test_a_link_out_of_the_tree_is_refused(release: Release, target: bytes) -> N
 
 
 class _Half(DictSnapshot):
-    """An origin that holds nothing below test/."""
+    """An origin without files below test/."""
 
     def carries(self, path: str) -> bool:
         return not path.startswith("test/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series that exists only in memory, as a temporary directory for its readers."""
+"""A series that exists only in memory, written to a temporary directory to be read."""
 
 from __future__ import annotations
 

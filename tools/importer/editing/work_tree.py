@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that a person edits, and their changes.
 
-No git is involved: each file's id is recorded when it is written, and a file with a different id
-later has changed. Files left behind by editors and interpreters are ignored.
+git is not involved: the id of each file is recorded when it is written, and a file whose id differs
+later has changed. Files written by editors and interpreters are ignored.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WorkTree:
                 self._record.write_text(json.dumps(record), encoding="utf-8")
             except OSError as error:
                 raise EnvironmentProblem(
-                    f"{error.filename or self.files}: {error.strerror}. Make room or rights there"
+                    f"{error.filename or self.files}: {error.strerror}. Make room or give write permission there"
                 ) from error
         return len(record)
 
@@ -83,12 +83,12 @@ class WorkTree:
 
 
 def is_text(blob: Blob) -> bool:
-    """Return whether people edit such a file: not a binary, not a huge generated file."""
+    """Return whether people edit such a file: neither binary nor a huge generated file."""
     return len(blob.data) <= LARGEST and b"\0" not in blob.data[:_SNIFFED]
 
 
 def is_left_behind(path: str) -> bool:
-    """Return whether such a file is written by a tool, not by a person."""
+    """Return whether a path belongs to a tool's output, such as a backup or a cache."""
     return any(
         fnmatch.fnmatchcase(part, pattern) for part in path.split("/") for pattern in _LEFT_BEHIND
     )

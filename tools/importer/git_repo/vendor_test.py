@@ -268,7 +268,9 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(repo: Path) -> None:
             return super().read(path)
 
     racing = Source("torch", "v1", COMMIT, "s", 0, Racing("v1", TREE))
-    with pytest.raises(UserError, match="another process changed .*: it is now .*; nothing was done"):
+    with pytest.raises(
+        UserError, match="another process changed .*: it is now .*; nothing was done"
+    ):
         bring(repo, racing)
     assert git(repo, "log", "-1", "--format=%s") == "change"
     assert clean(repo)

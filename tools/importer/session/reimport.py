@@ -207,7 +207,7 @@ def directory_changes(
     ]
     if differing and carried.label != source.label and not overwrite:
         raise UserError(
-            f"{directory}: is there already, with other contents ({', '.join(differing[:3])}). "
+            f"{directory}: already exists with other contents ({', '.join(differing[:3])}). "
             f"Carry that series with --from {carried.label}, or write over it with --overwrite"
         )
     below = directory.relative_to(project.workspace).as_posix()
