@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abseil flags for torch: one for each config entry and each environment variable that it reads.
+"""Abseil flags for torch: one for each config entry and each environment variable that torch reads.
 
 Call `define()` where the program defines its flags; `app.run` applies them.
 """

@@ -21,7 +21,7 @@ _LOGS = "TORCH_LOGS"
 def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Define a flag for each option and environment variable of torch; `app.run` applies them.
 
-    Call it before flags are parsed. It does not import torch. A program without `app.run` calls
+    Call it before flags are parsed. It does not import torch. A program without `app.run` must call
     `apply` itself. Idempotent. Raises flags.DuplicateFlagError if the program has a flag of the
     same name.
     """
@@ -34,8 +34,8 @@ def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 def apply(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Apply the flags to this process and its children, preferably before torch is imported.
 
-    If torch is imported already, config options and `--torch_logs` still take effect. torch may
-    have read environment variables before; one warning names them. `--torch_flags_show` prints the
+    If torch is already imported, config options and `--torch_logs` still take effect. torch may
+    already have read environment variables; one warning names them. `--torch_flags_show` prints the
     settings and exits with status 0. Raises ValueError if code set a flag to a value of the wrong
     type.
     """
@@ -67,12 +67,12 @@ def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
 
 
 def _as_variable(value: Any) -> str:
-    """Return the text from which torch reads a value in the environment."""
+    """Return the string that makes torch read `value` from the environment."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
-    """Apply TORCH_LOGS, which still can be, and warn of the other environment variables."""
+    """Apply TORCH_LOGS, which is still possible, and warn about the other environment variables."""
     if _LOGS in environment:
         from torch._logging import _internal
 

@@ -17,8 +17,8 @@ def parse(argv: Sequence[str], *, known_only: bool = False) -> list[str]:
     """Parse the flags of `argv` and return the other arguments, the program's name first.
 
     For Abseil's `app.run(main, flags_parser=parse)`; `handle_main` of torch_google.multiprocessing
-    uses it. An error is reported and exits with status 1, also if Abseil's own parser would
-    print a traceback (`--noverbose=true`).
+    uses it. An error is reported and exits with status 1, even if Abseil's own parser would print a
+    traceback (`--noverbose=true`).
 
     Args:
       argv: the command line, the program's name first.

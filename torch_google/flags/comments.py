@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-# Comments for tools, which are no help text.
+# Comments for tools, not help text.
 _MARKS = ("# pyrefly", "# type:", "# noqa", "# mypy")
 _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 
 
 def comment(module: str, name: str) -> str:
-    """Return the comment above a config entry as one line; "" if it has none. Imports no torch."""
+    """Return the comment above a config entry as one line, or "". Does not import torch."""
     return _comments(module).get(name, "")
 
 

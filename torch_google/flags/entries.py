@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about torch's config entries: types and defaults at run time, names from the source."""
+"""Facts about torch's config entries: run-time types and defaults, and names from the source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_f
 def entries(module: Any) -> dict[str, dict[str, Any]]:
     """Return the facts of each entry of an installed config module, in its order.
 
-    The environment of this process must have none of torch's variables.
+    The environment of this process must contain none of torch's variables.
     """
     written = _Written(source(module.__name__) or "")
     return {name: _facts(name, entry, written) for name, entry in module._config.items()}
@@ -83,7 +83,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _LEFTOVER}
     kind = type_text(entry.value_type)
     facts: dict[str, Any] = {"type": kind or _ABSENT}
-    if kind == "None":  # a default without a type, or a type that text cannot express
+    if kind == "None":  # an untyped default, or a type that text cannot express
         facts["type"] = "Any"
         if entry.value_type is not type(None):
             kind = None
@@ -91,7 +91,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _CALLABLE}
     if name in _BOOKS:
         return {"type": kind, "left_out": _BOOKKEEPING}
-    # An absolute path belongs to this machine, even if its expression names nothing specific.
+    # An absolute path is specific to this machine, even if its expression names nothing specific.
     is_path = isinstance(entry.default, str) and os.path.isabs(entry.default)
     same = written.same_everywhere(name) and not is_path
     if same and (default := literal(entry.default)) is not None:
@@ -130,7 +130,7 @@ class _Written:
         return bool(self._expressions(entry))
 
     def names(self, entry: str) -> dict[str, list[str]]:
-        """Return the environment variables of an entry, by precedence: read, environ or force."""
+        """Return an entry's environment variables, by precedence: read, environ or force."""
         by_key: dict[str, list[str]] = {}
         for value in self._expressions(entry):
             for node in self._reached(value):
@@ -164,7 +164,7 @@ class _Written:
         return self._values.get(entry, [])
 
     def _reached(self, value: ast.expr) -> Iterator[ast.AST]:
-        """Yield an expression, and the module's functions and expressions that it refers to."""
+        """Yield an expression, and the module's functions and expressions that it reaches."""
         pending: list[ast.AST] = [value]
         visited: set[str] = set()
         while pending:

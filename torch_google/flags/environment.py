@@ -14,7 +14,7 @@ from typing import Any
 PATTERN = re.compile(r"(?:PY)?TORCH[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]")
 _IN_A_LIBRARY = re.compile(rb"\0(" + PATTERN.pattern.encode("ascii") + rb")(?=\0)")
 
-# Strings that look like a variable but are not.
+# Strings that look like variables but are not.
 _CODE = "a macro or a name in generated C++ code"
 _NOT_READ = {
     "TORCHSCRIPT_FUNCTION": "a label in profiles",
@@ -32,9 +32,9 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return the facts of each variable: its readers, and the reason if it has no flag.
+    """Return the facts of each variable: its readers, and why it has no flag, if so.
 
-    `root` is the directory of torch's sources, which may be inside an archive. `libraries` has the
+    `root` is the directory of torch's sources, possibly inside an archive. `libraries` contains the
     native libraries, unless they are linked into this program.
     """
     readers: dict[str, set[str]] = {}
@@ -57,7 +57,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
 
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield (name below torch, source) of each module, through the import system."""
+    """Yield each module's path relative to torch and its source, through the import system."""
     import torch
 
     assert torch.__spec__ is not None

@@ -17,7 +17,7 @@ from torch_google.flags.entries import entries
 from torch_google.flags.environment import PATTERN, read_names
 from torch_google.flags.registry import RESOURCES
 
-# Modules that call install_config_module in any release; registry_test.py searches for others.
+# Modules that call install_config_module in some release; registry_test.py searches for others.
 _KNOWN = (
     "torch._dynamo.config",
     "torch._inductor.config",
@@ -35,7 +35,7 @@ _OUTPUT = flags.DEFINE_string("output", None, "Write to this file; the default i
 
 
 def registry() -> str:
-    """Return the text of the registry. Unsets torch's environment variables in this process first.
+    """Return the text of the registry. First unsets torch's environment variables in this process.
 
     Raises RuntimeError if torch may have read them already.
     """
@@ -57,7 +57,7 @@ def registry() -> str:
 
 
 def modules() -> dict[str, ModuleType]:
-    """Return the config modules of the installed torch, by name."""
+    """Return the config modules in the installed torch, by name."""
     by_name = {}
     for name in _KNOWN:
         try:
@@ -79,7 +79,8 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     output = Path(_OUTPUT.value or workspace / _FOLDER / RESOURCES[version()])
-    # Reading torch takes seconds and may fail: no file exists until the text is complete.
+    # Reading torch takes seconds and may fail, so the file is written only once the text is
+    # complete.
     replace(output, registry())
     return 0
 

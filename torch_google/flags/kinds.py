@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of options, as written in the registry ("int | None"), and conversion of values to text."""
+"""Option types, as written in the registry ("int | None"), and conversion from and to text."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Kind:
         self.boolean = "bool" in self._names and self._names <= {"bool", "None"}
 
     def parse(self, text: Any) -> Any:
-        """Return the value of a text. A value that is not a string is only checked.
+        """Parse `text`. A value that is not a string is only checked.
 
-        Lists, dicts, sets and tuples are Python literals or JSON. Raises ValueError if the value is
-        not of this type.
+        Lists, dicts, sets and tuples are written as Python literals or JSON. Raises ValueError if
+        the value is not of this type.
         """
         if not isinstance(text, str):
             if self.fits(text):
@@ -48,17 +48,17 @@ class Kind:
         raise ValueError(f"{text!r} is not {self.text_of_type}")
 
     def text(self, value: Any) -> str:
-        """Return the text of a value. Raises ValueError if the value is not of this type."""
+        """Format a value. Raises ValueError if the value is not of this type."""
         if not self.fits(value):
             raise ValueError(f"{value!r} is not {self.text_of_type}")
         return value if isinstance(value, str) else repr(value)
 
     def fits(self, value: Any) -> bool:
-        """Return whether a value is of this type; an int is a float, a bool is not an int."""
+        """Return whether a value is of this type. An int is a valid float; a bool is not an int."""
         return _fits(value, self._type)
 
     def _readings(self, text: str) -> Any:
-        """Yield the possible values of a text, the narrowest type first."""
+        """Yield the possible values of `text`, the narrowest type first."""
         for choice in self._choices:
             if isinstance(choice, ast.Subscript) and ast.unparse(choice.value) == "Literal":
                 yield from (value for value in _literals(choice) if str(value) == text)
@@ -90,12 +90,12 @@ class Kind:
 
 @functools.cache
 def kind(type_text: str) -> Kind:
-    """Return the cached kind of a type."""
+    """Return the kind for a type. Cached."""
     return Kind(type_text)
 
 
 class _Nothing:
-    """A value that fits no type: the text could not be read."""
+    """A value that fits no type: the text could not be parsed."""
 
 
 def _attempt(read: Any, text: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of options: values that text gives, text that is refused, and round trips."""
+"""Option types: values parsed from text, rejected text, and round trips."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_every_default_is_of_its_type_and_comes_back(option: Option) -> None:
     assert of.parse(of.text(default)) == default
 
 
-_TEXT = st.text(string.printable)  # all of Unicode costs Hypothesis seconds to start
+_TEXT = st.text(string.printable)  # with all of Unicode, Hypothesis takes seconds to start
 _VALUES = {
     "bool | None": st.none() | st.booleans(),
     "dict[str, Any]": st.dictionaries(_TEXT, st.integers() | _TEXT | st.none()),

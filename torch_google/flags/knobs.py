@@ -7,9 +7,9 @@ _WORDS = {"true": 1, "false": 0}
 
 
 def parse_knobs(text: str) -> dict[str, int]:
-    """Return knob -> number; true is 1, false is 0.
+    """Return a dict from knob to number; true is 1, false is 0.
 
-    Raises ValueError that quotes the malformed part.
+    Raises a ValueError that quotes the malformed part.
     """
     knobs: dict[str, int] = {}
     for part in filter(None, text.split(",")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every child process has the options of its parent, for each way to start it."""
+"""Every child process has its parent's options, with each start method."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of torch, from a registry per release. generate.py creates it from that torch."""
+"""torch's options, from one registry per release, which generate.py creates from that torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-# A program contains the registry of its torch only; the source tree has both.
+# A program contains only its own torch's registry; the source tree has both.
 RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
 
 
@@ -17,9 +17,9 @@ class Option(NamedTuple):
     """An entry of a config module.
 
     default: torch's default as a Python literal; None if torch computes it at run time.
-    force, environ, read: its environment variables. `force` takes precedence over assignments in
-        the program, `environ` does not; the default's expression reads `read`.
-    left_out: the reason if it has no flag, else empty.
+    force, environ, read: its environment variables. `force` overrides assignments in the program,
+        `environ` does not; `read` names the variables that the default's expression reads.
+    left_out: why it has no flag; empty if it has one.
     """
 
     flag: str
@@ -41,9 +41,9 @@ class Option(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """An environment variable. `readers`: "python", "native", "tests" (torch's own).
+    """An environment variable. `readers`: "python", "native", or "tests" (torch's own tests).
 
-    `flag` is empty if `left_out` gives a reason. A flag shared with an option sets both.
+    `flag` is empty if `left_out` says why there is none. A flag shared with an option sets both.
     """
 
     flag: str
@@ -58,7 +58,7 @@ def options() -> tuple[Option, ...]:
 
 
 def variables() -> tuple[Variable, ...]:
-    """Return every environment variable of torch, sorted."""
+    """Return all of torch's environment variables, sorted."""
     return _registry()[1]
 
 
@@ -80,7 +80,7 @@ def _by_flag() -> dict[str, Option]:
 
 
 def resource() -> Traversable:
-    """Return the file of the registry."""
+    """Return the registry file."""
     candidates = [files(__package__).joinpath(name) for name in RESOURCES.values()]
     return next(file for file in candidates if file.is_file())
 
@@ -131,6 +131,6 @@ def _prefix(module: str) -> str:
 def flag_of(module: str, name: str) -> str:
     """Return the name of an entry's flag.
 
-    `torch._inductor.config` `triton.cudagraphs` is `torch_inductor_triton_cudagraphs`.
+    For `triton.cudagraphs` of `torch._inductor.config`: `torch_inductor_triton_cudagraphs`.
     """
     return f"{_prefix(module)}_{name.replace('.', '_')}"

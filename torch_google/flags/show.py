@@ -52,7 +52,7 @@ def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
 
 
 def show(out: TextIO, everything: bool, by_flag: Set[str]) -> None:
-    """Write the settings that are not the default, or all, one line each: flag, value, source."""
+    """Write one line per setting: flag, value, source. Omit defaults unless `everything` is set."""
     for setting in settings(by_flag):
         if everything or setting.source != "default":
             out.write(f"--{setting.flag}={setting.value!r}  ({setting.source})\n")

@@ -138,7 +138,7 @@ def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
     if not (_HAS_SEAM and torch._seam.configs.installed.plugged):
-        values.settle(config)  # as at the end of `import torch` without the hook
+        values.settle(config)  # as happens at the end of `import torch` without the hook
     return config
 
 

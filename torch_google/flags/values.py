@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flags given to this process and its children, and applying them to torch's config entries.
+"""Store the flags given to this process and its children, and apply them to torch's config entries.
 
-An environment variable stores them as a JSON object of flags and texts: every way to start a
-process passes it on, and torch need not be imported yet. A program of another release ignores flags
-that its registry lacks.
+An environment variable stores them as a JSON object from flag to text: every start method passes
+the variable to a child, and torch need not be imported yet. A program with another torch release
+ignores flags that its registry lacks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _KNOBS = "torch_justknobs"
 
 
 def flag_texts() -> dict[str, str]:
-    """Return flag -> text. Raises ValueError that names the variable if it is malformed."""
+    """Return a dict from flag to text. Raises a ValueError that names the variable if malformed."""
     return dict(_read(os.environ.get(VARIABLE, "{}")))
 
 
 def give(texts: dict[str, str]) -> None:
-    """Add flags to those given; they replace earlier values."""
+    """Add flags to those already given; they replace earlier values."""
     if texts:
         os.environ[VARIABLE] = json.dumps({**flag_texts(), **texts})
 
@@ -57,7 +57,7 @@ def settle(module: ModuleType) -> None:
 
 
 def settle_without_hooks() -> None:
-    """If torch has no config hook, import and settle the modules of given flags; warn of knobs.
+    """If torch has no config hook, import and settle the modules of given flags; warn about knobs.
 
     With the hook, each config module is settled when it is installed, and this is a no-op.
     """
@@ -68,7 +68,7 @@ def settle_without_hooks() -> None:
 
 
 def settle_now() -> None:
-    """Settle imported config modules; without torch's hook, import and settle the others also."""
+    """Settle imported config modules; without torch's hook, import and settle the others, too."""
     for name in dict.fromkeys(option.module for option in given_options()):
         module = sys.modules.get(name)
         if module is None and _has_hook():
@@ -82,7 +82,7 @@ def knob(name: str, default: bool) -> bool:
 
 
 def knob_number(name: str) -> int:
-    """Return the number of a knob, or 0 if it is not set."""
+    """Return a knob's number, or 0 if it is not set."""
     return _knobs(flag_texts().get(_KNOBS, "")).get(name, 0)
 
 
@@ -102,9 +102,9 @@ def _set(module: Any, option: Option) -> None:
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
-    # Drop torch's copy of a mutable default, which it made on first read.
+    # Drop torch's copy of a mutable default, made on first read.
     copies = type(entry.default) in (list, dict, set)
-    if not hasattr(module, "_hash_dirty_var"):  # v2.6 shares overrides between threads
+    if not hasattr(module, "_hash_dirty_var"):  # v2.6 shares overrides among threads
         if copies and entry.user_override == entry.default:
             entry.user_override = unset
         module._is_dirty = True
