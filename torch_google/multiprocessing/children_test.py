@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags, log and failure reports between parent and children, for every start method."""
+"""Flags, logs and failure reports between parent and children, with every start method."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_loader_workers_crash_is_in_the_log(method: str) -> None:
         re.MULTILINE,
     )
     assert "in crash_in_c\n" in done.stderr
-    assert "\0" not in done.stderr  # torch's own handler would write a line that ends in it
+    assert "\0" not in done.stderr  # torch's own handler would end its line with a NUL
 
 
 def test_the_method_is_checked() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun's work without a second program: run a function in processes that restart together."""
+"""torchrun without a second program: run a function in processes that restart together."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def launch(
     """Run `main(*args)` in `nproc_per_node` local processes like torchrun; return results by rank.
 
     Each process has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment, so
-    `init_process_group` needs no arguments. `nnodes` is N or MIN:MAX machines, which meet at
-    `rdzv_endpoint`, HOST:PORT; empty means this machine alone. `run_id` distinguishes jobs that
-    share an endpoint, and is the same on all machines of a job. If a process fails, all are
-    restarted, `max_restarts` times; after that, ProcessFailedError is raised for the process that
-    failed first. Each failure's traceback is logged. `start_method` None means the program's
-    default.
+    `init_process_group` needs no arguments. `nnodes` is the number of machines, N or MIN:MAX. They
+    meet at `rdzv_endpoint`, HOST:PORT; empty means this machine alone. `run_id` distinguishes jobs
+    that share an endpoint, and is the same on all machines of a job. If a process fails, all are
+    restarted, up to `max_restarts` times. After that, ProcessFailedError is raised for the process
+    that failed first. Each failure's traceback is logged. If `start_method` is None, the program's
+    default applies.
     """
-    # Imported here, because it loads most of torch.distributed.
+    # Imported here because it loads most of torch.distributed.
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -72,7 +72,7 @@ def launch(
 
 
 class _Entry:
-    """The function that elastic runs. It redirects faulthandler, which elastic set to stderr."""
+    """The function that elastic runs. Redirects faulthandler, which elastic pointed at stderr."""
 
     def __init__(self, main: Callable[..., Any]) -> None:
         self._main = main

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic processes of the same file: they restart, and the first failure is raised and logged."""
+"""Elastic processes from one file: they restart, and the first failure is raised and logged."""
 
 from __future__ import annotations
 

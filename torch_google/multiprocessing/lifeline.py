@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pipe that makes the kernel kill child processes when the process that holds it ends.
 
-Nothing is ever written to the pipe. A child asks the kernel to send it SIGKILL as the I/O signal of
-the pipe, and the only possible event is that its last writer is gone. This works in C code that
-holds the GIL, for every way in which the parent ends, and for children started by any thread.
-PR_SET_PDEATHSIG would watch the thread that forked, and for a child of a forkserver, the server.
-Linux only.
+Nothing is ever written to the pipe. A child asks the kernel to send it SIGKILL as the pipe's I/O
+signal; the only possible event is that the last writer is gone. This works while C code holds the
+GIL, however the parent ends, and whichever thread starts the child. PR_SET_PDEATHSIG would watch
+the thread that forked or, for a child of a forkserver, the server. Linux only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 @dataclass(frozen=True)
 class Line:
-    """The write end that a process holds. The inode detects a reused process id."""
+    """The write end that a process holds. The inode number detects a reused process id."""
 
     pid: int
     descriptor: int
@@ -35,7 +34,7 @@ _inherited: Line | None = None
 
 
 def line() -> Line:
-    """Return the line of this process, created on first use."""
+    """Return this process's line, created on first use."""
     global _mine
     if _mine is None:
         reader, writer = os.pipe()
@@ -52,7 +51,7 @@ def inherited() -> Line:
 
 
 def hang_on(parents: Line) -> None:
-    """Make this process die with the one that holds `parents`; at once if that has ended."""
+    """Make this process die when the holder of `parents` dies, or now if it already has."""
     try:
         descriptor = os.open(
             f"/proc/{parents.pid}/fd/{parents.descriptor}",
@@ -72,9 +71,9 @@ def hang_on(parents: Line) -> None:
 
 
 def die_with_parent() -> None:
-    """Die with a parent that holds no line because it is another program, such as torchrun's agent.
+    """Die with a parent that holds no line: another program, such as torchrun's agent.
 
-    The kernel watches the thread that started this process: in the agent, the main thread.
+    The kernel watches the parent's thread that started this process: in the agent, the main thread.
     """
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
@@ -85,7 +84,7 @@ def die_with_parent() -> None:
 
 
 def forget() -> None:
-    """In a forked process, close the parent's write end, which only the parent may hold."""
+    """Close the parent's write end in a forked process: only the parent may hold it."""
     global _mine, _inherited
     if _mine is not None:
         with contextlib.suppress(OSError):

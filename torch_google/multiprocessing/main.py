@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main function of a program with several processes: flags, log, default start method."""
+"""The main function of a program with several processes: flags, log and default start method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = flags.FLAGS
 
 Main = Callable[[list[str]], int | None]
 
-# Flags of absl.app that apply to the main process only, not to its children.
+# absl.app's flags that apply to the main process only, not to its children.
 _FOR_MAIN_ONLY = {
     "only_check_args": False,
     "pdb_post_mortem": False,
@@ -40,15 +40,15 @@ def handle_main(
 ) -> NoReturn:
     """Run a program in `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
 
-    Flags are parsed and the log is set up before `main(remaining arguments)`. Its result is the
-    exit status; an exception is logged and exits with status 1. Processes started by
+    Flags are parsed and the log is set up before `main(remaining arguments)` runs. Its result is
+    the exit status; an exception is logged, and the status is 1. Processes started by
     multiprocessing, torch.multiprocessing or a DataLoader have the same flags and log, and die with
     this process. `--multiprocessing_start_method` is their default start method.
 
     Args:
       main: the program.
       argv: the command line; the default is sys.argv.
-      elastic: also take torchrun's flags: with `--nproc_per_node=N`, `main` runs in N processes.
+      elastic: also accept torchrun's flags: with `--nproc_per_node=N`, `main` runs in N processes.
         Under torchrun itself, `main` runs in this process.
       known_only: pass undefined flags to `main` with the remaining arguments.
     """
@@ -68,8 +68,8 @@ def handle_main(
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
     """Run tests: `handle_test_main(absltest.main)`, or `handle_test_main(pytest.main, arguments)`.
 
-    Otherwise like `handle_main`. Unless `test_main` is absl's, flags are removed from sys.argv
-    first.
+    Like `handle_main` in other respects. Unless `test_main` is absl's, flags are first removed from
+    sys.argv.
     """
     line = list(sys.argv)
     _define_flags()
@@ -87,7 +87,7 @@ def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -
 
 
 def set_up_child(argv: Sequence[str]) -> None:
-    """Parse the parent's command line and set up the log, in a child that was not forked.
+    """Parse the parent's command line and set up the log in a child that was not forked.
 
     Flags that this process does not define are ignored: the parent's main module defined them.
     """
@@ -97,12 +97,12 @@ def set_up_child(argv: Sequence[str]) -> None:
     except SystemExit as end:
         if end.code:
             raise
-    # C++ text goes through the inherited descriptor 2 into the parent's relay.
+    # C++ text reaches the parent's relay through the inherited descriptor 2.
     stream.setup(native=False)
 
 
 class _Elastic:
-    """A wrapper that runs `main` in the number of processes that the flags ask for."""
+    """A wrapper that runs `main` in the number of processes that the flags specify."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -126,7 +126,7 @@ class _Elastic:
 
 
 class _Worker:
-    """A wrapper of `main` in an elastic process, which exits with main's status."""
+    """A wrapper around `main` for an elastic process, which exits with main's status."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -143,7 +143,7 @@ def _define_flags() -> None:
 
 
 def _begin(argv: list[str]) -> None:
-    """Set up the process once flags are parsed."""
+    """Set up the process after flags are parsed."""
     stream.setup()
     sys.excepthook = _log_exception
     multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)

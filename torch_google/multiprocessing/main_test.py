@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""handle_test_main, and the ways in which handle_main ends, in programs that are files."""
+"""handle_test_main, and every way that a program can leave handle_main."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags about processes."""
+"""Flags for child processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ FLAGS = flags.FLAGS
 
 # The first is the default. A spawned process is a new program: it has the current environment, and
 # no lock that a thread held during a fork; torch, OpenMP and JAX all start threads. forkserver does
-# the same with the environment in which its server was started, which surprises. fork is the
-# fastest, and safe in a program that has no threads yet.
+# the same, but surprises with the environment in which its server was started. fork is the fastest,
+# and safe while the program has no threads.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a child process, for every start method, and the data that its parent passes on.
+"""The start of a child process, with every start method, and the data that its parent passes on.
 
-multiprocessing copies the configuration of a process to each child: in memory if it forks,
-otherwise pickled. It contains an `Origin`. Unpickling it imports this module, whatever the child's
-main module imports. `begin` runs in each child, of any Process class, right before the child's own
-function, when all modules are imported.
+multiprocessing copies a process's configuration to each child: in memory if it forks, otherwise
+pickled. It contains an `Origin`. Unpickling it imports this module, whatever the child's main
+module imports. `begin` runs in each child, for any Process class, after all imports and right
+before the child's own function.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Origin:
     """The data for children: the parent's lifeline, its listener's address, its command line."""
 
     def __init__(self, argv: Sequence[str] | None) -> None:
-        """Pass on `argv`; if it is None, children parse no flags and set up no log."""
+        """Pass on `argv`. If it is None, children parse no flags and set up no log."""
         self.argv = argv
         self._arrived: tuple[lifeline.Line, bytes] | None = None
         util.register_after_fork(self, Origin.begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it for a child of the current process, which may not be the creator's process."""
+        """Pickle it for a child of the current process, which may not be its creator."""
         return _arrive, (self.argv, lifeline.line(), reports.listener().address)
 
     def arrive(self, line: lifeline.Line, address: bytes) -> None:
@@ -40,7 +40,7 @@ class Origin:
         self._arrived = line, address
 
     def begin(self) -> None:
-        """Set up a child: tie its life to the parent, report to it, apply its flags and log.
+        """Set up a child: tie its life to the parent, connect to it, apply its flags and log.
 
         A child whose set-up fails prints the error and exits with status 1.
         """
@@ -112,7 +112,7 @@ def _set_up(argv: Sequence[str]) -> None:
 
 
 def _reporting(run: Callable[[], object]) -> Callable[[], None]:
-    """Wrap `run` to report its exception to the parent, which logs it, instead of printing it."""
+    """Wrap `run` to report an exception to the parent, which logs it, instead of printing it."""
 
     def reporting() -> None:
         try:
@@ -120,7 +120,7 @@ def _reporting(run: Callable[[], object]) -> Callable[[], None]:
         except SystemExit as end:
             if end.code is None or isinstance(end.code, int):
                 raise
-            reports.report(str(end.code))  # a text, which Python would print
+            reports.report(str(end.code))  # a string, which Python would print
             sys.exit(1)
         except KeyboardInterrupt:
             raise

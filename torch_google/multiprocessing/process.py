@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes whose exit status, signal and traceback reach the waiting parent."""
+"""Child processes whose exit status, signal and traceback reach the parent that waits for them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from torch_google.multiprocessing import origin, reports
 
-# Seconds between SIGTERM and SIGKILL for processes that are ended because another one failed.
+# Seconds between SIGTERM and SIGKILL for processes terminated because another one failed.
 GRACE_SECONDS = 10.0
 
 
 class ProcessFailedError(RuntimeError):
-    """An error for a child that ended with another status than 0.
+    """A child process ended with a nonzero status.
 
     `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
-    that killed it. `traceback` is that of the exception or crash, empty if it reported none.
+    that killed it. `traceback` is from its exception or crash, or empty if it reported none.
     """
 
     def __init__(self, name: str, pid: int, exitcode: int, traceback: str = "") -> None:
@@ -48,7 +48,7 @@ class Process:
         daemon: bool | None = None,
         start_method: str | None = None,
     ) -> None:
-        """Prepare `target(*args, **kwargs)`. `start_method` None means the program's default."""
+        """Prepare `target(*args, **kwargs)`. `start_method=None` is the program's default."""
         origin.install()
         context: Any = multiprocessing.get_context(start_method)
         self._process: multiprocessing.Process = context.Process(
@@ -58,17 +58,17 @@ class Process:
 
     @property
     def name(self) -> str:
-        """Its name in logs."""
+        """The process's name in logs."""
         return self._process.name
 
     @property
     def pid(self) -> int | None:
-        """Its process id, None before it is started."""
+        """The process id; None before the start."""
         return self._process.pid
 
     @property
     def exitcode(self) -> int | None:
-        """Its exit status, or minus the number of a signal; None while it runs."""
+        """The exit status, or minus the number of a signal; None while the process runs."""
         return self._process.exitcode
 
     @property
@@ -81,7 +81,7 @@ class Process:
         self._process.start()
 
     def is_alive(self) -> bool:
-        """Return whether it is running."""
+        """Return whether the process is running."""
         return self._process.is_alive()
 
     def terminate(self) -> None:
@@ -93,14 +93,14 @@ class Process:
         self._process.kill()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for its end, at most `timeout` seconds; return its exit code, None if it runs."""
+        """Wait at most `timeout` seconds; return the exit code, or None if it still runs."""
         self._process.join(timeout)
         return self._process.exitcode
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for its end, at most `timeout` seconds; return whether it has ended.
+        """Wait at most `timeout` seconds for the process to end; return whether it has ended.
 
-        Every call raises ProcessFailedError if it failed.
+        Every call raises ProcessFailedError if the process failed.
         """
         status = self.wait(timeout)
         if status is None:
@@ -122,10 +122,10 @@ def spawn(
     name: str | None = None,
     start_method: str | None = None,
 ) -> None:
-    """Run `fn(index, *args)` in `nprocs` processes and wait for all.
+    """Run `fn(index, *args)` in `nprocs` processes and wait for all of them.
 
-    Their names are `name-0`, ...; `name` defaults to the function's. If one fails, the others are
-    terminated, and ProcessFailedError is raised for the first failure.
+    The processes are named `name-0`, ...; `name` defaults to the function's. If one fails, the
+    others are terminated, and ProcessFailedError is raised for the first failure.
     """
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs is {nprocs}, and must be 1 or more")
@@ -160,7 +160,7 @@ def _end(processes: Sequence[Process]) -> None:
 
 
 def _gist(traceback: str) -> str:
-    """Return the most informative line; the log has the whole traceback."""
+    """Return the traceback's most informative line; the log has all of it."""
     lines = traceback.splitlines()
     if not lines:
         return "it reported no reason"

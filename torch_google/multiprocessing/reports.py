@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of failing children to their parent: tracebacks of exceptions and of native crashes.
+"""Failure reports from children to their parent: tracebacks of exceptions and of native crashes.
 
-The parent listens on a socket, and each child connects at its start. faulthandler, which needs no
-working interpreter, and the handler of exceptions write to it. When a child has ended, a thread of
-the parent logs its report, once, and keeps it for `take`.
+The parent listens on a socket, and each child connects when it starts. faulthandler, which does not
+need a working interpreter, and the exception handler write to it. When a child has ended, a thread
+in the parent logs its report once and keeps it for `take`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Listener:
         text = text.strip()
         if text:
             self._texts[child.pid] = text
-            while len(self._texts) > MOST_KEPT:  # drop the oldest: nothing may ever take it
+            while len(self._texts) > MOST_KEPT:  # drop the oldest: `take` may never ask for it
                 del self._texts[next(iter(self._texts))]
             logging.getLogger(LOGGER).error("%s (pid %d) failed:\n%s", name, child.pid, text)
 
@@ -136,11 +136,12 @@ def listener() -> Listener:
 
 
 def _settle_at_exit() -> None:
-    """Delay the process's exit until the reports of its children are logged.
+    """Delay process exit until the children's reports are logged.
 
-    The listener's daemon thread does not keep the process alive. Every process, also a child, which
-    skips atexit, runs multiprocessing's exit function, which first joins remaining children. In the
-    main process, register it again so that it runs before the log's shutdown.
+    The listener's daemon thread does not keep the process alive. Every process runs
+    multiprocessing's exit function, even a child, which skips atexit. That function first joins
+    remaining children. The main process registers it again so that it runs before the log's
+    shutdown.
     """
     util.Finalize(None, settle, exitpriority=_AFTER_CHILDREN)
     atexit.unregister(util._exit_function)  # type: ignore[attr-defined]
@@ -148,20 +149,23 @@ def _settle_at_exit() -> None:
 
 
 def settle() -> None:
-    """Wait until the reports of all ended children are logged, if there were any."""
+    """Wait until the reports of all ended children are logged, if there are any."""
     if _listener is not None:
         _listener.settle()
 
 
 def inherited() -> bytes:
-    """Return the listener's address of the parent of a fork. Raises RuntimeError if it has none."""
+    """Return the address of the listener in the parent that forked this process.
+
+    Raises RuntimeError if it has none.
+    """
     if _inherited is None:
         raise RuntimeError(f"process {os.getpid()} was not forked by one that listens")
     return _inherited
 
 
 def connect(address: bytes, name: str) -> None:
-    """Connect a starting child to the parent's `address`; it reports as `name`."""
+    """Connect a starting child to the parent's `address`; `name` identifies its reports."""
     global _connection
     _connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     _connection.connect(address)
@@ -170,7 +174,7 @@ def connect(address: bytes, name: str) -> None:
 
 
 def watch_faults() -> None:
-    """Send tracebacks of crashes to the parent, or to standard error without one."""
+    """Send tracebacks of crashes to the parent, or to standard error if there is no parent."""
     if _connection is not None:
         faulthandler.enable(_connection.fileno())
     elif sys.__stderr__ is not None:
@@ -185,7 +189,7 @@ def report(text: str) -> None:
 
 
 def forget() -> None:
-    """Close the parent's listener and connection in a forked process."""
+    """Close, in a forked process, the parent's listener and connection."""
     global _listener, _inherited, _connection
     _inherited = None
     if _listener is not None:

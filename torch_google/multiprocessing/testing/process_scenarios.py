@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that starts children in every supported way, for the tests.
 
-Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In scenarios
-that the test kills, each process prints its id on a line, then sleeps in C code that holds the GIL.
+Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In the
+scenarios that the test kills, each process prints its id on a line, then sleeps in C code that
+holds the GIL.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SCENARIOS: dict[str, Callable[[], int | None]] = {}
 
 
 def scenario(function: Callable[[], int | None]) -> Callable[[], int | None]:
-    """Register a function as the scenario of its name."""
+    """Register a function as a scenario, under its own name."""
     _SCENARIOS[function.__name__] = function
     return function
 
@@ -49,14 +50,14 @@ def main(argv: list[str]) -> int | None:
 
 @scenario
 def flags_and_log() -> None:
-    """Start children that log a flag, by the default method."""
+    """Start children that log a flag, with the default start method."""
     processes.spawn(talk, nprocs=2, name="talker")
     stream.info("the parent says %s by %s", _TEXT.value, multiprocessing.get_start_method())
 
 
 @scenario
 def status() -> int:
-    """Start a child that exits with a status."""
+    """Start a child that exits with a nonzero status."""
     try:
         processes.spawn(leave, nprocs=1)
     except processes.ProcessFailedError as error:
@@ -66,7 +67,7 @@ def status() -> int:
 
 @scenario
 def status_text() -> None:
-    """Start a child that exits with a text as its status."""
+    """Start a child that exits with a string as its status."""
     processes.spawn(leave_with_text, nprocs=1)
 
 
@@ -78,7 +79,7 @@ def uncaught() -> None:
 
 @scenario
 def plain() -> int | None:
-    """Start a failing child of multiprocessing's own class."""
+    """Start a failing child with multiprocessing's own class."""
     child = multiprocessing.Process(target=fail, args=(0,), name="plain-child")
     child.start()
     child.join()
@@ -99,7 +100,7 @@ def crash() -> None:
 
 @scenario
 def nested() -> None:
-    """Start a child with a child."""
+    """Start a child that has a child."""
     processes.spawn(talk_with_child, nprocs=1, name="outer")
 
 
@@ -140,7 +141,7 @@ def hold_under_torchrun() -> None:
 
 @scenario
 def siblings() -> None:
-    """Start a child that outlives a sibling, its starting thread, and a fork of the parent."""
+    """Start a child that outlives a sibling, the thread that started it, and a forked parent."""
     long = processes.Process(talk_late, start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
@@ -158,7 +159,7 @@ def siblings() -> None:
 
 @scenario
 def loader() -> None:
-    """Run two DataLoader workers, by the default method."""
+    """Run two DataLoader workers, with the default start method."""
     total = sum(int(batch.sum()) for batch in _loader(Squares()))
     stream.info("total %d", total)
 
@@ -186,7 +187,7 @@ def isolated() -> None:
 
 @scenario
 def rank() -> int:
-    """Print the rank in each of several processes."""
+    """Print the rank in each of several elastic processes."""
     os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
@@ -216,25 +217,25 @@ def talk(index: int) -> None:
 
 
 def leave(index: int) -> None:
-    """Exit with the status of the flag."""
+    """Exit with the status that the flag gives."""
     del index
     sys.exit(_STATUS.value)
 
 
 def leave_with_text(index: int) -> None:
-    """Exit with a text as the status."""
+    """Exit with a string as the status."""
     sys.exit(f"child {index} has nothing to do")
 
 
 def fail(index: int) -> None:
-    """Raise in the first child; wait to be ended in the others."""
+    """Raise in the first child; wait for termination in the others."""
     if index:
         time.sleep(1000)
     raise ValueError(f"child {index} says no")
 
 
 def fail_below(depth: int) -> None:
-    """Start a child that does the same, `depth` levels deep, and fail at once."""
+    """Start a child that does the same, down to `depth` levels, and fail at once."""
     logging.getLogger(reports.LOGGER).addFilter(_take_long)
     if depth:
         below = multiprocessing.Process(
@@ -245,7 +246,7 @@ def fail_below(depth: int) -> None:
 
 
 def arrive(index: int, directory: str) -> None:
-    """Write the process id to a file; the second child raises once the first has done so."""
+    """Write the process id to a file; the second child raises when the first has done so, too."""
     Path(directory, str(index)).write_text(str(os.getpid()))
     if index == 1:
         while not Path(directory, "0").exists():
@@ -261,13 +262,13 @@ def crash_in_c(index: int) -> None:
 
 
 def talk_late() -> None:
-    """Talk after the other children have ended."""
+    """Log after the other children have ended."""
     time.sleep(3)
     talk(0)
 
 
 def talk_with_child(index: int) -> None:
-    """Talk, and start a child that talks."""
+    """Log, and start a child that logs."""
     talk(index)
     processes.spawn(talk, nprocs=1, name="inner")
 
@@ -279,18 +280,18 @@ def hold() -> None:
 
 
 def hold_with_child() -> None:
-    """Start a child that holds, and hold."""
+    """Start a child that runs `hold`, and run it here."""
     _start(processes.Process(hold, start_method=_METHOD.value), wait=False)
     hold()
 
 
 def hold_as_rank() -> None:
-    """Hold in an elastic worker."""
+    """Run `hold` in an elastic worker."""
     hold()
 
 
 def fail_once(text: str) -> str:
-    """Fail in the first attempt, then return a text."""
+    """Fail on the first attempt; return a string on later ones."""
     rank = int(os.environ["RANK"])
     if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         raise ValueError("not at the first attempt")
@@ -298,14 +299,14 @@ def fail_once(text: str) -> str:
 
 
 def fail_always() -> None:
-    """Fail in rank 1; wait to be ended in the other."""
+    """Fail in rank 1; wait for termination in the other."""
     if os.environ["RANK"] == "1":
         raise ValueError("never")
     time.sleep(1000)
 
 
 class Squares:
-    """A data set of the squares of 0..9."""
+    """A dataset of the squares of 0..9."""
 
     def __len__(self) -> int:
         return 10
@@ -316,14 +317,14 @@ class Squares:
 
 
 class Raising(Squares):
-    """A data set that raises."""
+    """A dataset that raises."""
 
     def __getitem__(self, index: int) -> int:
         raise ValueError(f"no item {index}")
 
 
 class Crashing(Squares):
-    """A data set that crashes in C."""
+    """A dataset that crashes in C."""
 
     def __getitem__(self, index: int) -> int:
         crash_in_c(index)
@@ -331,7 +332,7 @@ class Crashing(Squares):
 
 
 class Holding(Squares):
-    """A data set that sleeps in C with the GIL held."""
+    """A dataset that sleeps in C with the GIL held."""
 
     def __getitem__(self, index: int) -> int:
         hold()
