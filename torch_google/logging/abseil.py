@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of Abseil's C++ log, if it is linked into the interpreter: they follow the Python log's.
+"""Settings of Abseil's C++ log, if it is linked into the interpreter: they track the Python log's.
 
 With --config=static, torch's C++ code logs through Abseil. Users set levels once, with the flags
 and functions of Abseil for Python, and this module applies them in C++. `_absl` is the extension
@@ -19,7 +19,7 @@ from absl import logging as absl_logging
 FLAGS = flags.FLAGS
 
 _MODULE = "_absl"
-# torch reads its level from the variable when it is imported, and keeps it in the flag.
+# torch reads its level from this variable at import, and keeps it in the flag.
 LEVEL_VARIABLE = "TORCH_CPP_LOG_LEVEL"
 _LEVEL_FLAG = "c10_caffe2_log_level"
 _MODULE_LEVEL = re.compile(r"[^=,]+=-?\d+")
@@ -32,7 +32,7 @@ _watching = False
 
 
 def is_linked() -> bool:
-    """Return whether Abseil's C++ library is linked into this interpreter."""
+    """Return whether Abseil's C++ library is linked into the interpreter."""
     return _MODULE in sys.builtin_module_names
 
 
@@ -65,7 +65,7 @@ def severity_name(verbosity: int) -> str:
 
 
 def follow() -> None:
-    """Set C++'s levels to Python's, now and at every change, until `unfollow`.
+    """Set C++ levels to Python's, now and at every change, until `unfollow`.
 
     A level that the user set in TORCH_CPP_LOG_LEVEL is kept.
     """
@@ -79,7 +79,7 @@ def follow() -> None:
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # If the value equals the level of the flags, a parent process set it there, not the user.
+    # If the value equals the level of the flags, a parent process set it, not the user.
     level = os.environ.get(LEVEL_VARIABLE, "")
     _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)
@@ -88,13 +88,13 @@ def follow() -> None:
 
 
 def unfollow() -> None:
-    """Stop following. C++ keeps its levels, also for messages at process exit."""
+    """Stop following. C++ keeps its levels, even for messages at process exit."""
     global _following
     _following = False
 
 
 def tag_messages(on: bool) -> None:
-    """Have C++ write messages in the format that `native.py`'s relay parses, or in Abseil's."""
+    """Make C++ write messages in the format that `native.py`'s relay parses, or in Abseil's."""
     if is_linked():
         _native().tag_messages(on)
 
@@ -112,7 +112,7 @@ def _changed(verbosity: int) -> bool:
 
 
 def _limit(verbosity: int) -> bool:
-    """Lower the verbosity to the limit of --minloglevel; return whether it was higher."""
+    """Lower the verbosity to the limit that --minloglevel sets; return whether it was higher."""
     least = FLAGS["minloglevel"].value if "minloglevel" in FLAGS else None
     if least is None or verbosity <= -least:
         return False
@@ -135,7 +135,7 @@ def _set_levels(verbosity: int) -> None:
 
 
 def _severity_of(text: str) -> str:
-    """Return the severity that torch reads from its variable, a name or a number.
+    """Return the severity that torch reads from LEVEL_VARIABLE, a name or a number.
 
     For other values torch itself logs an error.
     """

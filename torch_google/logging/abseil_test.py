@@ -48,7 +48,7 @@ def _run(
 
 
 def _said(text: str) -> list[str]:
-    """Return the messages of C++ code, without their prefixes."""
+    """Return the messages from C++ code, without their prefixes."""
     return [line.partition("] ")[2] for line in text.splitlines() if "speaker.cc:" in line]
 
 

@@ -20,23 +20,23 @@ from absl import logging as absl_logging
 
 _SHOW_PREFIX = flags.FLAGS["showprefixforinfo"]
 
-# torch's loggers of artifacts (guards, graph_code, ...) have this attribute.
+# torch's artifact loggers (guards, graph_code, ...) have this attribute.
 _ARTIFACT = "artifact_name"
 _INTERNAL = "torch._logging._internal"
-# The module that starts compilations. Until it is imported none exist, which is a fast check.
+# The module that starts compilations. Until it is imported, there are none: a fast check.
 _COMPILER = "torch._dynamo.convert_frame"
-# os.environ's own dict of bytes: lookups copy no key and raise no exception for a missing one.
+# os.environ's own dict of bytes: lookups copy no key and do not raise on a missing one.
 _ENVIRONMENT: Mapping[bytes, bytes] = vars(os.environ).get("_data", os.environb)
 _LOGGERS = logging.root.manager.loggerDict
 _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
 
 
 class TextFormatter(absl_logging.PythonFormatter):
-    """Abseil's prefix, then rank and process if there is more than one process, then the message.
+    """Abseil's prefix, then rank and process if there are several processes, then the message.
 
     `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`: tools that
     parse Abseil's lines can also parse these. Every record passes through `format`, so the common
-    case does little work: benchmarks/google3 has the figures.
+    case does little work. The figures are in benchmarks/google3.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -58,7 +58,7 @@ class TextFormatter(absl_logging.PythonFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object on one line, without the keys that have no value for a record."""
+    """One JSON object on one line; keys that have no value for a record are omitted."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON: time in UTC, severity, source location, process, message."""
@@ -89,7 +89,7 @@ class JsonFormatter(logging.Formatter):
 def message_of(record: logging.LogRecord) -> str:
     """Return the message; if formatting fails, the format, its arguments and the error.
 
-    Python's handlers would print a traceback instead, and the record would be in no log file.
+    Python's handlers would print a traceback instead, and no log file would have the record.
     """
     try:
         return record.getMessage()
@@ -101,7 +101,7 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def artifact_of(record: logging.LogRecord) -> str | None:
-    """Return the name of the torch artifact that a record belongs to, or None."""
+    """Return the name of the torch artifact of a record, or None."""
     return getattr(_LOGGERS.get(record.name), _ARTIFACT, None)
 
 
@@ -118,14 +118,14 @@ def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
 
 
 def compilation_of() -> str | None:
-    """Return the id of the compilation that this thread is in, like `0/0`; None outside of one."""
+    """Return the id of the compilation of this thread, such as `0/0`; None outside of one."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
     trace_id = context.current_trace_id() if context else None
     return None if trace_id is None else str(trace_id)
 
 
 def rank() -> int | None:
-    """Return the rank of this process in the process group, or else from the environment."""
+    """Return the rank of this process in the process group, if any, else from the environment."""
     distributed = sys.modules.get("torch.distributed")
     # A torch built without distributed has this module, but it is empty.
     is_initialized = getattr(distributed, "is_initialized", None)
@@ -136,7 +136,7 @@ def rank() -> int | None:
 
 
 def origin_text(record: logging.LogRecord) -> str:
-    """Return `rank 3, worker-1 77`, or the parts of it that exist; empty for a single process."""
+    """Return `rank 3, worker-1 77`, without missing parts; empty for a single process."""
     own_rank = rank()
     if multiprocessing.parent_process() is None:
         return "" if own_rank is None else f"rank {own_rank}"
@@ -145,7 +145,7 @@ def origin_text(record: logging.LogRecord) -> str:
 
 
 def process_text(record: logging.LogRecord) -> str:
-    """Return name and id of a child process; empty for the main process."""
+    """Return a child process's name and id; empty for the main process."""
     if multiprocessing.parent_process() is None:
         return ""
     return f"{record.processName} {record.process}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record as Abseil's line and as JSON, with rank, process, compilation and artifact."""
+"""A record as an Abseil line and as JSON, with rank, process, compilation and artifact."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 """Log files: one per process, named like Abseil's, in any gfile directory.
 
 A record is in a local file before the logging call returns. Remote stores cannot append cheaply, so
-there records are batched. A part of the log is written when it is large or old enough, at a record
-of severity ERROR or above, and at exit.
+there records are batched into parts. A part is written when it is large or old enough, on a record
+with severity ERROR or above, and at exit.
 
 A store's client also logs, from the uploading thread and from threads that the upload waits for.
 So an upload never holds a lock that logging needs, and no logging thread waits for an upload
@@ -31,8 +31,8 @@ from torch_google.logging.own_file import open_own
 # Limits of a part of a log in a remote store: bytes, and seconds since its first record.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
-# How long the logging call waits for a record of severity ERROR to be stored, and the pause before
-# the next part if such a record came during an upload.
+# How long the logging call waits until a record with severity ERROR is stored, and the pause before
+# the next part if one came during an upload.
 URGENT_SECONDS = 5.0
 AGAIN_SECONDS = 0.2
 # Lower descriptors are standard input, output and error.
@@ -49,7 +49,7 @@ class _PathHandler(logging.Handler):
         self._failing = False
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write a record; if it is urgent, wait until it is stored and would survive a crash."""
+        """Write a record; if it is urgent, wait until it is stored, so that it survives a crash."""
         handled = super().handle(record)
         file = self._own()
         if handled and file is not None and _is_urgent(record):
@@ -71,13 +71,13 @@ class _PathHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Write everything that is queued."""
+        """Write all queued records."""
         file = self._own()
         if file is not None:
             file.flush()
 
     def close(self) -> None:
-        """Flush and close. The handler cannot be used afterwards."""
+        """Flush and close the file. The handler cannot be used afterwards."""
         with self._held():
             file, self._file = self._own(), None
         super().close()
@@ -91,7 +91,7 @@ class _PathHandler(logging.Handler):
         """Do nothing, like `acquire`."""
 
     def _path(self) -> str:
-        """Return the path for a process that has no file yet."""
+        """Return the path for a process that does not have a file yet."""
         raise NotImplementedError(f"{type(self).__name__} has no path")
 
     def _own(self) -> _File | None:
@@ -137,7 +137,7 @@ class LogFile(_PathHandler):
         self._program = program
 
     def follow(self) -> None:
-        """In a forked process, continue the parent's file; in a remote store, one next to it."""
+        """After a fork, continue the parent's file; in a remote store, a new one next to it."""
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)
@@ -147,7 +147,7 @@ class LogFile(_PathHandler):
 
 
 class RemoteLog(_PathHandler):
-    """A handler that writes parts of one remote path; `remote_log` returns the one for a path."""
+    """A handler that writes parts of one remote path; `remote_log` returns the path's handler."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class RemoteLog(_PathHandler):
 
 
 def remote_log(path: str) -> RemoteLog:
-    """Return this process's handler for a path. torch asks for one per logger."""
+    """Return this process's handler for a path. Each torch logger asks for one."""
     with _remote_lock:
         key = (path, os.getpid())
         if key not in _remote_logs:
@@ -184,12 +184,12 @@ class _File(Protocol):
 
 
 class _LocalFile:
-    """A file with one write() per record: lines stay whole if many processes append or one dies."""
+    """A file with one write() per record: lines stay whole when processes share it or one dies."""
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self._report = report
         self.path, opened = open_own(path)
-        # If descriptor 2 was closed, the file would get its number, and C++ text would go into it.
+        # If descriptor 2 was closed, the file would get that number, and C++ text would go into it.
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
         os.close(opened)
         self._cut = False
@@ -219,9 +219,9 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, as a whole.
+    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, in full.
 
-    Numbering continues after existing parts, so a log that is opened again keeps its beginning.
+    Numbering continues after existing parts, so a reopened log keeps its earlier parts.
     """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
@@ -233,16 +233,16 @@ class _RemoteFile:
         self._bytes = 0
         self._due = False
         self._due_again = False
-        # Numbers of records: queued so far, and stored so far.
+        # Record counts: queued so far, and stored so far.
         self._queued = 0
         self._stored = 0
         self._prompt = True
         self._closed = False
-        # Guards the queue only, so it is held briefly. Reentrant, because a finalizer or a signal
+        # Guards only the queue, so it is held briefly. Reentrant, because a finalizer or a signal
         # handler may log between any two lines here.
         self._lock = threading.RLock()
         self._some = threading.Condition(self._lock)
-        # Held during an upload. Only uploading threads wait for it, never threads that just log.
+        # Held during an upload. Only uploading threads wait for it, never threads that only log.
         self._upload_lock = threading.Lock()
         threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
         # Child processes of multiprocessing exit without running atexit.
@@ -253,7 +253,7 @@ class _RemoteFile:
             self._waiting.append(line)
             self._bytes += len(line)
             self._queued += 1
-            # Records that an upload logs are batched: otherwise each part would cause another.
+            # Records that an upload logs are batched; otherwise each part would cause another.
             if (urgent or self._bytes >= PART_BYTES) and not _here.uploading:
                 self._due = True
             self._some.notify_all()
@@ -261,7 +261,7 @@ class _RemoteFile:
     def settle(self) -> None:
         """Wait, for a limited time, until everything written so far is stored.
 
-        The waiting thread may be one of the client's threads that the upload needs, hence the
+        The waiting thread may be one of the client's own threads that the upload needs, hence the
         limit. After a timeout, no thread waits again until an upload has succeeded.
         """
         with self._lock:
@@ -343,7 +343,8 @@ class _RemoteFile:
                 pause = PART_SECONDS
             else:
                 self._report(None)
-                # A client that logs an error at each upload must not cause a busy loop.
+                # Without the pause, a client that logs an error at each upload would cause a busy
+                # loop.
                 pause = AGAIN_SECONDS if self._due_again else 0.0
             with self._lock:
                 self._some.wait_for(lambda: self._closed, pause)
@@ -373,7 +374,7 @@ def _host() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the user id has no name
+    except (KeyError, OSError):  # the user id has no user name
         return str(os.getuid())
 
 

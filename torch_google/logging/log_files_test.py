@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs in a store: no record is lost or duplicated, whatever the store and its client do."""
+"""Logs in a remote store: no record is lost or duplicated, whatever the store and its client do."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ gfile.configure(retry=gfile.Retry(first=0.01))
 
 
 def _run(program: str) -> list[str]:
-    """Return the program's output lines. It runs in a process, so that a hang is a timeout."""
+    """Return the program's output lines. A separate process, so a hang becomes a timeout."""
     done = subprocess.run(
         [sys.executable, "-c", _STORE + program, "--verbosity=0"],
         capture_output=True,

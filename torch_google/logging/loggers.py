@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logger classes that keep torch's records in the stream.
 
-torch gives each of its registered loggers its own handler on standard error and turns propagation
-off, again at every `torch._logging.set_logs`. Some modules do the same when they are imported.
-Python allows changing the class of a logger, so this needs no patch: these classes ignore both
+torch gives each of its registered loggers its own handler on standard error and disables
+propagation, and does so again at every `torch._logging.set_logs`. Some modules do the same at
+import. Python allows changing a logger's class, so this needs no patch: these classes ignore both
 changes. Other handlers (files, the user's own) are left alone.
 """
 
@@ -18,8 +18,8 @@ from absl import logging as absl_logging
 
 FLAGS = flags.FLAGS
 
-# Loggers that torch's modules set up for themselves on import or first use, with levels that the
-# user did not ask for. loggers_test.py checks the list against torch.
+# Loggers that torch's modules set up themselves at import or first use, with levels that the user
+# did not ask for. loggers_test.py checks the list against torch.
 LIBRARY_LOGGERS = (
     "Flight Recorder",
     "c10d-NullHandler-dcp_logger",
@@ -44,7 +44,7 @@ class OneStreamLogger(logging.Logger):
 
     @property
     def propagate(self) -> bool:
-        """Always true. Assignments are ignored."""
+        """Always True; assignments are ignored."""
         return True
 
     @propagate.setter
@@ -69,20 +69,20 @@ class LibraryLogger(OneStreamLogger):
 class TorchLogger(OneStreamLogger):
     """The logger `torch`, parent of all torch loggers. It adopts them when torch sets them up.
 
-    torch sets WARNING by default. If the user chose a verbosity, the default is dropped and the
-    verbosity applies. Otherwise WARNING stays: Abseil apps start at INFO, at which torch logs
-    pages. Any other level comes from TORCH_LOGS or set_logs.
+    torch sets WARNING by default. If the user chose a verbosity, that applies instead. Otherwise
+    WARNING stays: Abseil apps start at INFO, and at that level torch logs pages of text. Any other
+    level comes from TORCH_LOGS or set_logs.
     """
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
-        """Set `level` if the user asked for it; else the default described above."""
+        """Set `level` if the user asked for it; else apply the rule described above."""
         is_default = level in (logging.NOTSET, logging.WARNING, "NOTSET", "WARNING")
         if is_default:
             level = logging.NOTSET if _verbosity_was_asked() else logging.WARNING
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Adopt torch's loggers: torch adds a handler to each, this one included, in its set-up."""
+        """Adopt torch's loggers: during set-up, torch adds a handler to each, this one included."""
         adopt_registered()
         super().addHandler(hdlr)
 
@@ -112,19 +112,19 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Return whether the verbosity is on the command line, or below torch's default."""
+    """Return whether the verbosity is set on the command line, or is below torch's default."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 
 
 def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
-    """Change the class of the logger `name`, unless it is a subclass of logging.Logger."""
+    """Change the class of the logger `name`, unless that is a subclass of logging.Logger."""
     existing = logging.root.manager.loggerDict.get(name)
     logger = existing if isinstance(existing, logging.Logger) else _created(name)
     if type(logger) is not logging.Logger:
         return
     level = logger.level
-    vars(logger).pop("propagate", None)  # the class has a property in its place
+    vars(logger).pop("propagate", None)  # the class has a property instead
     logger.__class__ = adopter
     for handler in [handler for handler in logger.handlers if _is_console(handler)]:
         logger.removeHandler(handler)
@@ -132,7 +132,7 @@ def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
 
 
 def _created(name: str) -> logging.Logger:
-    """Create the logger `name` with class logging.Logger, even if another class is the default."""
+    """Create the logger `name` as a logging.Logger, even if another class is the default."""
     previous = logging.getLoggerClass()
     logging.setLoggerClass(logging.Logger)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A relay that turns torch's C++ messages on standard error into records of the stream.
+"""A relay that turns torch's C++ messages on standard error into records in the stream.
 
 The released torch logs from C++ to file descriptor 2 only. `Relay` replaces it with a pipe that a
 small process reads. A thread would not work: C++ code that holds the GIL could fill the pipe and
@@ -31,14 +31,14 @@ _STDERR = 2
 _CHUNK = 1 << 16
 # How long an exiting process waits for its relay. Other processes may still hold the pipe open.
 _END_SECONDS = 2.0
-# How long an unfinished line of other text is held.
+# How long an unfinished line of other text is held back.
 _LINE_SECONDS = 0.1
 
 # `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
 _MESSAGE = re.compile(
     rb"(?:\[rank\d+\]:)?\[([VIWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ ([^\s:\]]+):(\d+)\] ?(.*)", re.DOTALL
 )
-# Ends a multi-line message: a line that another process has already formatted for the stream.
+# A line that another process has already formatted for the stream: it ends a multi-line message.
 _STREAM_LINE = re.compile(rb"[DIWEFC]\d{4} \d\d:\d\d:\d\d\.\d+ |\{\"time\": ")
 _LEVELS = {
     b"V": logging.DEBUG,
@@ -57,7 +57,7 @@ class Relay:
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the process, which calls `handle` with each record, then `end`."""
-        if sys.stderr is not None:  # None if the program was started without one
+        if sys.stderr is not None:  # None if the program was started without it
             sys.stderr.flush()
         self._pid = os.getpid()
         _have_stderr()
@@ -77,8 +77,8 @@ class Relay:
                 _Unbuffered(os.dup(self._terminal), "w"),
                 encoding=self._stream.encoding,
                 errors=self._stream.errors,
-                # Like Python's own stream: the interpreter writes a line of a traceback in pieces,
-                # and the relay may write between two pieces.
+                # Like Python's own stream: the interpreter writes a traceback line in pieces, and
+                # the relay may write between two of them.
                 line_buffering=True,
                 write_through=getattr(self._stream, "write_through", False),  # PYTHONUNBUFFERED
             )
@@ -91,10 +91,10 @@ class Relay:
             if sys.stderr is not self._stream:
                 replacement, sys.stderr = sys.stderr, self._stream
                 replacement.flush()
-        finally:  # the program may have closed it
+        finally:  # the program may have closed the descriptor
             os.dup2(self._terminal, _STDERR)
             os.close(self._terminal)
-            poll = select.poll()  # select() refuses numbers from 1024 on
+            poll = select.poll()  # select() rejects descriptors from 1024 on
             poll.register(self._ended, select.POLLIN)
             poll.poll(_END_SECONDS * 1000)
             os.close(self._ended)
@@ -105,7 +105,7 @@ class Relay:
 
 
 class _Unbuffered(io.FileIO):
-    """A file without a buffer's lock, on which a process forked while it is held would deadlock.
+    """A file without a buffer lock: a process forked while that lock is held would deadlock.
 
     After a fork, Python resets these locks only for its own standard streams.
     """
@@ -120,7 +120,7 @@ class _Unbuffered(io.FileIO):
 
 
 def parse(text: bytes, pid: int) -> logging.LogRecord | None:
-    """Return the record of a C++ message of torch, or None if `text` is not one."""
+    """Return the record of a torch C++ message, or None if `text` is not one."""
     match = _MESSAGE.fullmatch(text.rstrip(b"\n"))
     if match is None:
         return None
@@ -162,9 +162,9 @@ def _run(
 
 
 def _copy(source: int, pid: int, handle: Handle) -> None:
-    """Relay everything from the pipe until its end."""
+    """Relay everything from the pipe until it is closed."""
     output = _Output(pid, handle)
-    poll = select.poll()  # select() refuses numbers from 1024 on
+    poll = select.poll()  # select() rejects descriptors from 1024 on
     poll.register(source, select.POLLIN)
     while True:
         if not poll.poll(output.patience()):
@@ -181,19 +181,19 @@ class _Output:
     """The relay's output: records, and other text in whole lines.
 
     C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` is three), and the
-    program may log between two of them. So an unfinished line is held, but not for long: it may be
-    a prompt.
+    program may log between two of them. So an unfinished line is held back, but only briefly: it
+    may be a prompt.
     """
 
     def __init__(self, pid: int, handle: Handle) -> None:
         self._pid = pid
         self._handle = handle
         self._held = b""
-        self._deadline: float | None = None  # None if nothing is held, or an unfinished message
-        self._in_line = False  # whether the text written last did not end its line
+        self._deadline: float | None = None  # None if the held text is empty or part of a message
+        self._in_line = False  # whether the last text written left its line open
 
     def patience(self) -> float | None:
-        """Return for how many milliseconds the text may still be held, None for no limit."""
+        """Return how many milliseconds the text may still be held; None for no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000
@@ -273,7 +273,7 @@ def _write(data: bytes) -> None:
 
 
 def _have_stderr() -> None:
-    """If descriptor 2 is closed, open /dev/null there: another file would get its number."""
+    """If descriptor 2 is closed, open /dev/null as 2: another file would get that number."""
     try:
         os.fstat(_STDERR)
     except OSError:
@@ -284,7 +284,7 @@ def _have_stderr() -> None:
 
 
 def _close_others(excluded: set[int]) -> None:
-    """Close inherited descriptors: their peers wait until every copy of a socket is closed."""
+    """Close inherited descriptors: the peer of a socket waits until every copy of it is closed."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in excluded:
             with contextlib.suppress(OSError):  # listdir's own descriptor is already closed

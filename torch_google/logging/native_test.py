@@ -165,7 +165,7 @@ def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
 
 
 def test_no_record_is_within_a_line_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter prints the last line of a traceback in pieces, like this program."""
+    """The interpreter prints the last line of a traceback in pieces, like this test."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     done = _run(
         _PROGRAM
@@ -242,7 +242,7 @@ def test_nuls_do_not_pass() -> None:
 
 
 def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
-    """Write more than a pipe holds in one call that keeps the GIL: only a process can read it."""
+    """Write more than a pipe holds in one call that holds the GIL: only a process can read it."""
     done = _run(
         _PROGRAM
         + "import ctypes\n"

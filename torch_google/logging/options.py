@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the stream: flags in addition to Abseil's, and their defaults."""
+"""The stream's options: flags in addition to Abseil's, and their defaults."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Options:
-    """The resolved options of the stream.
+    """The stream's resolved options.
 
-    `directory` is a gfile path, empty for no files. `directory_flag` is the flag that named it,
+    `directory` is a gfile path; empty means no files. `directory_flag` is the flag that set it;
     empty if an argument did.
     """
 
@@ -74,10 +74,10 @@ def in_par() -> bool:
 
 
 def _directory_flag() -> str:
-    """Return the flag that names the log directory, ours before Abseil's; empty if none does."""
+    """Return the flag that sets the log directory, ours before Abseil's; empty if none does."""
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
-    # The default of --log_dir comes from TEST_TMPDIR and is no request for files.
+    # The default of --log_dir comes from TEST_TMPDIR and is not a request for files.
     if FLAGS.is_parsed() and not FLAGS[_ABSEIL_DIRECTORY].using_default_value:
         return _ABSEIL_DIRECTORY if FLAGS[_ABSEIL_DIRECTORY].value else ""
     return ""

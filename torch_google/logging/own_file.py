@@ -8,9 +8,9 @@ import os
 import secrets
 import stat
 
-# How many other names are tried if the name is taken.
+# How many alternative names are tried if the name is taken.
 _MOST_NAMES = 8
-# Errors for a link, a pipe without a reader, a directory, another user's file, or a deleted file.
+# Errors from a link, a pipe without a reader, a directory, another user's file, or a deleted file.
 _NOT_OWN = frozenset(
     {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM}
 )
@@ -19,8 +19,8 @@ _NOT_OWN = frozenset(
 def open_own(path: str) -> tuple[str, int]:
     """Open a new or existing file of this user for appending; return its path and descriptor.
 
-    In a directory such as /tmp, another user may have planted a link, a pipe or a file at that
-    name. It is left alone, and the new file gets a random suffix that cannot be guessed.
+    In a directory such as /tmp, another user may have planted a link, a pipe or a file under that
+    name. That is left alone, and the new file gets a random, unguessable suffix.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for candidate in (path, *(f"{path}.{secrets.token_hex(8)}" for _ in range(_MOST_NAMES))):
@@ -44,7 +44,7 @@ def _open_existing(path: str, flags: int) -> int | None:
             raise
         return None
     status = os.fstat(opened)
-    # A second link may mean that another user hard-linked some other file of this user here.
+    # A second link may mean that another user hard-linked another of this user's files here.
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         return opened
     os.close(opened)

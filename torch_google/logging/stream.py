@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set up the stream: its sources, handlers and format. For main only, never for a library."""
+"""Set up the stream: its sources, handlers and format. Only main calls it, never a library."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def setup(
 ) -> None:
     """Make Abseil's log the only log of this process. Call it in main, after parsing flags.
 
-    It adds Abseil's handler to the root logger. Records of torch, c10d, elastic, warnings and, with
-    `native`, C++ code reach it with one format and one verbosity. torch may be imported before or
-    after. A second call replaces the first.
+    It adds Abseil's handler to the root logger. Records from torch, c10d, elastic, warnings and,
+    with `native`, C++ code reach it with one format and one verbosity. torch may be imported before
+    or after. A second call replaces the first.
 
     Args:
       directory: also write to files there; any torch_google.gfile path. Empty for none.
@@ -57,10 +57,10 @@ def setup(
       native: also log C++ messages; the default is true in a PAR.
       program: the start of the file names; the default is the name of the program.
 
-    An argument that is None takes the value of its flag (`define_flags`; for `directory` also
-    Abseil's `--log_dir`). If the directory cannot be created, nothing is changed. An argument then
-    raises OSError that names it, or ValueError for an unknown scheme. A flag ends the program with
-    one line and status 1 (SystemExit).
+    An argument that is None takes its flag's value (`define_flags`; for `directory` also Abseil's
+    `--log_dir`). If the directory cannot be created, nothing changes: if it came from an argument,
+    this raises an OSError that names it, or ValueError for an unknown scheme. If it came from a
+    flag, the program ends with one line and status 1 (SystemExit).
     """
     global _stream
     chosen = options(directory, json, native)
@@ -139,7 +139,7 @@ def _open_file(chosen: Options, program: str) -> LogFile | None:
 
 
 def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no-untyped-def]
-    """Return the function that the relay process calls with each record of C++ code."""
+    """Return the function that the relay process calls with each record from C++ code."""
     following = False
 
     def handle(record: logging.LogRecord) -> None:
@@ -157,7 +157,7 @@ def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no
 
 
 def _follow_stderr(before: TextIO | None) -> None:
-    """Point Abseil's handler to the current sys.stderr if it wrote to the previous one.
+    """Point Abseil's handler at the current sys.stderr if it wrote to the previous one.
 
     A handler whose stream is not sys.stderr writes FATAL records to both.
     """
@@ -167,9 +167,9 @@ def _follow_stderr(before: TextIO | None) -> None:
 
 
 def _tell_native_code() -> None:
-    """Start C++ code and elastic's processes with the verbosity of the stream.
+    """Give C++ code and elastic's processes the stream's verbosity as their initial level.
 
-    Both read their level from the environment, once. Levels that the user set there are kept.
+    Both read the level from the environment once. Levels that the user set there are kept.
     """
     verbosity = absl_logging.get_verbosity()
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))
@@ -190,7 +190,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning with the location that it is about, or write it to `file` if given."""
+    """Log a warning with the source location it concerns, or write it to `file` if given."""
     if file is not None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         file.write(text)

@@ -177,7 +177,7 @@ def test_a_directory_of_an_argument_that_cannot_be_made_raises(tmp_path: Path) -
 def test_log_dir_alone_writes_files_there(
     tmp_path: Path, arguments: list[str], files: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Bazel sets it, and Abseil uses it as the default of --log_dir. It is no request for a log.
+    # Bazel sets it, and Abseil uses it as the default of --log_dir. It does not request a log.
     monkeypatch.setenv("TEST_TMPDIR", f"{tmp_path}/default")
     program = "logging.setup(native=False)\nlogging.warning('said')"
     done = _run(program, *(argument.format(tmp_path) for argument in arguments))
@@ -297,7 +297,7 @@ for count in range(2000):
 
 @pytest.mark.parametrize("native", ["--torch_log_native", "--notorch_log_native"])
 def test_four_programs_at_a_thousand_lines_a_second_lose_none(tmp_path: Path, native: str) -> None:
-    """Run for two seconds with one shared terminal, and files in one directory."""
+    """Run for two seconds with one shared terminal and with files in one directory."""
     logs, terminal = tmp_path / "logs", tmp_path / "terminal"
     flags = [f"--torch_log_directory={logs}", "--verbosity=0", native]
     with open(terminal, "ab") as stderr:
