@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make `torch.google` an alias of `torch_google`: two names of the same modules, in any order."""
+"""Make `torch.google` an alias of `torch_google`: both names give the same modules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _AliasFinder(MetaPathFinder):
 
 
 class _AliasLoader(Loader):
-    """A loader that returns the module of the real name, unchanged."""
+    """A loader that returns the module under its real name, unchanged."""
 
     def __init__(self, real: ModuleSpec) -> None:
         self._real = real
@@ -52,7 +52,7 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # Restore the real spec: the import system has assigned the alias's.
+        # Restore the real spec: the import system has assigned the alias's spec.
         module.__spec__ = self._real
 
     def get_code(self, fullname: str) -> CodeType | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warn if a checkout without compiled code hides an installed torch_google.
 
-Python started in the repository's root finds the checkout's `torch_google` first, and the entry
-points of the installed wheel then load it. The checkout lacks `tpu/_C.so` until it is built.
+If Python starts in the repository's root, it finds the checkout's `torch_google` first, and the
+installed wheel's entry points load that one. The checkout lacks `tpu/_C.so` until it is built.
 """
 
 import importlib.machinery
@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 def warn_if_incomplete() -> None:
     """Warn if this package lacks its compiled code and an installed package has it.
 
-    The warning replaces the device's own one, which only knows that an import failed.
+    The warning replaces the device's own one, which can only say that an import failed.
     """
     if os.path.exists(_extension(_PACKAGE)):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry points that plug torch_google into torch."""
+"""The entry points through which torch loads torch_google."""
 
 from importlib import import_module
 
@@ -15,9 +15,9 @@ def plug() -> None:
 
 
 def loaded() -> None:
-    """Make `torch.google` this package, and apply flags to a torch without hooks.
+    """Alias `torch.google` to this package, and apply flags to a torch without hooks.
 
-    Every torch calls this, through an entry point, at the end of its import.
+    Every torch, patched or not, calls this through an entry point at the end of its import.
     """
     alias.install()
     import_module("torch.google")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implementations of torch's hooks, one module per module of torch/_seam, for torch_google.plug."""
+"""Implementations of torch's hooks for torch_google.plug: one module per module of torch/_seam."""

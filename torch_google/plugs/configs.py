@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of torch/_seam/configs.py: options set by flags of this process or of its parent.
+"""Hooks for torch/_seam/configs.py: options set by flags of this process or of its parent.
 
 torch_google.flags is imported only if such an option is set.
 """
