@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gfile's implementations of torch's file hooks: paths of any scheme, and atomic writes.
+"""gfile's implementations of torch's file hooks: paths with any scheme, and atomic writes.
 
 Local reads are unchanged. A local write goes to a temporary file next to the target, which is
-renamed at the end. So torch's native writers do the work, and the bytes are the same.
+renamed at the end. So torch's native writers do the work, and the bytes stay the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream. With `mmap`, copy it to this machine, if that is allowed."""
+    """Open a store's file as a stream. With `mmap`, copy it to this machine if settings allow."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -47,9 +47,9 @@ def writing(file: Any) -> AbstractContextManager[Any]:
 
 @contextmanager
 def reading_by_name(path: Any) -> Iterator[Any]:
-    """Copy a store's file to this machine for the duration of the context.
+    """Copy a store's file to this machine; remove the copy when the context ends.
 
-    A mapping of the copy stays valid after the copy is removed.
+    A memory mapping of the copy stays valid after that.
     """
     if not is_remote(path):
         yield _plain(path)
@@ -62,12 +62,12 @@ def reading_by_name(path: Any) -> Iterator[Any]:
 
 
 def writing_by_name(path: Any) -> AbstractContextManager[Any]:
-    """Yield a local path; at the end, upload its file or rename it to the target."""
+    """Yield a local path; at the end, upload that file or rename it to the target."""
     return _uploaded(path) if is_remote(path) else _atomic(path)
 
 
 def contents(file: Any) -> Any:
-    """Return the content of a store's file as a stream in memory."""
+    """Return the content of a store's file as an in-memory stream."""
     if not is_remote(file):
         return _plain(file)
     with Open(file, "rb") as source:
@@ -75,12 +75,12 @@ def contents(file: Any) -> Any:
 
 
 def make_directory(path: str) -> None:
-    """Create a directory of any scheme."""
+    """Create a directory at a path with any scheme."""
     MakeDirs(path)
 
 
 def directory_here(path: str) -> str:
-    """Return a local path. Raises OSError for a path of a store."""
+    """Return a local path. Raises OSError for a path in a store."""
     if is_remote(path):
         raise failure(
             errno.EINVAL,
@@ -122,7 +122,7 @@ def _atomic(path: Any) -> Iterator[Any]:
 
 def _can_be_atomic(target: str) -> bool:
     parent = os.path.dirname(os.path.realpath(target))
-    # If one hooked function of torch calls another, the parent is already a temporary directory.
+    # If one hooked torch function calls another, the parent is already a temporary directory.
     return (
         os.path.isdir(parent)
         and not os.path.isdir(target)

@@ -21,10 +21,11 @@ _warned: set[str] = set()
 
 
 def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
-    """Copy to the open file `new` the attributes of the file `name` in `parent`, at `path`.
+    """Copy to the open file `new` the attributes of the file `name` in the directory `parent`.
 
-    Return descriptions of the attributes that could not be kept. Another user's file in a sticky
-    directory may have been planted for this process to fill, so none of its attributes are kept.
+    `path` is for messages. Return descriptions of the attributes that could not be kept. Another
+    user may have planted a file in a sticky directory for this process to fill; then none of its
+    attributes are kept.
     """
     try:
         old = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -39,7 +40,7 @@ def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
     mode = stat.S_IMODE(old.st_mode)
     if not _keep_owner(new, gid=old.st_gid):
         lost.append(f"group {old.st_gid}")
-        # The new group must not get more than all users have.
+        # The new group must not get more permissions than all users have.
         mode &= ~stat.S_ISGID & ~(~(mode << 3) & stat.S_IRWXG)
     if not _keep_owner(new, uid=old.st_uid):
         lost.append(f"owner {old.st_uid}")
@@ -61,10 +62,10 @@ def warn_of_loss(path: str, lost: list[str]) -> None:
 
 
 def is_planted(status: os.stat_result, parent: os.stat_result) -> bool:
-    """Return whether a third user owns a file or link in a sticky directory like /tmp.
+    """Return whether a third user owns a file or link in a sticky directory such as /tmp.
 
-    A third user is neither this one nor the owner of the directory. The kernel's
-    fs.protected_symlinks and fs.protected_regular have the same rule.
+    A third user is neither this one nor the directory's owner. The kernel's fs.protected_symlinks
+    and fs.protected_regular use the same rule.
     """
     shared = parent.st_mode & stat.S_ISVTX and parent.st_mode & stat.S_IWOTH
     return bool(shared) and status.st_uid not in (os.geteuid(), parent.st_uid)
@@ -106,7 +107,7 @@ def _keep_extended(new: int, old: str) -> list[str]:
 
 def _extended(file: int | str) -> dict[str, bytes | None]:
     """Return the extended attributes of a file; an unreadable value is None."""
-    follow = isinstance(file, int)  # a descriptor is never a link
+    follow = isinstance(file, int)  # a descriptor never refers to a link
     try:
         names = os.listxattr(file, follow_symlinks=follow)
     except OSError as error:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic distributed checkpoints: torch.distributed.checkpoint on any scheme.
+"""Atomic distributed checkpoints: torch.distributed.checkpoint on paths with any scheme.
 
 Each save writes data files with unique names, then replaces `.metadata`, which names them, in one
 step. Then it removes the data files that the old metadata named. So a process killed at any moment
-leaves the old checkpoint or the new one. The format is upstream's, and upstream's readers read it.
+leaves either the old checkpoint or the new one. The format is upstream's, and upstream's readers
+can read it.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from torch_google.gfile.schemes import filesystem_of
 
 _METADATA = ".metadata"
 _DATA = ".distcp"
-# Errors of pickle for a file that is damaged or that another version wrote.
+# Errors that pickle raises for a damaged file or one that another version wrote.
 _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError)
 
 
 class _Files(FileSystemBase):
-    """The filesystem interface of checkpoints, on gfile."""
+    """The filesystem interface for checkpoints, on gfile."""
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
@@ -73,13 +74,13 @@ class _Files(FileSystemBase):
             filesystem_of(checkpoint_id)
         except (ImportError, TypeError, ValueError):
             if is_remote(checkpoint_id):
-                raise  # its text says more than "no storage was found"
+                raise  # its message says more than "no storage was found"
             return False
         return True
 
 
 class Reader(FileSystemReader):
-    """A `storage_reader` for a checkpoint of any scheme."""
+    """A `storage_reader` for a checkpoint at a path with any scheme."""
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         super().__init__(path, **options)
@@ -92,7 +93,7 @@ class Reader(FileSystemReader):
 
 
 class Writer(FileSystemWriter):
-    """A `storage_writer` for a checkpoint of any scheme; options are FileSystemWriter's.
+    """A `storage_writer` for a path with any scheme; options are FileSystemWriter's.
 
     `gfile.configure(sync=...)` decides whether files are synced.
     """
@@ -105,14 +106,14 @@ class Writer(FileSystemWriter):
         self.path = self.fs.init_path(path)
 
     def write_data(self, plan: Any, planner: Any) -> Any:
-        """Write this process's part, to files with new names."""
+        """Write this process's part to files with new names."""
         own = f"{plan.storage_data.prefix}{uuid.uuid4().hex[:12]}_"
         storage = dataclasses.replace(plan.storage_data, prefix=own)
         return super().write_data(dataclasses.replace(plan, storage_data=storage), planner)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
         """Switch to the new checkpoint, then remove the data of the old one."""
-        # In torch v2.6 the metadata has no version, and saves are always collective.
+        # In torch v2.6, metadata has no version, and saves are always collective.
         if hasattr(filesystem, "CURRENT_DCP_VERSION"):
             metadata.version = filesystem.CURRENT_DCP_VERSION
         metadata.storage_data = {

@@ -24,7 +24,7 @@ def check_algorithm(name: str) -> None:
 
 
 def digest(file: IO[bytes], algorithm: str) -> str:
-    """Return the checksum of a file from its current position on."""
+    """Return the checksum of a file from its current position to its end."""
     state = hashlib.new(algorithm)
     while piece := file.read(1 << 20):
         state.update(piece)
@@ -32,7 +32,7 @@ def digest(file: IO[bytes], algorithm: str) -> str:
 
 
 def verify(name: str, actual: str, listed: str, algorithm: str) -> None:
-    """Raise ChecksumError unless `actual` is among the checksums in the text `listed`."""
+    """Raise ChecksumError unless the checksum file's text `listed` contains `actual`."""
     expected = _digests(listed)
     if actual not in expected:
         raise ChecksumError(
@@ -50,7 +50,7 @@ def replace(
     listed: str | None,
     write: Callable[[str], None],
 ) -> None:
-    """Commit a file with its checksum; `listed` is the text of the existing checksum file."""
+    """Commit a file with its checksum; `listed` is the text of the existing one."""
     old = [line for line in _digests(listed or "") if line != new]
     write("".join(f"{each}  {name}\n" for each in [*old, new]))
     commit()

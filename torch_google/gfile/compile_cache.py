@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of compiled graphs that processes and machines share, in a directory of any scheme.
+"""A cache of compiled graphs, in a directory with any scheme, for many processes and machines.
 
 torch looks up the class of a remote cache by name and lets a program replace its backend. This is a
-backend on gfile. It caches the graphs of FX and AOTAutograd, and the profiles of autotuning and
-Dynamo if torch's own settings ask for a remote cache.
+backend on gfile. It caches FX and AOTAutograd graphs, and the profiles of autotuning and Dynamo if
+torch's own settings ask for a remote cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch_google.gfile.operations import Copy, MakeDirs, Open
 
 
 class Backend(remote_cache.RemoteCacheBackend[bytes]):
-    """A backend with one file per entry, named by the key's digest. Any writer can inject code."""
+    """A backend with one file per entry, named by the key's digest. Its writers can inject code."""
 
     def __init__(self, directory: PathLike) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Backend(remote_cache.RemoteCacheBackend[bytes]):
 
 
 def set_compile_cache(directory: PathLike | None) -> None:
-    """Share the results of torch.compile through a directory; None stops that.
+    """Share the results of torch.compile through a directory; None disables it.
 
     Inductor's local cache is searched first.
     """
@@ -61,7 +61,7 @@ def set_compile_cache(directory: PathLike | None) -> None:
 
 
 def set_debug_directory(directory: PathLike | None) -> None:
-    """Copy TORCH_COMPILE_DEBUG's output for each graph to a directory as a tar; None stops."""
+    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory as a tar; None disables it."""
     import torch._inductor.config as inductor
 
     def upload(tar: str) -> None:
@@ -74,7 +74,7 @@ def set_debug_directory(directory: PathLike | None) -> None:
 
 
 def _drop_open_caches() -> None:
-    """Drop torch's memoized cache, which has the old backend."""
+    """Drop torch's memoized cache, which uses the old backend."""
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
     get_cache: Any = AOTAutogradCache.get_remote_cache

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of files: the same exceptions as `open()` raises, on every filesystem.
+"""File errors: the same exceptions as from `open()`, on every filesystem.
 
-Each store's client has its own exceptions. This module turns them into an OSError with errno, path
+Each store's client has its own exceptions. This module converts them to an OSError with errno, path
 and the next step, and decides which failures are transient.
 """
 
@@ -26,7 +26,7 @@ _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _TRANSIENT_ERRNO = frozenset(
     {
         errno.EAGAIN,
-        errno.EBUSY,  # s3fs's for a 503
+        errno.EBUSY,  # s3fs, for a 503
         errno.ECONNABORTED,
         errno.ECONNREFUSED,
         errno.ECONNRESET,
@@ -36,11 +36,11 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ENETRESET,
         errno.ENETUNREACH,
         errno.EPIPE,
-        errno.EREMOTEIO,  # s3fs's for a 500
+        errno.EREMOTEIO,  # s3fs, for a 500
         errno.ETIMEDOUT,
     }
 )
-# Classes by name, since their packages may not be installed. Most are not OSErrors.
+# Class names, since the packages may not be installed. Most are not OSErrors.
 _TRANSIENT_NAMES = frozenset(
     {
         # aiohttp, fsspec, http.client
@@ -83,7 +83,7 @@ _PERMANENT_NAMES = frozenset(
         "UnsupportedProtocol",
     }
 )
-# S3's codes of transient failures, with any HTTP status.
+# S3's codes for transient failures, with any HTTP status.
 _TRANSIENT_CODES = frozenset(
     {
         "InternalError",
@@ -155,7 +155,7 @@ _OF_CLASS = {
     TimeoutError: errno.ETIMEDOUT,
 }
 _OF_NAME = {
-    # s3fs raises it, with EBUSY, if a file was replaced while it was read.
+    # s3fs raises it, with EBUSY, if a file is replaced while it is being read.
     "FileExpired": errno.ESTALE,
     "ParamValidationError": errno.EINVAL,
     # botocore, google.auth, azure: missing or rejected credentials
@@ -173,9 +173,9 @@ _OF_NAME = {
 def is_transient(error: BaseException, *, handled: BaseException | None = None) -> bool:
     """Return whether a retry may help: timeouts, lost connections, 429 and 5xx.
 
-    A missing file or a denied permission is never transient. The exceptions that the error was
-    raised from count as well: fsspec's http raises FileNotFoundError for a 503. The exception
-    `handled`, which the caller was handling before the call, does not count.
+    A missing file or a denied permission is never transient. The exceptions that caused the error
+    count as well: fsspec's http raises FileNotFoundError for a 503. The exception `handled`, which
+    the caller was handling before the call, does not count.
     """
     origins = list(_origins(error, handled))
     if any(_names(each) & _PERMANENT_NAMES for each in origins):
@@ -195,7 +195,7 @@ def is_absence(error: BaseException) -> bool:
 
 
 def failure(code: int, text: str, path: object) -> OSError:
-    """Return an OSError of the errno's subclass, with the next step in its text."""
+    """Return an OSError of the errno's subclass; `text` includes the next step."""
     step = _NEXT.get(code)
     error = OSError(code, f"{text}; {step}" if step else text, str(path))
     error._explained = True  # type: ignore[attr-defined]
@@ -204,12 +204,12 @@ def failure(code: int, text: str, path: object) -> OSError:
 
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
-    """Turn a store's exceptions into those of `open()`, with errno, path and next step."""
+    """Convert a store's exceptions to those of `open()`, with errno, path and next step."""
     handled = sys.exc_info()[1]
     try:
         yield
     except Exception as error:
-        # An exception of neither the system nor a client is a bug, and passes unchanged.
+        # An exception that neither the system nor a client raised is a bug, and passes unchanged.
         foreign = not isinstance(error, OSError) and _status(error) is None
         if foreign and not _is_clients(error) and not is_transient(error, handled=handled):
             raise
@@ -245,7 +245,7 @@ def _origins(error: BaseException, handled: BaseException | None) -> Iterator[Ba
     """Yield an error and the chain of its causes and contexts, up to `handled`.
 
     s3fs raises some of its errors while it handles botocore's, without a cause. But an exception
-    that the caller was handling is the context of every error raised in the meantime.
+    that the caller was already handling is the context of every later error.
     """
     visited: set[int] = set()
     each: BaseException | None = error
@@ -257,7 +257,7 @@ def _origins(error: BaseException, handled: BaseException | None) -> Iterator[Ba
 
 
 def _passes(error: BaseException) -> bool:
-    """Return whether an exception is transient, without a look at its causes."""
+    """Return whether an exception itself is transient, ignoring its causes."""
     names = _names(error)
     if isinstance(error, _PERMANENT) or names & _OF_NAME.keys():
         return getattr(error, "retryable", None) is True  # google.auth
@@ -289,7 +289,7 @@ def _code(error: BaseException) -> int | None:
         return _OF_STATUS.get(status, errno.EIO if status >= 500 else None)
     if any("Timeout" in name for name in names):
         return errno.ETIMEDOUT
-    # gcsfs's text for a 403.
+    # gcsfs's message for a 403.
     return errno.EACCES if str(error).startswith("Forbidden: ") else None
 
 
@@ -308,7 +308,7 @@ def _words(error: BaseException) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status that an exception of a client carries, or None."""
+    """Return the HTTP status in a client's exception, or None."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if isinstance(value, int) and 100 <= value < 600:
@@ -316,7 +316,7 @@ def _status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore's
         value = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    else:  # that of requests or httpx
+    else:  # from requests or httpx
         value = getattr(response, "status_code", None)
     return value if isinstance(value, int) else None
 

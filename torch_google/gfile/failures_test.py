@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of stores' clients: which are transient, and the OSError that each becomes."""
+"""Failures in stores' clients: which are transient, and the OSError that each becomes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_certificate_that_is_refused_stays_refused() -> None:
 
 
 def test_an_error_is_read_with_the_one_that_was_being_handled() -> None:
-    """s3fs raises its own error while it handles botocore's, without a cause."""
+    """s3fs raises its own error while it handles botocore's, without setting a cause."""
     error = OSError(errno.EINVAL, "translated")
     error.__context__ = _answer("ServiceUnavailable", 503)
     with pytest.raises(OSError, match="x://y") as raised, explained("no status", "x://y"):
@@ -243,7 +243,7 @@ def test_a_rename_whose_answer_is_lost(forgetful: _Forgetful, lose: str) -> None
 
 
 class _Slow(Strict):
-    """A store that loses the response to mkdir, or in which another process is faster."""
+    """A store that loses the response to mkdir, or in which another process wins the race."""
 
     lose = True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a filesystem: the local one, and those of stores."""
+"""The interface of a filesystem, local or in a store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_google.gfile.failures import failure
 class FileStatus:
     """A file's length in bytes (0 for a directory) and modification time in seconds since 1970.
 
-    `modified` is None if the store does not tell it. `mode` is None except for local files.
+    `modified` is None if the store does not report it. `mode` is None except for local files.
     """
 
     length: int
@@ -25,7 +25,7 @@ class FileStatus:
 
 
 class Filesystem(ABC):
-    """Operations on full paths, with their scheme. Methods raise OSError as `open()` would.
+    """Operations on full paths, including the scheme. Methods raise OSError as `open()` would.
 
     If file names only imply directories, as in an object store, creating one is a no-op.
     """
@@ -47,7 +47,7 @@ class Filesystem(ABC):
 
     @abstractmethod
     def make_directory(self, path: str, *, parents: bool) -> None:
-        """Create a directory. With `parents`, also its parents, and an existing one is no error."""
+        """Create a directory. With `parents`, create its parents too, and allow an existing one."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -55,7 +55,7 @@ class Filesystem(ABC):
 
     @abstractmethod
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything below it, or a file."""
+        """Remove a directory and everything below it, or a file."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
@@ -67,7 +67,7 @@ class Filesystem(ABC):
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
     def sweep(self, path: str) -> None:
-        """Remove leftovers of killed writers from a directory, if the filesystem shows any."""
+        """Remove killed writers' leftover files from a directory, if the filesystem shows any."""
         self.status(path)
 
     def exists(self, path: str) -> bool:
@@ -90,7 +90,7 @@ class Filesystem(ABC):
             return False
 
     def is_link(self, path: str) -> bool:
-        """Return whether a path is a symbolic link; False if the filesystem has none."""
+        """Return whether a path is a symbolic link; False if the filesystem has no links."""
         return False
 
     def read_text(self, path: str) -> str | None:
@@ -109,7 +109,7 @@ class Filesystem(ABC):
 
 
 def _is_absence(error: OSError) -> bool:
-    """Return whether no such file exists or can exist: a link to itself, a name too long."""
+    """Return whether no such file exists or can exist: a link to itself, or a name too long."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (
         errno.ELOOP,
         errno.ENAMETOOLONG,

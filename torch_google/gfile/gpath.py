@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPath: an etils.epath path for every scheme of this package.
+"""GPath: an etils.epath path for every scheme that gfile knows.
 
-Once this module is imported, `epath.Path("memory://a")` is a GPath as well. epath keeps gs, s3 and
-az.
+Once this module is imported, `epath.Path("memory://a")` is a GPath as well. epath keeps its own
+schemes: gs, s3 and az.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class GPath(epath.Path):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[GPath]:
-        # Wildcards count in the pattern only; this path's own names are literal.
+        # Wildcards count only in the pattern; this path's own names are literal.
         names = [*pathlib.PurePosixPath(pattern).parts] or [""]
         for match in operations.glob_below(self._location, names):
             yield type(self)(match)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of a bucket that no local file could have: directory markers and empty components."""
+"""Keys in a bucket that no local file could have: directory markers and empty components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_google.gfile.testing.object_stores import Objects
 
 
 class _Bucket:
-    """A bucket that tests change and read without gfile: on an S3 server, or a store in memory."""
+    """A bucket that tests change and read without gfile: on an S3 server or in memory."""
 
     def __init__(self, kind: str) -> None:
         self._store: Any = None
@@ -81,7 +81,7 @@ def test_a_marker_of_a_directory_goes_with_it(bucket: _Bucket) -> None:
 
 
 def test_a_marker_with_content_is_not_moved(bucket: _Bucket) -> None:
-    """The clients cannot copy it: they would copy `top/d` instead."""
+    """Clients cannot copy it: they would copy `top/d` instead."""
     keys = {"top/d": b"file", "top/d/": b"content", "top/f": b"1"}
     bucket.put(keys)
     with pytest.raises(OSError, match="its name ends with a slash") as raised:

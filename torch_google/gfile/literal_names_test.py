@@ -43,7 +43,7 @@ LITERAL = [
     "'\"&;<>",
     "run1.",
 ]
-# The test servers answer 404 for these, although the clients percent-encode them.
+# The test servers return 404 for these, although the clients percent-encode them.
 UNSERVED = {("s3", "line\nbreak"), ("gs", "'\"&;<>")}
 # If a call expands or decodes a name above, the result matches one of these.
 SIBLINGS = ("run1", "run2", "run10", "A", "a", "b", "line", "100", "cafe")
@@ -155,7 +155,7 @@ def test_a_gpaths_name_is_literal(writable: Backend, name: str) -> None:
     assert _tree(str(top)) == siblings | {f"/{name}/{name}": b"x"}
     path.rename(top / "moved").replace(path)
     (path / name).unlink()
-    if path.exists():  # in some stores, only file names imply directories
+    if path.exists():  # in some stores, directories exist only as parts of file names
         path.rmdir()
     (path / "again").parent.mkdir(parents=True, exist_ok=True)
     (path / "again").write_bytes(b"x")
@@ -165,7 +165,7 @@ def test_a_gpaths_name_is_literal(writable: Backend, name: str) -> None:
 
 @pytest.mark.parametrize("backend_name", NAMES)
 def test_literal_names_are_read(backend_name: str, tmp_path: Path) -> None:
-    # `::` ends the name of an archive's member.
+    # `::` ends the name of an archive member.
     names = [name for name in LITERAL if backend_name != "zip" or "::" not in name]
     names = [name for name in names if (backend_name, name) not in UNSERVED]
     files = _siblings()
@@ -247,7 +247,7 @@ def test_a_cloud_is_among_the_backends(scheme: str) -> None:
     assert scheme in WRITABLE
 
 
-# Random names, on a store in memory and on one that records its calls.
+# Random names, on an in-memory store and on one that records its calls.
 
 _NAME = st.one_of(
     st.sampled_from(LITERAL),
@@ -305,7 +305,7 @@ def _tree_of(top: str) -> dict[str, bytes]:
 
 
 def test_a_call_that_reads_a_pattern_is_refused() -> None:
-    """Check that the two stores detect a pattern: fsspec's own calls raise there."""
+    """Check that both stores detect a pattern: fsspec's own calls must raise there."""
     calls: list[Callable[[Objects | Strict], object]] = [
         lambda store: store.rm("a*", recursive=True),
         lambda store: store.mv("a*", "b"),

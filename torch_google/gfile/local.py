@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local files. Reading is plain `open()`; writing has no overhead for each byte."""
+"""Local files. Reading is plain `open()`; writing adds no overhead per byte."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class LocalFilesystem(Filesystem):
             except OSError as error:
                 if error.errno != errno.ENOTEMPTY:
                     raise
-                # Listings hide files that are being written, so it may look empty to the caller.
+                # Listings hide files that are being written, so the directory may look empty to the
+                # caller.
                 reason = "it is not empty, or a file is being written in it"
                 raise failure(errno.ENOTEMPTY, f"cannot remove: {reason}", path) from None
 
@@ -136,7 +137,7 @@ class LocalFilesystem(Filesystem):
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself, or no permission to look
+    except OSError:  # a link to itself, or no permission to access it
         return False
 
 

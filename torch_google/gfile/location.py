@@ -2,7 +2,7 @@
 """Parse a path into a scheme, a path inside it, and a chain.
 
 `memory://a/b` is `a/b` in `memory`. `zip://a/b::/tmp/x.zip` is the member `a/b` of the archive
-`/tmp/x.zip`, which may have a scheme of its own: fsspec calls this a chain. Everything else is a
+`/tmp/x.zip`, whose path may also have a scheme: fsspec calls this a chain. Everything else is a
 local path, including `file://` and `model::v1.pt`: `::` starts a chain only after a scheme whose
 files come from another filesystem, or before a complete URL.
 """
@@ -18,7 +18,7 @@ PathLike = str | os.PathLike[str]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 _LOCAL_SCHEMES = ("file", "local")
-# Filesystems of fsspec that read their files from another filesystem.
+# fsspec filesystems that read their files from another filesystem.
 _CHAINING = frozenset(
     {
         "blockcache",
@@ -36,7 +36,7 @@ _CHAINING = frozenset(
 
 @dataclass(frozen=True)
 class Location:
-    """A parsed path; `str()` joins it again. The scheme of a local path is empty."""
+    """A parsed path; `str()` restores the path. The scheme of a local path is empty."""
 
     scheme: str
     inner: str
@@ -84,7 +84,7 @@ def locate(path: PathLike) -> Location:
 def is_remote(path: object) -> bool:
     """Return whether a path has a scheme that `open()` cannot open.
 
-    False for local paths, including `file://`, and for everything that is not a path.
+    False for local paths, including `file://`, and for anything that is not a path.
     """
     if not isinstance(path, (str, os.PathLike)):
         return False
@@ -93,7 +93,7 @@ def is_remote(path: object) -> bool:
 
 
 def _is_chain(scheme: str, target: str) -> bool:
-    """Return whether `scheme::target` is a chain of fsspec, rather than the name of a file."""
+    """Return whether `scheme::target` is an fsspec chain rather than a file name."""
     if scheme in _CHAINING:
         return True
     if not _is_url(target):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N802 - the names are those of GFile
-"""The functions of GFile, for a path of any scheme.
+"""GFile's functions, for paths with any scheme.
 
-They raise what `open()` and `os` raise: OSError and its subclasses, with the path and the next
-step. Listings are sorted, and omit files that are still being written.
+They raise the same errors as `open()` and `os`: OSError and its subclasses, with the path and the
+next step. Listings are sorted, and omit files that are still being written.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def Open(
     newline: str | None = None,
     checksum: str | None = None,
 ) -> IO[Any]:
-    """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`), as text unless `b`.
+    """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`), as text without `b`.
 
-    A written file appears at `close()`, complete. If an exception ends the `with`, or the process
-    is killed, the old file stays. `a` rewrites a store's file with the new data at its end; for a
-    local file it is `open()`'s. `checksum` (sha256, sha512 or blake2b) writes a checksum file next
-    to it. When reading, the file is verified first, and a mismatch raises ChecksumError. Raises
-    LookupError for an unknown encoding.
+    A written file appears, complete, at `close()`. If an exception ends the `with`, or the process
+    is killed, the old file stays. `a` works as in `open()` on a local file; a store's file is
+    rewritten with the new data at its end. `checksum` (sha256, sha512 or blake2b) writes a checksum
+    file next to the file. When reading, the file is verified first, and a mismatch raises
+    ChecksumError. Raises LookupError for an unknown encoding.
     """
     if not _MODE.fullmatch(mode):
         raise ValueError(
@@ -94,9 +94,9 @@ def ListDir(path: PathLike) -> list[str]:
 
 
 def Glob(pattern: PathLike) -> list[str]:
-    """Return the sorted paths that match `*`, `?` and `[...]` in a name, `**` across names.
+    """Return the sorted paths that match `*`, `?` and `[...]` within a name, `**` across names.
 
-    A leading dot must be matched by a dot. `**` finds links and does not follow them.
+    A leading dot matches only a dot. `**` finds links but does not follow them.
     """
     location = locate(pattern)
     if not _MAGIC.search(location.inner):
@@ -112,15 +112,15 @@ def Glob(pattern: PathLike) -> list[str]:
 def glob_below(base: Location, patterns: list[str]) -> list[str]:
     """Return the sorted paths below the literal `base` whose components match `patterns`."""
     matches = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
-    # `**` also matches the working directory, whose path is empty here.
+    # `**` also matches the working directory, whose path here is empty.
     return [str(each) for each in matches if str(each)]
 
 
 def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield (directory, names of directories, names of files), a directory before its contents.
+    """Yield (directory, directory names, file names), a directory before its contents.
 
-    As with os.walk, the caller may remove names from the first list. It includes links to
-    directories, but they are not followed.
+    As with os.walk, the caller may remove names from the first list. That list includes links to
+    directories, but links are not followed.
     """
     location, system = locate(top), filesystem_of(top)
     entries = system.entries(str(location))
@@ -133,7 +133,7 @@ def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def MakeDirs(path: PathLike) -> None:
-    """Create a directory and its parents; an existing one is no error."""
+    """Create a directory and its parents; an existing one is not an error."""
     filesystem_of(path).make_directory(os.fspath(path), parents=True)
 
 
@@ -143,7 +143,7 @@ def MakeDir(path: PathLike) -> None:
 
 
 def Copy(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
-    """Copy a file, within a scheme or between schemes; the target appears complete."""
+    """Copy a file, within or between schemes; the target appears only when complete."""
     if not overwrite and Exists(target):
         raise failure(errno.EEXIST, "cannot copy: it already exists", os.fspath(target))
     if IsDirectory(source):
@@ -155,7 +155,7 @@ def Copy(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
 def Rename(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
     """Rename a file or a directory within a scheme.
 
-    It is atomic for local paths; a store may copy and remove.
+    Atomic for local paths; a store may copy and then remove.
     """
     old, new = locate(source), locate(target)
     if (old.scheme, old.chain) != (new.scheme, new.chain):
@@ -169,25 +169,25 @@ def Remove(path: PathLike) -> None:
 
 
 def Sweep(path: PathLike) -> None:
-    """Remove leftovers of killed writers from a directory; files being written stay.
+    """Remove killed writers' leftover files from a directory, but not files being written.
 
-    Leftovers of another machine are removed once they are a day old.
+    Leftovers from another machine are removed once they are a day old.
     """
     filesystem_of(path).sweep(os.fspath(path))
 
 
 def DeleteRecursively(path: PathLike) -> None:
-    """Remove a directory with everything below it, or a file."""
+    """Remove a directory and everything below it, or a file."""
     filesystem_of(path).remove_tree(os.fspath(path))
 
 
 def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
-    """Return a reader of exactly the bytes that were verified, at their beginning."""
+    """Return a reader of exactly the bytes that were verified, positioned at the start."""
     location = locate(name)
     checksum_path = str(location.parent.join(f"{location.name}.{algorithm}"))
     system = filesystem_of(name)
     with explained(f"cannot verify by {algorithm}", name), ExitStack() as opened:
-        # The file may be replaced at any moment, but one of the two lists has the open version.
+        # The file may be replaced at any moment, but the open version is in one of the two lists.
         before = system.read_text(checksum_path)
         file = opened.enter_context(system.open_to_read(name))
         digest = checksums.digest(file, algorithm)

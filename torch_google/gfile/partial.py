@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic replacement of a local file: write a temporary file, sync it, rename it.
 
-While `DIR/NAME` is written it is `DIR/.NAME.partial-MACHINE-0/NAME`: on the same filesystem, so
-that the rename is atomic, and with the same last component, since some formats record it. The
+While `DIR/NAME` is written, it is `DIR/.NAME.partial-MACHINE-0/NAME`: on the same filesystem, so
+that the rename is atomic, and with the same last component, because some formats record it. The
 writer locks that directory. The lock ends with the process, so the next writer of the same file
-recognises the leftovers of a killed writer and reuses the directory. If the writer is alive, the
-next number is used.
+recognises a killed writer's leftovers and reuses the directory. If the writer is alive, the next
+number is used.
 
-On NFS only the machine that took such a lock sees it. So each boot of each machine has its own
-names, and leftovers of another machine stay until they are old.
+On NFS, only the machine that took such a lock sees it. So each boot of each machine has its own
+names, and another machine's leftovers stay until they are old.
 
-Other users may be able to write DIR: `private_directory.py` has the rules. A name that is taken by
-anything except a private directory of this user is left alone as well.
+Other users may be able to write DIR: `private_directory.py` has the rules. A name is also left
+alone if it is taken by anything except a private directory of this user.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from torch_google.gfile.private_directory import (
 )
 
 _NAME = re.compile(r"\.(.*)\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})", re.DOTALL)
-# The 255 bytes of a name that most filesystems allow, less those that the directory's name adds.
+# The 255 bytes of a name that most filesystems allow, minus those that the directory's name adds.
 _MAX_NAME_BYTES = 255 - len("..partial-") - 32
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Numbered names are tried first, then random ones, which no other user can predict and take.
+# Numbered names are tried first, then random ones, which other users cannot predict and take.
 _MAX_NUMBERED = 64
 _MAX_RANDOM = 64
-# The kernel's own limit.
+# The kernel's limit.
 _MAX_LINKS = 40
-# Seconds after which leftovers count as a dead writer's, if no lock can tell.
+# Age in seconds after which leftovers count as a dead writer's, if no lock can tell.
 LITTER = 24 * 3600.0
 
 
 def is_partial(name: str) -> bool:
-    """Return whether a name is that of a directory in which a file is, or was, being written."""
+    """Return whether `name` is a directory in which a file is, or was, being written."""
     return _NAME.fullmatch(name) is not None
 
 
 def sweep(directory: str) -> None:
-    """Remove this user's leftovers of killed writers from a directory; files being written stay.
+    """Remove this user's leftovers of killed writers from a directory, not files being written.
 
-    Leftovers of another machine, or from before the last boot, are removed once they are a day old.
+    Leftovers from another machine, or from before the last boot, go once they are a day old.
     """
     parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -88,7 +88,7 @@ def is_special(path: str) -> bool:
 
 
 def open_in_place(target: str, mode: str) -> IO[bytes]:
-    """Open a file that is not replaced: to append to it, or because it is a pipe or a device.
+    """Open a file without replacing it: to append, or because it is a pipe or a device.
 
     Raises PermissionError for a file or link that another user put into a sticky directory.
     """
@@ -133,7 +133,7 @@ def refuse_planted(target: str) -> None:
 class Partial:
     """A temporary file that replaces its target: write to `path`, then `commit` or `discard`.
 
-    Raises the OSError of creating a directory next to the target: FileNotFoundError, ...
+    Raises the OSError from creating a directory next to the target: FileNotFoundError, ...
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
@@ -142,12 +142,12 @@ class Partial:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
         if not target:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
-        # Keep a link, and replace the file that it points to.
+        # Keep a link, and replace the file that it points at.
         parent, self._name = _follow(target)
         self.target = os.path.join(os.path.realpath(parent), self._name)
         self.owner = os.getpid()
         self._open = True
-        # The file appears in this directory even if the path leads to another one by then.
+        # The file appears in this directory even if the path later leads to another one.
         self._parent = open_directory(parent)
         try:
             self._directory = _claim(self._parent, self._name, target)
@@ -155,7 +155,7 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # For code that needs a path. No other user can write the directory that it leads through.
+        # For code that needs a path. No other user can write to the directory on that path.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
@@ -178,11 +178,11 @@ class Partial:
         return descriptor
 
     def reopen(self) -> int:
-        """Open the file, which other code may have created through `path`, to read."""
+        """Open the file, which other code may have created through `path`, for reading."""
         return os.open(self._name, _READ, dir_fd=self._directory.descriptor)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
-        """Replace the target by the file; with `exclusive`, raise FileExistsError if it exists."""
+        """Replace the target with the file; if `exclusive`, raise FileExistsError if it exists."""
         name, lost = self._name, []
         ends = {"src_dir_fd": self._directory.descriptor, "dst_dir_fd": self._parent}
         try:
@@ -203,12 +203,12 @@ class Partial:
             self.discard()
 
     def discard(self) -> None:
-        """Discard the file. Idempotent. In a forked process, keep it, since the parent owns it."""
+        """Discard the file. Idempotent. A forked process leaves it to the parent."""
         if not self._open:
             return
         self._open = False
         try:
-            # After a commit the directory is empty, unless native code left more files in it.
+            # After a commit the directory is empty, unless native code left other files in it.
             if os.getpid() == self.owner and not self._directory.remove():
                 self._directory.clear(belongs=lambda name: True)
                 self._directory.remove()
@@ -229,7 +229,7 @@ def machine() -> str:
 
 
 def _claim(parent: int, name: str, target: str) -> PrivateDirectory:
-    """Return an empty, locked directory for a file, in which no other process writes."""
+    """Return an empty, locked directory for a file; no other process writes in it."""
     shown = _shown(name)
     for candidate in _candidates(f".{shown}.partial-"):
         directory, created = _make(parent, candidate)
@@ -265,7 +265,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Create or open a private directory; return it (None: foreign) and whether it is new."""
+    """Create or open a private directory; return it (None if foreign) and whether it is new."""
     try:
         create_private(parent, name)
         created = True
@@ -299,7 +299,7 @@ def _is_litter(directory: PrivateDirectory) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return the file's name, or its digest if it is too long, for the name of its directory."""
+    """Return the file's name, or its digest if too long, for use in the directory's name."""
     if len(os.fsencode(name)) <= _MAX_NAME_BYTES:
         return name
     return hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of fsspec that take every name literally.
+"""fsspec calls that take every name literally.
 
 fsspec's `rm`, `mv`, `copy`, `cat`, `get` and `put` expand `*`, `?` and `[...]` in a name: removing
-`run*` through them also removes `run1`. So this module avoids the generic versions. It lists a
+`run*` with them also removes `run1`. So this module avoids the generic versions. It lists a
 tree, then removes or copies each file by its exact name.
 """
 
@@ -22,7 +22,7 @@ _CONCURRENCY = 64
 
 @dataclass(frozen=True)
 class Tree:
-    """All files and directories below a directory, by fsspec's names; parents come first.
+    """All files and directories below a directory, as fsspec names them; parents come first.
 
     `files` includes `markers`: empty objects such as `run1/` that stand for a directory.
     """
@@ -71,7 +71,7 @@ class Primitives:
         return Tree(files, directories, frozenset(markers))
 
     def remove_files(self, names: list[str]) -> None:
-        """Remove files. A missing one is no error, since a lost response looks the same."""
+        """Remove files. A missing file is not an error, because a lost response looks the same."""
         if _is_asynchronous(self._system):
             self._run_concurrently(
                 [(name,) for name in names], self._system._rm_file, ignore_missing=True
@@ -81,16 +81,16 @@ class Primitives:
             self._remove(self._system.rm_file, name)
 
     def remove_directories(self, names: list[str]) -> None:
-        """Remove empty directories, last first. One that does not exist is no error."""
+        """Remove empty directories, last first. A missing directory is not an error."""
         for name in reversed(names):
             if defines(self._system, "rmdir"):
                 self._remove(self._system.rmdir, name)
             elif self.exists(name):
-                # Some filesystems, such as webhdfs, have one call for files and directories.
+                # Some filesystems, such as webhdfs, have a single call for files and directories.
                 self._remove(self._system.rm_file if has_magic(name) else self._system.rm, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether a name exists. fsspec's own `exists` hides failures as False."""
+        """Return whether a name exists. fsspec's own `exists` reports failures as False."""
         try:
             self._ask(lambda: self._system.info(name))
         except FileNotFoundError:
@@ -114,7 +114,7 @@ class Primitives:
 
     @property
     def renames(self) -> bool:
-        """Whether the filesystem has a native rename, rather than fsspec's copy and removal."""
+        """Whether the filesystem has a native rename, rather than fsspec's copy-and-remove."""
         return not _is_asynchronous(self._system) and defines(self._system, "mv")
 
     def rename(self, old: str, new: str) -> None:
@@ -125,7 +125,7 @@ class Primitives:
         self._ask(lambda: rename(old, new, **options))
 
     def _walked(self, top: str) -> dict[str, dict[str, Any]]:
-        """Return the entries below a directory, by name, with one listing for each directory."""
+        """Return the entries below a directory, by name, using one listing per directory."""
         entries_by_name: dict[str, dict[str, Any]] = {}
         waiting = [top]
         while waiting:
@@ -161,7 +161,7 @@ class Primitives:
         *,
         ignore_missing: bool,
     ) -> None:
-        """Make calls in concurrent batches, and repeat those with a transient failure."""
+        """Make calls in concurrent batches, and repeat those that fail transiently."""
         from fsspec.asyn import sync
 
         for begin in range(0, len(calls), _CONCURRENCY):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories that only this user can write, held by a descriptor and a lock.
+"""Directories that only this user can write to, held by a descriptor and a lock.
 
-If other users can write a directory, any name in it may be a link or another user's directory, and
-may change at any moment. So every step is relative to an open descriptor and follows no link. Only
-a directory that belongs to this user and that no other user can write is used.
+If other users can write to a directory, any name in it may be a link or another user's directory,
+and may change at any moment. So every step is relative to an open descriptor and follows no link. A
+directory is used only if it belongs to this user and no other user can write to it.
 
-Without the sticky bit, another user can also rename this user's other directories to such a name.
-So private directories are created with a mark, the sticky bit, and a directory without it is not
-used.
+Without the sticky bit, another user can also rename any directory of this user to such a name. So
+private directories are created with a mark, the sticky bit, and a directory without it is not used.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from enum import Enum, auto
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-# The sticky bit is the mark. It has no other effect if only the owner can write the directory.
+# The sticky bit is the mark. It has no other effect if only the owner can write to the directory.
 _MODE = stat.S_ISVTX | stat.S_IRWXU
-# Errors of network filesystems without locks.
+# Errors from network filesystems without locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -60,7 +59,7 @@ class PrivateDirectory:
         return Lock.TAKEN
 
     def is_in_place(self) -> bool:
-        """Return whether its name still leads to this directory."""
+        """Return whether its name still refers to this directory."""
         try:
             status = os.stat(self.name, dir_fd=self._parent, follow_symlinks=False)
         except FileNotFoundError:
@@ -89,7 +88,7 @@ class PrivateDirectory:
         return True
 
     def remove(self) -> bool:
-        """Remove it and return True, unless it is not empty or no longer at its name."""
+        """Remove it if it is empty and still has its name; return whether it did."""
         if not self.is_in_place():
             return False
         try:
@@ -101,7 +100,7 @@ class PrivateDirectory:
         return True
 
     def close(self) -> None:
-        """Close its descriptor."""
+        """Close the descriptor."""
         os.close(self.descriptor)
 
 
@@ -111,15 +110,15 @@ def open_directory(path: str) -> int:
 
 
 def create_private(parent: int, name: str) -> None:
-    """Create a private directory. Raises FileExistsError."""
+    """Create a private directory. Raises FileExistsError if the name is taken."""
     os.mkdir(name, _MODE, dir_fd=parent)
 
 
 def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
     """Open a private directory, or return None.
 
-    None stands for a link, a file, a directory that other users can write, or one without the mark.
-    `created` means that this process has just created it. Raises FileNotFoundError.
+    It is None for a link, a file, a directory that other users can write to, or one without the
+    mark. `created` means that this process has just created it. Raises FileNotFoundError.
     """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)
@@ -157,7 +156,7 @@ def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
 
 
 def _is_as_private(parent: int, status: os.stat_result) -> bool:
-    """Return whether a new directory has the owner and permissions that this user's entries get.
+    """Return whether a new directory has the owner and mode that this user's entries get.
 
     NFS may show root's files as another user's, and FAT has neither owners nor permissions. A file
     created exclusively certainly belongs to this user, so it shows which owner and mode to expect.

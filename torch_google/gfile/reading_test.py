@@ -100,7 +100,7 @@ def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 class _Changing(AbstractFileSystem):
-    """A filesystem that loses the connection after 1,000 bytes, and then has another version."""
+    """A filesystem that loses the connection after 1,000 bytes, then serves another version."""
 
     cachable = False
     versions: tuple[bytes, ...] = (b"a" * 3000, b"b" * 3001)
@@ -274,7 +274,7 @@ def test_a_forked_process_reads_as_well(tmp_path: Path, scheme: str) -> None:
 
 
 class _Mirror:
-    """A factory of a filesystem whose paths are below a URL."""
+    """A factory for a filesystem whose paths are below a URL."""
 
     def __init__(self, url: str, base: Any) -> None:
         self._url, self._base = url, base

@@ -40,7 +40,7 @@ class Retry:
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of an attempt, counted from 0."""
-        # After 60 doublings every delay is the longest, and a larger power would overflow.
+        # After 60 doublings, every delay is the longest, and a larger power would overflow.
         delay = min(self.longest, self.first * self.factor ** min(attempt, 60))
         return delay * (1 - self.jitter * random.random())
 

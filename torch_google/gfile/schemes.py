@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select the filesystem of a path: the local one, a registered one, or one of fsspec's."""
+"""Select the filesystem for a path: the local one, a registered one, or one of fsspec's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PACKAGES = {
     "webhdfs": "requests",
 }
 _READ_ONLY = frozenset({"blockcache", "data", "http", "https", "libarchive", "tar", "zip"})
-# Readers of these see a file while it grows, so gfile uploads to another name and renames.
+# On these, readers see a file while it grows, so gfile uploads under another name and renames.
 _RENAME_COMMITS = frozenset({"arrow_hdfs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"})
 _NAME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -59,15 +59,15 @@ def register_scheme(
     rename_commits: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Register a filesystem for paths `scheme://...`, for everything that takes a path.
+    """Register a filesystem for paths `scheme://...`, in every API that takes a path.
 
-    `filesystem` is an `fsspec.AbstractFileSystem`, a subclass of it, a `Filesystem` of this
-    package, or a function that creates one when the scheme is first used. A class is also
-    registered with fsspec, and so with every library that opens paths through fsspec (tensorboard).
-    Set `rename_commits` if readers of the filesystem can see a file while it is being written:
-    gfile then writes to a temporary name and renames.
+    `filesystem` is an `fsspec.AbstractFileSystem`, a subclass of it, a
+    `torch_google.gfile.Filesystem`, or a function that creates one when the scheme is first used. A
+    class is also registered with fsspec, and so with every library that opens paths through fsspec
+    (tensorboard). Set `rename_commits` if readers can see a file while it is being written: gfile
+    then writes to a temporary name and renames.
 
-    Raises ValueError for an invalid scheme, or for one that is taken, unless `overwrite`.
+    Raises ValueError for an invalid scheme, or for a taken one unless `overwrite` is set.
     """
     if not _NAME.fullmatch(scheme):
         raise ValueError(f"register_scheme('{scheme}'): give lower-case letters, as in 'memory'")
@@ -84,7 +84,7 @@ def register_scheme(
 
 
 def filesystem_of(path: PathLike) -> Filesystem:
-    """Return the filesystem of a path.
+    """Return the filesystem for a path.
 
     Raises ModuleNotFoundError, which names the package that the scheme needs, or ValueError for an
     unknown scheme.
@@ -126,7 +126,7 @@ def _of_fsspec(location: Location) -> Filesystem:
 
     def inside(path: str) -> str:
         member = locate(path)
-        if member.chain:  # the filesystem is one archive, and the path is that of a member
+        if member.chain:  # the filesystem is one archive, and the path is a member's
             return member.inner or target
         if member.scheme in ("http", "https") and "/" not in member.inner:
             return f"{path}/"
@@ -154,7 +154,7 @@ def _system_of(location: Location) -> tuple[Any, str]:
 
 
 def _inside(system: Any, location: Location) -> str:
-    # Registered filesystems take no chains, so `::` is part of a name.
+    # Registered filesystems do not support chains, so `::` is part of a name.
     inner = f"{location.inner}::{location.chain}" if location.chain else location.inner
     own = system.protocol
     is_own_scheme = location.scheme in ((own,) if isinstance(own, str) else own)
@@ -162,7 +162,7 @@ def _inside(system: Any, location: Location) -> str:
 
 
 def _stripped(system: Any, location: Location) -> str:
-    """Return a filesystem's own name for a path.
+    """Return the name that a filesystem itself uses for a path.
 
     Some filesystems parse a path as a URL and drop `?...` from a name. So `_strip_protocol` gets
     only the first component, which has the host or the bucket.
@@ -186,7 +186,7 @@ def _memoize(make: Callable[[], Any]) -> Callable[[], Any]:
     def get() -> Any:
         nonlocal owner
         with lock:
-            # An asynchronous client has a thread of its own, which a forked process lacks.
+            # An asynchronous client has its own thread, which a forked process lacks.
             if instances and owner != os.getpid() and getattr(instances[0], "async_impl", False):
                 instances.clear()
             if not instances:

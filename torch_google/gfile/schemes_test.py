@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filesystem of a path, the error if there is none, and the retries of its calls."""
+"""The filesystem for a path, the error if there is none, and the retries of its calls."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_class_is_known_to_fsspec_as_well() -> None:
 
 
 class _Numbers(gfile.Filesystem):
-    """A Filesystem subclass with a file for each number, which contains its square."""
+    """A Filesystem with one file per number; each contains the number's square."""
 
     def status(self, path: str) -> gfile.FileStatus:
         inner = locate(path).inner

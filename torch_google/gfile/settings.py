@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of gfile for the whole process."""
+"""gfile's settings for the whole process."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Settings:
 
     retry: how often and how soon to repeat a request to a store.
     sync: whether to fsync a local file before it gets its name.
-    stage_mapped: whether torch.load(mmap=True) first copies a store's file to this machine
-        (if not, it raises).
+    stage_mapped: whether torch.load(mmap=True) may first copy a store's file to this machine;
+        if not, it raises.
     network: whether torch.hub may download from http, https and ftp, as with
         TORCH_GOOGLE_NETWORK=1.
     """
@@ -55,7 +55,7 @@ def configure(**changes: object) -> None:
 
 @contextmanager
 def configured(**changes: object) -> Iterator[Settings]:
-    """Change settings by name within a `with`, for every thread."""
+    """Change settings by name within a `with`, for all threads."""
     global _current
     before = settings()
     configure(**changes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers and sweeps in a directory that other users can write."""
+"""Writers and sweeps in a directory that other users can write to."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _ACTIONS = [_write, _write_by_path, _sweep, _remove_directory]
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A directory elsewhere that must not change."""
+    """Return a directory elsewhere that must not change."""
     directory = tmp_path / "victim"
     directory.mkdir(mode=0o755)
     (directory / "file").write_bytes(b"precious")
@@ -68,7 +68,7 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A directory like /tmp."""
+    """Return a directory like /tmp."""
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(0o1777)
@@ -227,7 +227,7 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
 def test_a_link_of_another_user_is_not_written_through(
     shared: Path, victim: Path, action: Callable[[Path, bytes], None]
 ) -> None:
-    """The target does not matter, nor does the kernel's fs.protected_symlinks."""
+    """Neither the target nor the kernel's fs.protected_symlinks matters."""
     os.mkfifo(victim.parent / "pipe")
     reader = os.open(victim.parent / "pipe", os.O_RDWR | os.O_NONBLOCK)
     targets = (victim / "file", victim.parent / "new", victim.parent / "pipe", "/dev/null")
@@ -248,7 +248,7 @@ def test_a_link_of_another_user_is_not_written_through(
 
 @needs_root
 def test_a_file_of_another_user_is_not_written_in_place(shared: Path) -> None:
-    """The rule is that of the kernel's fs.protected_fifos and fs.protected_regular."""
+    """The rule is the same as in the kernel's fs.protected_fifos and fs.protected_regular."""
 
     def plant() -> None:
         os.mkfifo("pipe")
@@ -299,7 +299,7 @@ def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
 def test_a_directory_that_another_user_renames_keeps_its_files(
     shared: Path, action: Callable[[Path, bytes], None], name: str
 ) -> None:
-    """Without the sticky bit, other users may give any directory the name of a leftover."""
+    """Without the sticky bit, other users may give any directory a leftover's name."""
     shared.chmod(0o777)
     (shared / "checkpoint").mkdir(mode=0o700)
     (shared / "checkpoint" / "file").write_bytes(b"precious")
@@ -324,7 +324,7 @@ def test_names_that_are_all_taken(shared: Path) -> None:
 def test_a_filesystem_that_shows_another_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NFS does this for root, and FAT for every user except one."""
+    """NFS does this for root, and FAT for every user but one."""
     monkeypatch.setattr(os, "geteuid", lambda: UID)
     for content in (b"content", b"more"):
         _write(tmp_path / "file", content)
@@ -371,7 +371,7 @@ def test_a_tree_behind_a_link_stays(tmp_path: Path, victim: Path, slash: str) ->
 
 @needs_root
 def test_a_tree_is_removed_while_another_user_plants_links(shared: Path, victim: Path) -> None:
-    """Every directory of the tree may become a link at any moment."""
+    """Every directory in the tree may become a link at any moment."""
 
     def plant() -> None:
         for number in range(8):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a store, through a filesystem of fsspec.
+"""Files in a store, through an fsspec filesystem.
 
 A written file is buffered on this machine until it is closed, and then uploaded in one piece.
-Either the store commits it in one step, as object stores do, or gfile renames a temporary file. So
-a failed upload can be repeated, and an abandoned one leaves nothing.
+Either the store commits it atomically, as object stores do, or gfile uploads to a temporary name
+and renames. So a failed upload can be repeated, and an abandoned one leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch_google.gfile.upload import is_uploaded, upload
 _T = TypeVar("_T")
 _log = logging.getLogger("torch_google.gfile")
 _PIECE = 8 << 20
-# Bytes of the smallest read, since each read may need a second request to check for a change.
+# Minimum bytes per read, because each read may need a second request to check for a change.
 _READ_AHEAD = 1 << 20
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _IDENTITY = ("ETag", "etag", "generation")
@@ -40,7 +40,7 @@ _VERSION = ("ETag", "etag", "generation", *_MODIFIED)
 
 
 class StoreFilesystem(Filesystem):
-    """A filesystem on one of fsspec's. `inside` maps a full path to the store's own path."""
+    """A filesystem on top of fsspec's. `inside` maps a full path to the store's own path."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class StoreFilesystem(Filesystem):
         own = system.protocol
         self._protocols = {own} if isinstance(own, str) else {*own}
         self._has_pages = not self._protocols.isdisjoint({"http", "https"})
-        # Every open file of MemoryFileSystem is the stored object itself, with one shared position.
+        # MemoryFileSystem's open files are the stored object itself, with one shared position.
         self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
 
     def open_to_read(self, path: str) -> Any:
@@ -137,7 +137,7 @@ class StoreFilesystem(Filesystem):
         is_directory = {
             entry["name"].rstrip("/").rpartition("/")[2]: entry["type"] == "directory"
             for entry in listing
-            # Some stores list a directory's own marker among its entries.
+            # Some stores list the directory's own marker among its entries.
             if entry["name"].strip("/") != own
         }
         hidden = is_partial if self._rename_commits else lambda name: False
@@ -160,7 +160,7 @@ class StoreFilesystem(Filesystem):
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
-            # After a lost response, the second attempt finds the directory of the first.
+            # After a lost response, the second attempt finds the directory that the first created.
             primitives = self._primitives(path, ask_again=False)
             self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
@@ -170,7 +170,7 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            # The file existed above, so if it is missing now, a response may have been lost.
+            # The file existed above, so if it is now missing, a response may have been lost.
             self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
@@ -182,7 +182,7 @@ class StoreFilesystem(Filesystem):
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
             # Directories remain if the store has real ones. Files remain if a directory has the
-            # same name, since the first listing shows only the directory.
+            # same name, because the first listing shows only the directory.
             remaining = primitives.tree(inner)
             primitives.remove_files(remaining.files)
             directories = remaining.directories
@@ -225,8 +225,8 @@ class StoreFilesystem(Filesystem):
     def _move_tree(self, source: str, old: str, new: str) -> None:
         """Copy a tree, then remove exactly the files that were copied.
 
-        Directory markers are removed without being copied, since clients drop the trailing slash of
-        a copy's source. A marker with content raises EINVAL before anything changes.
+        Directory markers are removed without being copied, because clients drop the trailing slash
+        of a copy's source. A marker with content raises EINVAL before anything changes.
         """
         primitives = self._primitives(source)
         tree = primitives.tree(old)
@@ -237,7 +237,7 @@ class StoreFilesystem(Filesystem):
                 raise failure(errno.EINVAL, reason, source)
 
         def moved_name(name: str) -> str:
-            # Remove only one slash, since `a//b` and `a/b` are different objects.
+            # Remove only one slash: `a//b` and `a/b` are different objects.
             below = name.lstrip("/").removeprefix(old.strip("/")).removeprefix("/")
             return f"{new.rstrip('/')}/{below}"
 
@@ -277,7 +277,7 @@ class StoreFilesystem(Filesystem):
         try:
             file = self._call(lambda: self._system.open(inner, "rb"), path)
         except Exception as error:
-            # For a directory, some filesystems raise FileNotFoundError or another error.
+            # On a directory, some filesystems raise FileNotFoundError or another error.
             if not is_transient(error, handled=handled) and self.is_directory(path):
                 raise failure(errno.EISDIR, "it is a directory", path) from error
             raise
@@ -288,9 +288,9 @@ class StoreFilesystem(Filesystem):
         return file
 
     def _change_check(self, path: str, inner: str, file: Any) -> Callable[[], None] | None:
-        """Return a function that raises if the file changed since it was opened.
+        """Return a function that raises if the file has changed since it was opened.
 
-        gcsfs and fsspec's http request each block by name alone, which could mix the blocks of two
+        gcsfs and fsspec's http request each block by name only, which could mix blocks from two
         versions. s3fs requests the ETag that it opened.
         """
         details = getattr(file, "details", None)
@@ -310,7 +310,7 @@ class StoreFilesystem(Filesystem):
 
     def _stored(self, inner: str) -> bytes:
         try:
-            # No copy is needed, since bytes are immutable.
+            # No copy is needed: bytes are immutable.
             return self._system.store[self._system._strip_protocol(inner)].getvalue()
         except KeyError:
             raise FileNotFoundError(inner) from None
@@ -427,12 +427,12 @@ def _modified(info: dict[str, Any]) -> float | None:
             try:
                 return datetime.fromisoformat(value).timestamp()
             except ValueError:
-                continue  # not an ISO format
+                continue  # not in ISO format
     return None
 
 
 def _names_directory(path: str) -> bool:
-    """Return whether a path ends with a slash, which only a directory's may."""
+    """Return whether a path ends with a slash, as only a directory's may."""
     inner = locate(path).inner
     return inner.endswith("/") and inner.strip("/") != ""
 

@@ -19,16 +19,16 @@ from torch_google.gfile.partial import Partial
 from torch_google.gfile.retry import Retry
 
 _log = logging.getLogger("torch_google.gfile")
-# Bytes of the largest request to a store, which bounds memory for reads of any size.
+# Maximum bytes per request to a store, which bounds memory for reads of any size.
 _MAX_READ = 8 << 20
-# Bytes to buffer in memory for a store; a larger file is spooled to an unnamed local file.
+# Maximum bytes buffered in memory for a store; a larger file is spooled to an unnamed local file.
 _IN_MEMORY = 16 << 20
 
 
 class _Committing:
-    """Base of all writers: only a regular `close()` in the process that opened the file commits.
+    """Base of all writers: only a normal `close()` in the process that opened the file commits.
 
-    A forked process inherits a copy of the buffered data. It drops the copy; the parent keeps its
+    A forked process inherits a copy of the buffered data. It drops that copy; the parent keeps its
     own.
     """
 
@@ -61,7 +61,7 @@ class _Committing:
 
 
 class LocalWriter(_Committing, io.BufferedWriter):
-    """A writer of a local file. `name` is the target; `fileno()` and `seek` work."""
+    """A writer for a local file. `name` is the target; `fileno()` and `seek` work."""
 
     def __init__(
         self, partial: Partial, commit: Callable[[Partial], None], mode: str = "w"
@@ -73,7 +73,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
     @property
     def name(self) -> str:
-        """The target."""
+        """The target's path."""
         return self._partial.target
 
     @property
@@ -96,7 +96,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
             commit(self._partial)
 
     def discard(self) -> None:
-        """Close, and leave the target as it was."""
+        """Close, leaving the target unchanged."""
         self._commit = None
         try:
             self.raw.close()  # drops the buffered data
@@ -108,7 +108,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """A writer of a store's file, which is uploaded on close and does not exist before."""
+    """A writer for a store's file, which is uploaded on close and does not exist before that."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
@@ -152,7 +152,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
             super().close()
 
     def discard(self) -> None:
-        """Close, and leave the store as it was."""
+        """Close, leaving the store unchanged."""
         self._commit = None
         self.close()
 
@@ -162,7 +162,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
 
 
 class TextWriter(_Committing, io.TextIOWrapper):
-    """A text layer over a writer that commits."""
+    """A text layer over a committing writer."""
 
     _commit = True
 
@@ -171,7 +171,7 @@ class TextWriter(_Committing, io.TextIOWrapper):
 
     @property
     def name(self) -> str:
-        """The target."""
+        """The target's path."""
         return str(self.buffer.name)
 
     @property
@@ -187,15 +187,15 @@ class TextWriter(_Committing, io.TextIOWrapper):
         super().close()
 
     def discard(self) -> None:
-        """Close, and leave the target as it was."""
+        """Close, leaving the target unchanged."""
         self.buffer.discard()  # type: ignore[attr-defined]
 
 
 class StoreReader(io.RawIOBase):
-    """A reader of a store's file that continues at the same position after a transient failure.
+    """A reader for a store's file that resumes at the same position after a transient failure.
 
-    `open_again` reopens the file. If `length` is None, a truncated read cannot be told from the
-    end. `check` runs after each read and raises if the bytes may be those of another version.
+    `open_again` reopens the file. If `length` is None, a truncated read cannot be distinguished
+    from the end. `check` runs after each read and raises if the bytes may be from another version.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch with gfile plugged in: paths of every scheme, and atomic writes."""
+"""torch with gfile plugged in: paths with any scheme, and atomic writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch_google.plugs import files as plugs
 
 _KILLS = 12
 _V2_6 = torch.__version__ < (2, 7)
-# Options for a checkpoint of one process; v2.6 detects that case itself.
+# Options for a single-process checkpoint; v2.6 detects that case itself.
 _ALONE: dict[str, Any] = {} if _V2_6 else {"no_dist": True}
 _WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
 
@@ -299,7 +299,7 @@ def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
 
 
 def _killed(action: Callable[[int], None], first: int) -> None:
-    """Fork a process that repeats `action`, and kill it after a random time."""
+    """Fork a process that repeats `action`, and kill it after a random delay."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upload a file to a store, and check whether an upload has arrived."""
+"""Upload a file to a store, and check whether an upload succeeded."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import IO, Any
 from torch_google.gfile.primitives import defines
 
 _PIECE = 8 << 20
-# The part size of s3fs, unless a file has more than 10,000 such parts.
+# s3fs's part size, unless a file has more than 10,000 such parts.
 _S3_PART = 50 << 20
 _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 
 
 def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
-    """Upload all of `spool`. A store that commits shows nothing of a failed upload."""
+    """Upload all of `spool`. A store that commits shows no part of a failed upload."""
     spool.seek(0)
     if isinstance(spool, io.BytesIO):
         system.pipe_file(inner, spool.getvalue())
         return
     if defines(system, "put_file"):
-        # A store's own multipart upload takes a file name, and the spool has only a descriptor.
+        # The store's own multipart upload takes a file name, and the spool has only a descriptor.
         spool.flush()
         system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
         return
@@ -71,7 +71,7 @@ def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
         return _md5(spool, size).hexdigest() == match[1]
     parts = int(match[2])
     if parts != max(1, -(-size // _S3_PART)):
-        return False  # the parts have another size
+        return False  # the parts have a different size
     digests = b"".join(_md5(spool, _S3_PART).digest() for _ in range(parts))
     return hashlib.md5(digests, usedforsecurity=False).hexdigest() == match[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers: concurrent, killed, and with failed uploads; checksums at every step."""
+"""Writers: concurrent ones, killed ones, failed uploads, and checksums at every step."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("owner", ["0123456789ab-", ""])
 def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner: str) -> None:
-    """Another machine's locks are invisible here; a name without a machine may be any machine's."""
+    """Another machine's locks are invisible here; a name without a machine may be from any."""
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
     other.chmod(0o1700)  # the mode that a writer sets
@@ -361,7 +361,7 @@ def test_what_is_replaced_while_it_is_opened_verifies(
 
 
 def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that no version of the checksum file lists fails, even if that file keeps changing."""
+    """If no version of the checksum file lists the file, it fails, even if that keeps changing."""
     lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
     (tmp_path / "file").write_bytes(b"damaged")
     monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))

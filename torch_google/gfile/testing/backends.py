@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filesystems on which the tests run one table of behaviours.
 
-Some are real: local files, fsspec's memory, a zip archive, an HTTP server. Others are fsspec
-filesystems for tests: one fails every third call, one hides the parts of an upload until it is
-complete, as S3 does, and the two of `object_stores.py` raise if they must expand a pattern.
+Some are real: local files, fsspec's memory filesystem, a zip archive, an HTTP server. Others are
+fsspec filesystems written for tests: one fails every third call, one hides an upload's parts until
+it is complete, as S3 does, and the two in `object_stores.py` raise if they would have to expand a
+pattern.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Backend:
     """A filesystem with CONTENT below `root`.
 
     real_directories: a directory must be created before it is used.
-    urls: paths are URLs, in which the special characters of a name are percent-encoded.
+    urls: paths are URLs, in which special characters are percent-encoded.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Backend:
     urls: bool = False
 
     def written(self, name: str) -> str:
-        """Return a name in the form of paths and listings."""
+        """Return a name as paths and listings write it."""
         return urllib.parse.quote(name) if self.urls else name
 
     def path(self, name: str) -> str:
@@ -72,7 +73,7 @@ class Backend:
 class Flaky(AbstractFileSystem):
     """A store in which every third call fails, alternately before and after it takes effect.
 
-    Reads return at most 1,000 bytes, and each one is a call.
+    Reads return at most 1,000 bytes, and each read is a call.
     """
 
     protocol = "flaky"
@@ -89,7 +90,7 @@ class Flaky(AbstractFileSystem):
         return f"/{path.removeprefix('flaky://').strip('/')}".rstrip("/")
 
     def ask(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Run `action`, or fail like a network."""
+        """Run `action`, or raise a network error."""
         self.calls += 1
         if self.calls % 6 == 3:
             raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")

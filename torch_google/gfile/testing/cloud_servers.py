@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loopback servers of S3 and Google Cloud Storage, if their packages are installed."""
+"""Loopback servers for S3 and Google Cloud Storage, if their packages are installed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import itertools
 import os
 from collections.abc import Callable
 
-# For each scheme, the packages of fsspec's filesystem and of a server.
+# For each scheme: the package of fsspec's filesystem and that of a server.
 _PACKAGES = {"s3": ("s3fs", "moto"), "gs": ("gcsfs", "gcp_storage_emulator")}
 _numbers = itertools.count()
 
 
 def missing(scheme: str) -> list[str]:
-    """Return the packages that a scheme's tests need and that are not installed."""
+    """Return the packages that a scheme's tests need but that are not installed."""
     return [name for name in _PACKAGES[scheme] if importlib.util.find_spec(name) is None]
 
 
@@ -51,7 +51,7 @@ def _s3() -> dict[str, object]:
 
 
 def _gs() -> dict[str, object]:
-    # Otherwise gcsfs asks for the type of a bucket over gRPC, which the server does not support.
+    # If this were true, gcsfs would ask for a bucket's type over gRPC, which the server lacks.
     os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     emulator = importlib.import_module("gcp_storage_emulator.server")
     server = emulator.create_server("127.0.0.1", 0, in_memory=True)

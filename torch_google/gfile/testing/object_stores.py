@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Strict(MemoryFileSystem):
-    """fsspec's memory filesystem, with directories and without patterns."""
+    """fsspec's memory filesystem, with directories but without patterns."""
 
     protocol = "strict"
 
@@ -29,7 +29,7 @@ class Strict(MemoryFileSystem):
 
 
 class Objects(AsyncFileSystem):
-    """An asynchronous object store, like S3: names imply directories, `find` lists by prefix.
+    """An asynchronous object store, like S3: names imply directories, and `find` lists by prefix.
 
     `changes` records every requested change: the verb and its names.
     """
@@ -78,7 +78,7 @@ class Objects(AsyncFileSystem):
         if withdirs:
             for name in [*entries]:
                 while (name := name.rpartition("/")[0]) and name.startswith(path):
-                    # As in s3fs, it hides a file with the same name.
+                    # As in s3fs, a directory hides a file with the same name.
                     entries[name] = {"name": name, "type": "directory", "size": 0}
         return entries
 
@@ -111,7 +111,7 @@ class Objects(AsyncFileSystem):
 
 
 class _Reader(io.BytesIO):
-    """A reader; for a directory it is empty, as in s3fs."""
+    """A reader; empty for a directory, as in s3fs."""
 
     def __init__(self, details: dict[str, Any], content: bytes) -> None:
         super().__init__(content)
