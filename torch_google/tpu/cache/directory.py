@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries in a local directory, which processes share, with a limit on its size."""
+"""Entries in a local directory that processes share, with a limit on its size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch_google.tpu.cache.trust import (
 
 # Evict down to this fraction of the limit, so that not every write has to evict.
 _KEPT = 0.9
-# A temporary file of this age is a leftover of a process that was killed.
+# A temporary file older than this is a leftover of a killed process.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
 # Only files with such names are entries; other files in the directory are left alone.
@@ -31,9 +31,9 @@ _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
-    """A directory of entries. `read` and `write` raise OSError; a `max_bytes` of None is no limit.
+    """A directory of entries. `read` and `write` raise OSError; `max_bytes=None` means no limit.
 
-    The directory, its folders and its entries must belong to this user or to root, and no other
+    The directory, its folders and its entries must belong to this user or root, and no other
     user may have write permission (trust.py).
     """
 
@@ -54,7 +54,7 @@ class Directory:
     def read(self, name: str) -> bytes | None:
         """Return the bytes of an entry and mark it as used, or return None.
 
-        Raises UntrustedEntry for a file that another user owns or may write.
+        Raises UntrustedEntry for a file that another user owns or can write to.
         """
         try:
             with (
@@ -62,7 +62,7 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # The file may be read-only or just evicted; the bytes are valid regardless.
+                # The file may be read-only or already evicted; the bytes are valid regardless.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -71,7 +71,7 @@ class Directory:
 
     def write(self, name: str, data: bytes) -> None:
         """Write an entry atomically, then evict entries if the limit is exceeded."""
-        # the umask decides the mode of the parents
+        # the umask decides the parents' mode
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder(name, create=True) as folder:
             partial = _TEMPORARY + secrets.token_hex(8)
@@ -129,7 +129,7 @@ class Directory:
     def _entries(self) -> list[tuple[float, int, Path]]:
         """Return (last use, bytes, path) of every entry; remove leftover temporary files.
 
-        Links and other users' files are neither counted nor removed.
+        Links and other users' files are neither returned nor removed.
         """
         newest, files = 0.0, []
         for path in self._path.glob("[0-9a-f][0-9a-f]/*"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries in a directory are whole or absent, shared, and limited in size; and below a URL."""
+"""Entries in a directory or below a URL are whole or absent, shared, and limited in size."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_others_have_in_the_directory_stays(tmp_path: Path) -> None:
 
 def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
     assert not Directory(tmp_path, 1000).fits(1001)
-    # evicting to the kept fraction would remove it again
+    # evicting down to the kept fraction would remove it again
     assert not Directory(tmp_path, 1000).fits(950)
     assert Directory(tmp_path, 1000).fits(900)
     assert Directory(tmp_path, None).fits(1 << 40)

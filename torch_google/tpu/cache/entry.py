@@ -21,7 +21,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 2\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# Errors of JAX and XLA for programs that cannot be serialized, and of json for a note.
+# Errors that JAX and XLA raise for unserializable programs, and json for an unserializable note.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -44,7 +44,8 @@ class UnstorableProgram(Exception):
 class Entry:
     """An executable, which may be None, and the caller's `note`.
 
-    A note must survive a round trip through json: None, numbers, strings, lists, dicts of strings.
+    The note must survive a round trip through json: None, numbers, strings, lists, dicts of
+    strings.
     """
 
     executable: jax.stages.Compiled | None
@@ -53,7 +54,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class UnloadedEntry:
-    """An entry whose executable is loaded later: even a small one takes XLA a millisecond."""
+    """An entry whose executable is loaded later: XLA takes a millisecond even for a small one."""
 
     description: Any
     code: bytes
@@ -65,7 +66,7 @@ class UnloadedEntry:
         return self.description is not None
 
     def loaded(self, devices: Sequence[jax.Device]) -> Entry:
-        """Return the entry, ready to run on `devices`. Raises Unusable."""
+        """Return the entry, ready to run on `devices`. Raises UnusableEntry."""
         if not self.has_executable:
             return Entry(None, self.note)
         try:
@@ -75,7 +76,7 @@ class UnloadedEntry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Return the bytes of an entry. Raises Unstorable."""
+    """Return the bytes of an entry. Raises UnstorableProgram."""
     description, code = None, b""
     try:
         if entry.executable is not None:
@@ -88,7 +89,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(data: bytes) -> UnloadedEntry:
-    """Return the entry that the bytes encode. Raises Unusable."""
+    """Return the entry that the bytes encode. Raises UnusableEntry."""
     if not data.startswith(_HEADER):
         raise UnusableEntry("it does not start with an entry's header")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]
@@ -103,5 +104,5 @@ def decode(data: bytes) -> UnloadedEntry:
 
 
 def _cannot_be_loaded(error: Exception) -> UnusableEntry:
-    # The file is intact but from another version; XLA may then raise any error.
+    # The file is intact but from another version; in that case XLA may raise any error.
     return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

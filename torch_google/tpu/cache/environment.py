@@ -18,12 +18,12 @@ import torch
 
 # Flags that reach XLA or a PJRT plugin.
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS")
-# Fields of /proc/cpuinfo that decide which instructions XLA emits for the host.
+# Fields of /proc/cpuinfo that decide which host instructions XLA emits.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features")
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return a text that is equal in two processes if they may exchange executables."""
+    """Return a string that is equal in two processes only if they may exchange executables."""
     return "\n".join(
         (
             _software(),
@@ -74,5 +74,5 @@ def _host() -> str:
                 break  # the next processor
             if line.partition(":")[0].strip() in _CPU_FIELDS:
                 lines.append(line)
-    # XLA partitions work by the number of threads that it may use.
+    # XLA partitions work by the number of threads available to it.
     return "\n".join([platform.machine(), str(len(os.sched_getaffinity(0))), *sorted(lines)])

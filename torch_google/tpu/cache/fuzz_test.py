@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arbitrary bytes in an entry never crash, run no code, warn once and are recompiled."""
+"""Arbitrary bytes in an entry never crash and run no code; they warn once and are replaced."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _bytes() -> bytes:
 
 
 def _sealed(metadata: bytes, code: bytes) -> bytes:
-    """Return an entry of these parts with a valid checksum."""
+    """Return an entry with these parts and a valid checksum."""
     body = len(metadata).to_bytes(8, "little") + metadata + code
     return _bytes().partition(b"\n")[0] + b"\n" + hashlib.sha256(body).digest() + body
 
@@ -74,7 +74,7 @@ def _mutations(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def _run_twice(data: bytes) -> list[str]:
-    """Run a program twice, starting with these bytes as its entry, and return the warnings."""
+    """Run a program twice, with `data` as its initial entry; return the warnings."""
     devices = jax.local_devices()[:1]
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -2,7 +2,7 @@
 """Conversion of JAX executables to and from XLA's bytes and a plain-data description.
 
 `jax.experimental.serialize_executable` pickles the description. Here it is JSON: reading it calls
-nothing that the file names. XLA's bytes are machine code nonetheless.
+nothing that the file names. XLA's bytes, however, are machine code.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _DESCRIBED = frozenset(
         *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
     }
 )
-# Fields that may be dropped: they only serve messages and profiles.
+# Fields that may be dropped: only messages and profiles use them.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
     """Return a description that json can write, and XLA's bytes.
 
-    Raises ValueError for a program that needs more: callbacks, effects, several devices, or
-    containers other than tuples, lists and dicts. Also raises XLA's serialization errors.
+    Raises ValueError for a program with callbacks, effects, several devices, or containers other
+    than tuples, lists and dicts. Also raises XLA's serialization errors.
     """
     unloaded = getattr(compiled._executable, "_unloaded_executable", None)
     if not isinstance(unloaded, UnloadedMeshExecutable) or compiled._params.const_args:

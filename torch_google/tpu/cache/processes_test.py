@@ -87,7 +87,7 @@ def _emptied(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
-    """A cache that several processes filled at once, and the output of each."""
+    """A cache that several processes filled at once, and each process's output."""
     directory = tmp_path_factory.mktemp("filled")
     first, *others = [_end(process) for process in [_start(directory) for _ in range(8)]]
     for done in (first, *others):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries below a URL, through gfile, for any scheme that gfile supports."""
+"""Entries below a URL with any scheme that gfile supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google import gfile
 class Remote:
     """Entries below a URL. `read` and `write` raise OSError; writes are atomic.
 
-    Raises ValueError for a URL that no filesystem opens.
+    Raises ValueError for a URL that no filesystem can open.
     """
 
     evicted = 0
@@ -22,7 +22,7 @@ class Remote:
         self._url = f"{scheme}://{path.rstrip('/')}"
         try:
             gfile.filesystem_of(self._url)
-        # A filesystem's constructor may raise any error about its missing requirements.
+        # A filesystem's constructor may raise any error if its requirements are missing.
         except Exception as error:
             raise ValueError(f"cannot open '{url}' ({error})") from error
 
@@ -58,7 +58,7 @@ class Remote:
 
 @contextmanager
 def _errors_of_the_system() -> Iterator[None]:
-    """Convert any error of a third-party filesystem to OSError, which never ends a program."""
+    """Convert any error from a third-party filesystem to OSError, which never ends a program."""
     try:
         yield
     except OSError:

@@ -19,10 +19,10 @@ _PATIENCE = 3
 
 @dataclass
 class CacheStatistics:
-    """Counts since the start or the last reset; `bytes` counts reads and writes.
+    """Counts since the start or the last reset; `bytes` counts bytes read and written.
 
-    `rejected` counts unusable entries, `unstorable` programs that JAX cannot serialize or that
-    exceed the limit.
+    `rejected` counts unusable entries; `unstorable` counts programs that JAX cannot serialize or
+    that exceed the limit.
     """
 
     hits: int = 0
@@ -36,7 +36,7 @@ class CacheStatistics:
 @dataclass
 class _CacheState:
     place: Directory | Remote | None = None
-    chosen: bool = False  # set by a call; otherwise the environment variable is read once
+    chosen: bool = False  # set by a call; if not, the environment variable is read once
     writable: bool = True
     unread: int = 0  # consecutive failed reads
     warned: bool = False
@@ -50,8 +50,9 @@ _state = _CacheState()
 def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | None = None) -> None:
     """Store compiled programs in a directory or below a URL; None disables the cache.
 
-    Above `max_bytes` the least recently used entries are evicted; a URL has no limit. Raises
-    ValueError for a limit below 1, a value that is not a path, and a URL that no filesystem opens.
+    Above `max_bytes`, the least recently used entries are evicted; a URL has no limit. Raises
+    ValueError for a limit below 1, a value that is not a path, or a URL that no filesystem can
+    open.
     """
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(
@@ -70,7 +71,7 @@ def get_compile_cache() -> str | None:
 
 
 def statistics() -> CacheStatistics:
-    """Return the live counts, which callers may increment."""
+    """Return the live counts, which callers increment."""
     return _state.statistics
 
 
@@ -95,7 +96,7 @@ def current() -> Directory | Remote | None:
 
 
 def readable() -> bool:
-    """Return whether to read entries: after repeated failures, each read would cost its retries."""
+    """Return whether to read entries: after repeated failures, each would waste its retries."""
     return _state.unread < _PATIENCE
 
 
@@ -117,14 +118,14 @@ def stop_writing() -> None:
 def _place(path: str, max_bytes: int | None) -> Directory | Remote:
     if not path or "\0" in path:
         raise ValueError(f"{path!r} is not a path. Name a directory or a URL, or use None")
-    for scheme in _LOCAL_SCHEMES:  # local, so owner and mode are checked
+    for scheme in _LOCAL_SCHEMES:  # local, so the owner and mode are checked
         if path.lower().startswith(scheme):
             return Directory(path[len(scheme) :], max_bytes)
     return Remote(path) if "://" in path else Directory(path, max_bytes)
 
 
 def warn(message: str) -> None:
-    """Warn once per process: a directory may have a thousand bad entries."""
+    """Warn once per process: a directory may contain a thousand bad entries."""
     with _state.lock:
         if _state.warned:
             return

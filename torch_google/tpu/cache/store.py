@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes of programs and their notes in this process's compile cache."""
+"""Read and write programs and their notes in this process's compile cache."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StoredEntry:
         self._one_by_one = threading.RLock()
 
     def loaded(self) -> Entry | None:
-        """Return the entry, or None if it is unusable. The first call then warns."""
+        """Return the entry, or None, with a warning on the first call, if it is unusable."""
         with self._one_by_one:
             read = self._read
             if read is not None:
@@ -62,13 +62,13 @@ class StoredEntry:
 
 
 def load_entry(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
-    """Return the entry of a fingerprint with its executable loaded, or None."""
+    """Return a fingerprint's entry with its executable loaded, or None."""
     entry = find_entry(fingerprint, devices)
     return None if entry is None else entry.loaded()
 
 
 def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
-    """Return the entry of a fingerprint for a caller that may not need the executable, or None."""
+    """Return a fingerprint's entry, or None; its executable is loaded on demand."""
     store = current()
     if store is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs from the cache: same results, no compilation, and tolerance of file errors."""
+"""Cached programs give the same results without compilation and tolerate file errors."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_damaged_entry_is_compiled_anew_with_one_warning(
     assert run(jnp.ones(3, jnp.float32))[0].tolist() == [1.0, 1.0, 1.0]
     assert cache.statistics().rejected == 2
     _compiled(program, fingerprint="program 0")
-    assert program.lowered == 1, "the new entry has replaced the damaged one"
+    assert program.lowered == 1, "the new entry replaced the damaged one"
 
 
 def test_a_place_that_cannot_be_used_costs_time_only() -> None:

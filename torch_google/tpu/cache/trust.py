@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open only files that no other user could have written, because an entry is machine code.
 
-Each check uses the descriptor that is then read, so there is no race. Parents of the cache's
-directory are not checked: a user who can rename the directory cannot create one that this user or
-root owns.
+Each check uses the same descriptor as the read that follows, so there is no race. Parents of the
+cache's directory are not checked: a user who can rename the directory cannot create one that this
+user or root owns.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedDirectory(PermissionError):
-    """Raised if another user owns a directory of the cache or may write to it."""
+    """Raised if another user owns a cache directory or may write to it."""
 
 
 class UntrustedEntry(PermissionError):
-    """Raised if another user owns or may write an entry, or if it is not a regular file."""
+    """Raised if another user owns an entry or may write to it, or if it is not a regular file."""
 
 
 def open_directory(path: Path, *, below: int | None = None) -> int:
-    """Return a descriptor of a directory; with `below`, of `path`'s name in it, refusing links.
+    """Return a descriptor of a directory; with `below`, open `path`'s name in it, rejecting links.
 
-    The directory that the user names may be a link that this user or root owns: its target is
-    checked. Another user's link could lead to a directory that we own, with contents that the other
-    user supplied.
+    The cache directory itself may be a link that this user or root owns: its target is checked.
+    Another user's link could lead to a directory that we own, with contents that the other user
+    supplied.
     """
     try:
         if below is None:
@@ -94,7 +94,7 @@ def open_entry(name: str, folder: int, path: Path) -> int:
 
 
 def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
-    """Raise `refusal` unless this user or root owns a file and no other user may write it."""
+    """Raise `refusal` unless this user or root owns a file and no other user may write to it."""
     if status.st_uid not in (os.geteuid(), 0):
         raise refusal(
             f"{path} belongs to user {status.st_uid}, who would decide what this process runs"
