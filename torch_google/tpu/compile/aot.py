@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend of torch.compile: AOTAutograd's graphs, forward and backward, each one program."""
+"""The backend of torch.compile: AOTAutograd's forward and backward graphs, each one program."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ def backend(
     chosen = CHOSEN.set(parse(mode, options))
     try:
         with (
-            # The cache of AOTAutograd then holds our graphs. The backward graph is traced now,
-            # which is cheap: compilation waits for the first call. The partition is part of the
-            # cache key.
+            # AOTAutograd's cache then holds our graphs. The backward graph is traced now, which is
+            # cheap: compilation waits for the first call. The partition is part of the cache key.
             functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),

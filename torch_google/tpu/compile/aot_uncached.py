@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend of torch.compile for torch v2.6, whose AOTAutograd caches only Inductor's graphs.
 
-Like aot.py, except that every process traces each graph again. Programs still come from the compile
-cache.
+It is like aot.py, except that every process traces each graph again. Programs still come from the
+compile cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph. Modes, options and errors are those of aot.py."""
+    """Compile a Dynamo graph, with the same modes, options and errors as aot.py."""
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     compile_graph = partial(_compile, parse(mode, options), dtypes.default_dtype())
     compiler = aot_autograd(
@@ -56,7 +56,7 @@ def _compile(
 ) -> CompiledGraph:
     """Compile one graph; a backward graph is compiled lazily, on first use.
 
-    The backward graph uses the default dtype of torch that was set for the forward graph.
+    The backward graph uses the torch default dtype that was set for the forward graph.
     """
     token = CHOSEN.set(chosen)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bucketed programs of a graph with symbolic sizes, and the choice of one for each call."""
+"""The bucketed programs of a graph with symbolic sizes, and the choice among them per call."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class BucketedGraph:
     """All bucketed programs of a graph.
 
     `loose`: results from this index on may be contiguous, whatever their strides. `wait`: do not
-    pad a size until it has changed, for graphs in which Dynamo was told that any size may change.
-    Most never do.
+    pad a size until it has changed, for graphs in which Dynamo was told that any size may change:
+    most sizes never do.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BucketedGraph:
     def __call__(
         self, args: Sequence[Any], adapter: DeviceAdapter, precision: str
     ) -> list[Any] | None:
-        """Return the results of a call, or None if the call needs a program for its exact sizes."""
+        """Return a call's results, or None if the call needs a program for its exact sizes."""
         if self._refused is not None:
             return None
         signature = self._signature
@@ -181,7 +181,7 @@ class BucketedGraph:
 
 
 def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
-    """Return the source of each symbol: an argument's index, and a dimension if it is a tensor."""
+    """Return each symbol's source: an argument's index, and the dimension if it is a tensor."""
     sources: dict[Any, tuple[int, int | None]] = {}
     for index, meta in enumerate(signature.metas):
         if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
@@ -194,7 +194,7 @@ def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
 
 
 def _in_shapes(signature: GraphSignature) -> list[Any]:
-    """Return the symbols that tensor sizes depend on, in a deterministic order."""
+    """Return the symbols on which tensor sizes depend, in a deterministic order."""
     symbols = {
         symbol
         for node in signature.graph.graph.nodes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph compiled for buckets of its sizes.
 
-An input with symbols is passed as a flat array of the bucket's length, its elements first and in
-order. A result is returned as such an array, and the tensor over it has the real sizes and strides.
-So a forward graph's results enter its backward graph without being cut or padded.
+An input with symbols is passed as a flat array with the bucket's length; its elements come first,
+in order. A result is returned as such an array, and the tensor over it has the real sizes and
+strides. So a forward graph's results enter its backward graph without slicing or padding.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class BucketedProgram:
             for index in self._written
             if options.donate and signature.metas[index].device == signature.device
         ]
-        # The outputs that are new tensors, with their indices.
+        # The outputs that are new tensors, and their indices.
         self._made = [
             (position, node)
             for position, node in enumerate(signature.outputs)
@@ -82,7 +82,7 @@ class BucketedProgram:
         ]
         self._neighbours = _neighbours(signature)
         self._check()
-        # The node of each new tensor, and its dimensions from the outermost in memory.
+        # The node of each new tensor, and its dimensions in memory order, the outermost first.
         self._orders = [
             (node, self._order(node, position >= loose)) for position, node in self._made
         ]
@@ -104,7 +104,7 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Check before any random state is consumed or argument donated: a failed program loses
+        # Check before random state is consumed or arguments are donated: a failed program loses
         # both.
         adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
@@ -120,7 +120,7 @@ class BucketedProgram:
             inputs += adapter.draw(signature.device)
         try:
             outputs = self._run(*inputs)
-        except RuntimeError as error:  # which JAX's errors derive from
+        except RuntimeError as error:  # the base class of JAX's errors
             adapter.explain(error)
         del inputs
         adapter.count("call")
@@ -139,7 +139,7 @@ class BucketedProgram:
         return results
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
-        """Return metadata of a call's new tensors. Raises PaddingRefusal if strides have gaps."""
+        """Return the metadata of new tensors. Raises PaddingRefusal if strides have gaps."""
         results = []
         for index, node in self._made:
             meta = node.meta["val"]
@@ -156,7 +156,7 @@ class BucketedProgram:
         return results
 
     def numbers_and_nones(self, values: Mapping[Any, int]) -> list[Any]:
-        """Return the results that are not tensors, at their indices; None for each tensor."""
+        """Return a call's results, with None in place of each tensor."""
         results: list[Any] = []
         for output in self._signature.outputs:
             meta = output.meta.get("val") if isinstance(output, Node) else output
@@ -209,7 +209,7 @@ class BucketedProgram:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(index) for index in self._donated)
         jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
-        # Trace even if the executable is cached on disk: tracing raises the refusals.
+        # Trace even if the executable is cached on disk: only tracing raises refusals.
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]
@@ -291,7 +291,7 @@ def _adapter(signature: GraphSignature, index: int) -> DeviceAdapter:
 
 
 def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Return whether a tensor with its dimensions in this order is dense."""
+    """Return whether a tensor is dense with its dimensions in this order."""
     step = 1
     for axis in reversed(order):
         if sizes[axis] != 1 and strides[axis] != step:
@@ -301,7 +301,7 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
 
 
 def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
-    """Return the sizes of a graph's tensors that have several symbolic dimensions."""
+    """Return the sizes of those tensors in a graph that have several symbolic dimensions."""
     shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):

@@ -17,7 +17,7 @@ from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
-    """Attention, by torch's operator or by its formula, with a linear layer."""
+    """Attention, with torch's operator or its formula, with a linear layer."""
 
     def __init__(self, *, formula: bool) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ def _train(
     sizes: Sequence[int],
     **options: object,
 ) -> dict[str, int]:
-    """Compare training steps of these sizes with the CPU's; return the counts of graph events."""
+    """Compare training steps for these sizes with the CPU's; return the counts of graph events."""
     model = Graded(model)
     device_model = deepcopy(model).to("tpu")
     compiled = torch.compile(device_model, backend="tpu", **options)
@@ -133,7 +133,7 @@ def test_fifty_batches_of_a_network() -> None:
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
-    # One more for the first size, before any size has changed.
+    # One more pair for the first size, before any size has changed.
     assert events["compile"] == 2 * 5
 
 
@@ -145,8 +145,8 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
         return tokens, (tokens * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
-    # Batches of 8 with lengths 8, 16 and 32; one exact program; and one for each of the two sizes
-    # that changes before the other.
+    # Batches of 8 with lengths 8, 16 and 32; one exact program; and one padded only in the size
+    # that changed first.
     assert events["compile"] <= 2 * 5
 
 

@@ -24,16 +24,16 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
 
-# The options of the torch.compile call in progress. A graph from AOTAutograd's cache stores none.
+# The options of the current torch.compile call. A graph from AOTAutograd's cache stores none.
 CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
 
 
 class CompiledGraph(OutputCode):
     """An AOTAutograd graph, compiled when called. It clears its argument list to free memory.
 
-    Dynamo's guards are trusted. If the graph has no symbols, calls differ only in what the guards
-    do not check: the layout of tensors in their storages, and the dtypes of these storages.
-    AOTAutograd's cache holds the graph; a graph loaded from there has no programs yet.
+    Dynamo's guards are trusted. If the graph has no symbols, calls differ only in properties that
+    the guards do not check: tensors' layouts in their storages, and these storages' dtypes.
+    AOTAutograd's cache holds the graph; a graph loaded from that cache has no programs yet.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # AOTAutograd checks this attribute. It then passes one list and keeps no reference to it.
+        # If this attribute is set, AOTAutograd passes one list and keeps no reference to it.
         self._boxed_call = True
         self._inference = inference
-        # Results after this index feed only the backward graph. The results of a backward graph go
+        # Results after this index feed only the backward graph. A backward graph's results go
         # to autograd, which accepts any layout.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
@@ -126,13 +126,13 @@ class CompiledGraph(OutputCode):
     def _open(self, graph: GraphModule) -> None:
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
-        self._accepted = False  # the CPU's refusals are raised by a call, not by a compilation
+        self._accepted = False  # calling raises the CPU's refusals, compiling does not
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
         self._bucketed: BucketedGraph | None = None
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
-            # With dynamic=True any size may change; otherwise Dynamo has already seen these sizes
+            # With dynamic=True, any size may change; otherwise Dynamo has already seen these sizes
             # change.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(

@@ -18,7 +18,7 @@ from torch_google.tpu.program import compile_safely, constant, tensor_of
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Metadata of a new tensor. `elements`: the length of its flat array, if that is padded."""
+    """Metadata of a new tensor. `elements`: the length of its flat array, if padded."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -36,7 +36,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        """Return the array of each tensor's storage, with one new reference to each."""
+        """Return the array of each tensor's storage, taking one new reference to each."""
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -74,11 +74,11 @@ class DeviceAdapter(ABC):
         strides: Sequence[int],
         offset: int,
     ) -> jax.Array:
-        """Return a flat array in which a view of these sizes and strides has the given values."""
+        """Return a flat array in which a view with these sizes and strides has the given values."""
 
     @abstractmethod
     def plan(self, results: Sequence[TensorSpec]) -> Any:
-        """Return the plan that `give` needs to create these tensors, all on one device."""
+        """Return the plan that `give` needs to create these tensors, all on the same device."""
 
     @abstractmethod
     def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
@@ -90,7 +90,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def precision(self) -> str:
-        """Return this thread's precision of matrix products, as JAX names it."""
+        """Return this thread's precision for matrix products, as JAX names it."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
-        """Return the sharding, which says where programs run."""
+        """Return the sharding that says where programs run."""
 
     @abstractmethod
     def compile(
@@ -108,11 +108,11 @@ class DeviceAdapter(ABC):
         fingerprint: str | None,
         device: torch.device,
     ) -> jax.stages.Compiled:
-        """Return the executable. The cache key is the fingerprint or, if None, the lowered text."""
+        """Return the executable. Its cache key is the fingerprint or, if None, the lowered text."""
 
     @abstractmethod
     def needs(self, executable: jax.stages.Compiled) -> int:
-        """Return the bytes that a program needs in addition to its inputs, as XLA reports them."""
+        """Return how many bytes a program needs in addition to its inputs, as XLA reports them."""
 
     @abstractmethod
     def check_room(self, device: torch.device, needs: int) -> None:
@@ -124,7 +124,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def count(self, event: str) -> None:
-        """Count an event of a graph: `compile`, `call`, `evict`, `copy`."""
+        """Count a graph event: `compile`, `call`, `evict`, `copy`."""
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
@@ -132,7 +132,7 @@ class DeviceAdapter(ABC):
 
 
 class CpuAdapter(DeviceAdapter):
-    """Adapter for CPU tensors: numbers next to a device's tensors, or graphs without a device."""
+    """The adapter for CPU tensors: scalars among a device's tensors, or graphs without a device."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         # Copy: programs run later, and the arrays may share memory with the tensors.
@@ -217,7 +217,7 @@ _ADAPTERS: dict[str, DeviceAdapter] = {"cpu": CpuAdapter()}
 
 
 def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
-    """Register the adapter of a device type. A second one for a type raises ValueError."""
+    """Register the adapter for a device type. A second one for a type raises ValueError."""
     if _ADAPTERS.get(device_type, adapter) is not adapter:
         raise ValueError(
             f"tpu: {type(_ADAPTERS[device_type]).__name__} serves tensors of '{device_type}' "
@@ -227,7 +227,7 @@ def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
 
 
 def adapter_of(device: torch.device) -> DeviceAdapter:
-    """Return the adapter of a device, or raise NotImplementedError if it has none."""
+    """Return the adapter for a device. Raises NotImplementedError if there is none."""
     try:
         return _ADAPTERS[device.type]
     except KeyError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate an AOTAutograd graph on the traced arrays of one program."""
+"""Evaluate an AOTAutograd graph on one program's traced arrays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Evaluation:
         if isinstance(target, HigherOrderOperator):
             return self._higher_order(node, target, position)
         if target is torch.ops.aten.copy_.default:
-            return None  # the caller stores the values that are written to inputs
+            return None  # the caller stores the values written to inputs
         if not isinstance(target, OpOverload):
             return computed(target, self._values_of(node.args), self._values_of(node.kwargs))
         if target in _SIZES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export of a function, a module or an exported program to StableHLO."""
+"""Export a function, a module or an exported program to StableHLO."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def export_stablehlo(
 ) -> str:
     """Return StableHLO text for arguments of these shapes and dtypes, on any device.
 
-    The inputs are the parameters and buffers of a module, in the order of their names. The tensors
-    of `args` and `kwargs` follow, used or not; then, if the function is random, a JAX key. Numbers
-    are constants. Dynamic dimensions of an exported program stay dynamic in StableHLO; `args` are
-    then ignored.
+    The inputs are a module's parameters and buffers, in the order of their names. The tensors in
+    `args` and `kwargs` follow, used or not; then, if the function is random, a JAX key. Numbers are
+    constants. An exported program's dynamic dimensions stay dynamic in StableHLO; `args` are then
+    ignored.
 
-    The results are those of the function. Writes to inputs are lost, such as those of batch norm to
-    its statistics or of a model to its cache. Return the written tensor as well to keep it.
+    The results are the function's. Writes to inputs are lost, such as batch norm's to its
+    statistics or a model's to its cache. To keep a written tensor, return it as well.
 
-    Matrix products have this thread's precision, as `torch.tpu.precision` sets it.
+    Matrix products use this thread's precision, as `torch.tpu.precision` sets it.
 
     Raises NotImplementedError for an operator without a lowering.
     """
@@ -79,7 +79,8 @@ def _exported(
         jax.ShapeDtypeStruct(leaves[index].shape, dtypes.to_jax(leaves[index].dtype))
         for index in places
     ]
-    # JAX enables int64 only on request. The device requests it, but may not have started yet.
+    # JAX enables int64 only on request. The device requests it at start, but may not have started
+    # yet.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
         return str(jax.jit(evaluated, keep_unused=True).lower(shapes, key).as_text())

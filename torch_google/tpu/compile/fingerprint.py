@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints of graphs: equal for equal graphs in every process, computed without lowering."""
+"""Fingerprints of graphs, computed without lowering: equal graphs have equal ones everywhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Return whether package versions identify the lowering: other libraries' code may change."""
+    """Return whether package versions identify the lowerings; other libraries' code may change."""
     return all(
         lowerings.is_pinned(node.target)
         for module in graph.modules()

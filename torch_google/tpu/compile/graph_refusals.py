@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a graph that the CPU refuses, refused here as in the eager modes.
+"""Reject in a graph the operator calls that the CPU rejects, as in the eager modes.
 
 AOTAutograd decomposes an operator before the backend sees it, and the parts may accept arguments
-that the operator refuses. So a call that the CPU refuses is not decomposed: the operator stays in
+that the operator rejects. So a call that the CPU rejects is not decomposed: the operator stays in
 the graph, and calling the graph raises its error.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_graph(graph: GraphModule) -> None:
-    """Raise the CPU's error for the first operator of a graph that the CPU refuses."""
+    """Raise the CPU's error for a graph's first operator that the CPU rejects."""
     checked = set()
     for module in graph.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
@@ -41,7 +41,7 @@ def check_graph(graph: GraphModule) -> None:
 
 
 def without_refused(table: Decompositions) -> Decompositions:
-    """Return decompositions that do not apply to calls that the CPU refuses."""
+    """Return decompositions that do not apply to calls that the CPU rejects."""
     return {op: partial(_decomposed, op, function) for op, function in table.items()}
 
 

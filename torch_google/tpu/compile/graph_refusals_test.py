@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling a graph with an operator that the CPU refuses raises the CPU's error."""
+"""Calling a graph with an operator that the CPU rejects raises the CPU's error."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
         with pytest.raises(type(expected.value)) as actual:
             compiled(*(x.to("tpu") for x in args))
         assert type(actual.value) is type(expected.value)
-        # With a padded size the CPU may choose another kernel, which has a different name.
+        # With a padded size, the CPU may choose another kernel, with a different name.
         if not dynamic:
             assert _words(actual.value) == _words(expected.value)
 
 
 def _words(error: BaseException) -> str:
-    """Return the text of an error without the kernel's name, which depends on strides."""
+    """Return an error's text without the kernel's name, which depends on strides."""
     return str(error).splitlines()[0].rpartition('"')[2]
 
 

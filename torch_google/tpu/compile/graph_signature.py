@@ -18,11 +18,11 @@ _HOST = torch.device("cpu")
 
 
 class GraphSignature:
-    """The interface of a graph.
+    """A graph's interface.
 
-    `written` maps the index of each input that the graph writes to its new value. `outputs`: the
-    returned nodes and non-tensor values, in order. In an `inference` graph outputs may share
-    storage, which AOTAutograd leaves to the backend. `default_dtype`: torch's default dtype when
+    `written` maps the index of each input that the graph writes to its new value. `outputs` lists
+    the returned nodes and non-tensor values, in order. In an `inference` graph, outputs may share
+    storage, which AOTAutograd leaves to the backend. `default_dtype` is torch's default dtype when
     the graph was traced.
     """
 
@@ -49,7 +49,7 @@ class GraphSignature:
         # Indices of the tensors with and without symbolic sizes.
         self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
         self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
-        # Whether all inputs are tensors of the device: the common case.
+        # Whether all inputs are tensors on the device: the common case.
         self._plain = all(
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
         )
@@ -57,7 +57,7 @@ class GraphSignature:
         self._families = _families(nodes, self.outputs) if inference else {}
 
     def adapter(self) -> DeviceAdapter:
-        """Return the adapter of the device that the graph runs on."""
+        """Return the adapter for the device that the graph runs on."""
         return adapter_of(self.device)
 
     @property
@@ -80,21 +80,21 @@ class GraphSignature:
         ]
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument that the output is, after all writes, or None."""
+        """Return the index of the argument that the output is after all writes, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
             return None  # the value before the write
         return self._copies.get(node, index)
 
     def family(self, node: Node) -> list[Node]:
-        """Return the nodes that share an output's storage, or an empty list if it shares none.
+        """Return the nodes that share an output's storage, or an empty list if none do.
 
         The first node created the storage, whose dtype is that node's.
         """
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
-        """Return the indices of numeric inputs of the program, on which no size depends."""
+        """Return the indices of the program's numeric inputs that no size depends on."""
         fixed: set[Any] = set()
         for node in nodes:
             meta = node.meta.get("val")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint graphs of AOTAutograd: their decompositions, and their split into two graphs."""
+"""AOTAutograd's joint graphs: their decompositions, and their split into two graphs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 @cache
 def joint_graph_decompositions() -> Decompositions:
     """Return the decompositions for AOTAutograd."""
-    # Our own tracing applies the decompositions that wrap writing kernels: AOTAutograd needs pure
-    # graphs.
+    # Our own tracing applies the decompositions that wrap kernels with writes; AOTAutograd needs
+    # pure graphs.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 
@@ -29,8 +29,8 @@ def partition(
     gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Return the forward graph and the backward graph."""
-    # Each output of a program is an array of its own, so a view saved for the backward graph would
-    # be copied, its strides' gaps included. Recomputing the view costs nothing.
+    # Each output of a program is a separate array, so a view saved for the backward graph would be
+    # copied, including the gaps in its strides. Recomputing the view costs nothing.
     with functorch_config.patch(recompute_views=True):
         return randomness.partition(
             gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)

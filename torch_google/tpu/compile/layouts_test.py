@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of compiled functions have the strides of eager results on the CPU."""
+"""Results of compiled functions have the same strides as eager results on the CPU."""
 
 from __future__ import annotations
 

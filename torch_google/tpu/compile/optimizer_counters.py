@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep the step counters of compiled optimizers on the device, as torch does on CUDA.
 
-Dynamo makes optimizers without state `capturable`, but only if their parameters are on CUDA or XPU.
+Dynamo makes an optimizer without state `capturable`, but only if its parameters are on CUDA or XPU.
 Counters on the CPU would be read and written around each launch of the program.
 """
 
@@ -14,7 +14,7 @@ import torch
 
 
 def keep_counters_on_device() -> None:
-    """Make Dynamo treat tpu as a device with capturable optimizers. Idempotent."""
+    """Make Dynamo treat tpu as a device that supports capturable optimizers. Idempotent."""
     from torch._dynamo.variables.optimizer import OptimizerVariable
 
     original = OptimizerVariable._set_capturable

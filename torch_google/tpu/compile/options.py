@@ -12,14 +12,14 @@ _PRECISIONS = ("default", "high", "highest")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the backend.
+    """The backend's options.
 
-    `donate`: let a program write the new value of an input over the old one.
-    `buckets`: a rising list of the sizes that symbolic sizes are padded to; True for powers of two
-    from 8; False for one program per set of sizes.
+    `donate`: let a program overwrite an input in place with its new value.
+    `buckets`: the sizes that symbolic sizes are padded to, in rising order; True means powers of
+    two from 8; False means one program per set of sizes.
     `max_programs`: how many programs a graph with symbolic sizes may keep; the least recently used
-    one is evicted.
-    `precision`: of matrix products: default, high or highest; None uses the setting of torch.tpu.
+    is evicted.
+    `precision`: for matrix products: default, high or highest; None means torch.tpu's setting.
     """
 
     donate: bool = True
@@ -33,7 +33,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
-    """Return the options. Raises ValueError with the valid choices for a wrong mode or option."""
+    """Return the options. Raises ValueError, with the valid choices, for a wrong mode or option."""
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
     values = dict(options or {})

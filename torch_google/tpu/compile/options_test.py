@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the backend and their effects."""
+"""The backend's options and their effects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions of tensors with two changing sizes, for tests. Each step appends a value."""
+"""Random functions of tensors with two changing sizes, for tests; each step appends a value."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ STEPS: dict[str, _Function] = {
 
 @dataclass(frozen=True)
 class GraphStep:
-    """One step. `first` and `second` select earlier values; the step interprets `a` and `b`."""
+    """One step. `first` and `second` select earlier values; each step interprets `a` and `b`."""
 
     name: str
     first: int
@@ -135,7 +135,7 @@ class GraphStep:
 
 
 def inputs(first: int, second: int) -> list[torch.Tensor]:
-    """Return tensors with these two sizes, and with one fixed size."""
+    """Return tensors with these two sizes, and one with a fixed size."""
     generator = torch.Generator().manual_seed(first * 100 + second)
     shapes = [(first, second, 4), (second, 4), (first, 4), (first, second)]
     return [torch.randn(shape, generator=generator) for shape in shapes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random key for a forward graph and the backward graph that recomputes parts of it.
+"""A shared random key for a forward graph and the backward graph that recomputes parts of it.
 
 A random operator's node takes the key as an argument, with the node's index in the joint graph. So
 it draws the same numbers wherever it is computed, and the key is saved for backward like a tensor.
@@ -18,7 +18,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# No operator has an argument of this name.
+# No operator has an argument with this name.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")
@@ -29,7 +29,7 @@ random_key: OpOverload = torch.ops.torch_google.random_key.default
 def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     """Split a joint graph in which all random operators share one key, a node of the graph.
 
-    Raises NotImplementedError if the backward pass would repeat a draw of the forward pass.
+    Raises NotImplementedError if the backward pass would repeat a draw from the forward pass.
     """
     _refuse_drawn_again(joint)
     nodes = [node for node in joint.graph.nodes if is_random(node)]
@@ -77,10 +77,10 @@ def is_random(node: Node) -> bool:
 
 
 def _refuse_drawn_again(joint: GraphModule) -> None:
-    """Refuse branches with random draws that the gradient computes again, such as cond's.
+    """Refuse branches with random draws, such as cond's, that the gradient computes again.
 
-    By then, draws of the backward pass can no longer be matched to those of the forward pass, and
-    other numbers would give a wrong gradient.
+    At that point, the backward pass's draws can no longer be matched to the forward pass's, and
+    different numbers would give a wrong gradient.
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes and numbers: which changes recompile, and which do not."""
+"""Symbolic sizes and numbers: which changes recompile and which do not."""
 
 import math
 from collections.abc import Callable

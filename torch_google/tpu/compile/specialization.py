@@ -23,7 +23,7 @@ from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import reordered
 
-# References to an array that can be donated: its storage, the list of arrays, and getrefcount's.
+# References to a donatable array: its storage's, the list of arrays', and getrefcount's.
 OWNERS = 3
 
 
@@ -43,7 +43,7 @@ class _NewResult:
 
 @dataclass(frozen=True)
 class _ViewResult:
-    """A result that shares its storage with others: a view of a flat output array."""
+    """A result that shares storage with other results: a view of a flat output array."""
 
     position: int
     sizes: tuple[int, ...]
@@ -54,7 +54,7 @@ class _ViewResult:
     neg: bool
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
-        """Return the view of a flat tensor, whose dtype may differ."""
+        """Return the view of a flat tensor, which may have another dtype."""
         if base.dtype != self.dtype:
             usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
             base = base[: usable // base.itemsize].view(self.dtype)
@@ -64,7 +64,7 @@ class _ViewResult:
 
 
 class Specialization:
-    """A compiled program, called with a graph's arguments and the arrays of these arguments."""
+    """A compiled program, called with a graph's arguments and their arrays."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Specialization:
             for index in self._written
             if options.donate and signature.metas[index].device == signature.device
         ]
-        # The program's outputs after the written values, each with the nodes that it is built from.
+        # The program's outputs after the written values, each with the nodes it is built from.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -105,7 +105,7 @@ class Specialization:
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Check before any random state is consumed or argument donated: a failed program loses
+        # Check before random state is consumed or arguments are donated: a failed program loses
         # both.
         adapter.check_room(self._signature.device, self._needs)
         for index in self._donated:
@@ -117,7 +117,7 @@ class Specialization:
             inputs = [*inputs, *adapter.draw(self._signature.device)]
         try:
             outputs = self._run(*inputs)
-        except RuntimeError as error:  # which JAX's errors derive from
+        except RuntimeError as error:  # the base class of JAX's errors
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
@@ -136,7 +136,7 @@ class Specialization:
         ]
 
     def _result(self, output: Any) -> Any:
-        """Return the source of a result; a value that is not a node is the result itself."""
+        """Return a result's source; a value that is not a node is itself the result."""
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
@@ -184,7 +184,7 @@ class Specialization:
         ]
 
     def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
-        """Return new tensors in the order of the results, whatever their devices."""
+        """Return the new tensors in result order, whatever their devices."""
         by_position: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
             tensors = adapter.give([arrays[position] for position in positions], plan)
@@ -235,7 +235,7 @@ class Specialization:
             signature.default_dtype,
         )
         adapter.count("compile")
-        # Operators of other libraries may change under the same name, so the lowered text is their
+        # Other libraries' operators may change under the same name, so the lowered text is their
         # key.
         key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
         return adapter.compile("torch.compile", lower, key, signature.device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that are equal to Dynamo, over storages of different dtypes."""
+"""Arguments that Dynamo considers equal but whose storages have different dtypes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of an exported program with dynamic dimensions to JAX with symbolic dimensions."""
+"""Convert an exported program with dynamic dimensions to JAX with symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
 def stablehlo(program: ExportedProgram) -> str:
-    """Return the text of the module from `exported`, without source locations."""
+    """Return the StableHLO text from `exported`, without source locations."""
     with mlir.make_ir_context():
         module = ir.Module.parse(str(exported(program).mlir_module()))
         return str(module.operation.get_asm(enable_debug_info=False))
@@ -133,8 +133,8 @@ class _SymbolicProgram:
         if not isinstance(meta, torch.Tensor) or result is None:
             return None
         array = jax.lax.convert_element_type(jax.numpy.asarray(result), dtypes.to_jax(meta.dtype))
-        # Lowerings compute some results that the CPU leaves empty, such as statistics it does not
-        # need.
+        # Lowerings compute some results that the CPU leaves empty, such as statistics that it does
+        # not need.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
                 f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "
@@ -152,7 +152,7 @@ class _SymbolicProgram:
 
 
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
-    """Lower arange to a given length: its lowering needs the ends as numbers to find the length."""
+    """Lower arange to a given length: its own lowering needs numeric ends to compute the length."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     is_integer = isinstance(start, int) and isinstance(step, int)
     places = jax.numpy.arange(length, dtype=jax.numpy.int64 if is_integer else jax.numpy.float64)
@@ -197,5 +197,5 @@ _COUNTS = frozenset(
     }
 )
 
-# A placeholder for the meta kernel's result: shapes are compared here instead.
+# A placeholder for the meta kernel's result: this module compares shapes instead.
 _ANY = object()

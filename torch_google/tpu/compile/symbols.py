@@ -12,7 +12,7 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 class Symbols:
-    """The values of the symbols of a graph's inputs in one call.
+    """The values, in one call, of the symbols in a graph's inputs.
 
     `metas` are the fake values of the inputs, `values` their actual values.
     """
@@ -45,7 +45,7 @@ class Symbols:
         return value
 
     def layout(self, tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Return the sizes, strides and offset of a fake tensor. Raises as `concrete`."""
+        """Return the sizes, strides and offset of a fake tensor. Raises like `concrete`."""
         (offset,) = self.sizes([tensor.storage_offset()])
         return self.sizes(tensor.shape), self.sizes(tensor.stride()), offset
 

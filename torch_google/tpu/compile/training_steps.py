@@ -2,8 +2,8 @@
 """A training step as one program: forward, backward and the optimizer.
 
 Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` separately from the code around
-it. Here the optimizer is traced through a substitute, which Dynamo does not recognise as an
-optimizer. It has the same methods, groups and state.
+it. Here the optimizer is traced through a substitute with the same methods, groups and state, which
+Dynamo does not recognise as an optimizer.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from torch_google.tpu.release import V2_6
 def compile_step(
     loss: Callable[..., Any], optimizer: torch.optim.Optimizer, **options: Any
 ) -> Callable[..., Any]:
-    """Return a function that does one step: it calls `loss`, then the optimizer.
+    """Return a function that runs one step: it calls `loss`, then the optimizer.
 
-    `loss` returns a scalar, or a tuple of a scalar and other values; the results are returned
-    detached. Gradients are None before and after. `options` are those of torch.compile. A new
-    learning rate never recompiles.
+    `loss` returns a scalar, or a tuple of a scalar and other values; the step returns them
+    detached. Gradients are None before and after. `options` are torch.compile's. A new learning
+    rate never recompiles.
 
     The optimizer may read and set its own attributes, and call `super()` without arguments.
 
     From the first step on, the optimizer's step counters are stored on the device (`capturable`).
-    Hooks of its step are not called. Raises ValueError if it has any, or if it changes a
-    non-integer number of its groups, state or attributes. Raises NotImplementedError on torch v2.6.
+    Its step hooks are not called. Raises ValueError if it has any, or if it changes a non-integer
+    number in its groups, state or attributes. Raises NotImplementedError on torch v2.6.
     """
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ValueError(
@@ -68,8 +68,7 @@ def compile_step(
         _initialise(optimizer)
         # Look these up on every call: loading a state replaces them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
-        # A learning rate passed as a tensor is an input of the program, so changes do not
-        # recompile.
+        # A learning rate passed as a tensor is a program input, so changes do not recompile.
         groups = [dict(group) for group in optimizer.param_groups]
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
@@ -77,7 +76,7 @@ def compile_step(
         before = _fractions(optimizer)
         with torch._dynamo.config.patch(trace_autograd_ops=True):
             result, changes, attributes = compiled(rates, args, kwargs)
-        optimizer._opt_called = True  # for learning rate schedulers, which check it
+        optimizer._opt_called = True  # learning rate schedulers check it
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
                 setattr(optimizer, name, value)
@@ -93,7 +92,7 @@ def compile_step(
 
 
 class _OptimizerParts:
-    """The attributes of an optimizer, so that Dynamo reads none of them while it traces."""
+    """An optimizer's attributes, in a class so that Dynamo reads none of them while it traces."""
 
     groups: list[dict[str, Any]]
     state: Any
@@ -103,9 +102,9 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """The methods of an optimizer without torch's wrappers around them.
+    """An optimizer's methods, without torch's wrappers around them.
 
-    `set_in_step`: the attributes that are set after construction.
+    `set_in_step`: the attributes set after construction.
     """
 
     set_in_step: dict[str, Any]
@@ -154,7 +153,7 @@ class _TracedOptimizer:
 
 
 def _member(member: Any, cell: CellType) -> Any:
-    """Return a class member for another class, which `cell` holds."""
+    """Return a class member adapted to another class, which `cell` holds."""
     if isinstance(member, FunctionType):
         return _method(inspect.unwrap(member), cell)
     if isinstance(member, staticmethod | classmethod):
@@ -165,7 +164,7 @@ def _member(member: Any, cell: CellType) -> Any:
 
 
 def _method(function: Any, cell: CellType) -> Any:
-    """Return a function whose `super()` is that of the class in `cell`."""
+    """Return a function whose `super()` refers to the class in `cell`."""
     if not isinstance(function, FunctionType) or "__class__" not in function.__code__.co_freevars:
         return function
     names = function.__code__.co_freevars
@@ -179,7 +178,7 @@ def _method(function: Any, cell: CellType) -> Any:
 
 
 def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the optimizer's own attributes; those that are bound methods separately."""
+    """Return the optimizer's own attributes; bound methods are returned separately."""
     own: dict[str, Any] = {}
     bound: dict[str, str] = {}
     for name, value in vars(optimizer).items():
@@ -228,7 +227,7 @@ def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
 
 
 def _changed(owner: str) -> ValueError:
-    # torch's graphs return a non-integer number with its value at compile time.
+    # torch's graphs return a non-integer number with its compile-time value.
     return ValueError(
         f"tpu: compile_step: the optimizer has changed {owner}, a number that one program cannot "
         "return. This step is done; from now on use torch.compile(loss) and optimizer.step()"
@@ -250,7 +249,7 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
         if "capturable" in group:
             group["capturable"] = True
         if group.get("fused"):
-            # Dynamo refuses the fused kernel, and a compiled step is fused anyway
+            # Dynamo rejects the fused kernel, and a compiled step is fused anyway
             group["fused"] = None
         if hasattr(optimizer, "_init_group"):
             lists = len(inspect.signature(optimizer._init_group).parameters) - 1

@@ -162,7 +162,7 @@ def test_lbfgs_is_refused() -> None:
 
 
 class _Decaying(torch.optim.Optimizer):
-    """An optimizer that counts in its groups, as some do."""
+    """An optimizer that counts steps in its groups, as some do."""
 
     def __init__(self, parameters: list[torch.Tensor], decay: float = 1.0) -> None:
         super().__init__(parameters, {"lr": 1.0, "count": 0, "rate": 1.0, "decay": decay})
@@ -202,13 +202,13 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     step = compile_step(lambda: weight.sum(), optimizer)
     with pytest.raises(ValueError, match="has changed 'rate' of its group"):
         step()
-    # The step itself was done.
+    # The step itself has run.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
 
 
 class _Signs(torch.optim.Optimizer):
-    """An optimizer that moves by `factor` along the gradient's sign. `own`: its attributes."""
+    """An optimizer that moves by `factor` along the gradient's sign. `own`: extra attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})
@@ -383,7 +383,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(
     held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
     step = compile_step(lambda: weight.sum(), _Halving([weight], place=holder, **held))
     if holder == "state":
-        step()  # creates it
+        step()  # creates the state
     with pytest.raises(ValueError, match=f"has changed {owner}, a number that one program"):
         step()
 

@@ -22,7 +22,7 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    if is_padded(q.dims[2]) and lse.size:  # torch has infinity in the rows up to a multiple of 32
+    if is_padded(q.dims[2]) and lse.size:  # torch fills rows up to a multiple of 32 with infinity
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)
     room = width(dims[2]) - lse.shape[-1]
@@ -59,7 +59,7 @@ def _operands(
         raise PaddingRefusal("attention with dropout")
     require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
     scope = call.scope
-    # Causal attention counts rows and columns from the first, so real elements must lead.
+    # Causal attention counts rows and columns from the first, so real elements must come first.
     q, k = leading(scope, q, 2), leading(scope, k, 2)
     k = redim(scope, k, (q.dims[0], *k.dims[1:]))
     v = redim(scope, v, (q.dims[0], v.dims[1], k.dims[2], v.dims[3]))
@@ -71,12 +71,13 @@ def _bias(
 ) -> tuple[Any, tuple[Dim, ...] | None]:
     """Return a bias or mask that hides padded keys, and the dims of the bias's gradient.
 
-    These dims are those of the queries and keys, to which the bias is adapted; None without a bias.
+    These dims are those of the queries and keys, to which the bias is adapted, or None without a
+    bias.
     """
     scope: SizeScope = call.scope
     real = valid(scope, k, [2])
     if real is not None:
-        real = real.reshape(-1)  # no more dimensions than the bias has
+        real = real.reshape(-1)  # it must not have more dimensions than the bias
     if bias is None:
         return real, None
     lead = 4 - len(bias.dims)
@@ -84,7 +85,8 @@ def _bias(
     dims = tuple(
         () if own == () else target for own, target in zip(bias.dims, target_dims, strict=True)
     )
-    # An infinity in a padded row makes that row's weights NaN, and with them every key's gradient.
+    # An infinity in a padded row makes that row's weights NaN, and through them every key's
+    # gradient.
     fitted = cleared(scope, redim(scope, bias, dims))
     if real is None:
         return fitted, dims

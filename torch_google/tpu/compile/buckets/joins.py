@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices and concatenations, computed by the indices of real elements."""
+"""Slices and concatenations, computed from the indices of real elements."""
 
 from __future__ import annotations
 
@@ -190,12 +190,12 @@ def pad(call: RuleCall) -> Any:
 
 
 def _whole(call: RuleCall, axis: int) -> Any:
-    """Return the symbolic size of the sliced argument's dimension."""
+    """Return the symbolic size of the argument's sliced dimension."""
     return expression(call.args[0].dims[axis])
 
 
 def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
-    """Return the indices that a slice takes, followed by those of padding."""
+    """Return the indices that a slice takes, followed by padding's indices."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
     step = call.argument("step") if "step" in names else 1
@@ -204,7 +204,7 @@ def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
 
 
 def _within(start: Any, size: Any) -> Any:
-    """Normalise a start index as Python does: negative counts from the end, and clamp."""
+    """Normalise a start index as Python does: a negative one counts from the end; clamp it."""
     if isinstance(start, int) and start >= 0:
         return start if not isinstance(size, int) else min(start, size)
     start = _from_front(start, size)

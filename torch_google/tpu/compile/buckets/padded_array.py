@@ -27,7 +27,7 @@ from torch_google.tpu.compile.buckets.sizes import (
 
 @dataclass(frozen=True)
 class PaddedArray:
-    """An array and its dimensions. `uniform`: all elements have one value."""
+    """An array and its dimensions. `uniform`: all elements have the same value."""
 
     array: jax.Array
     dims: tuple[Dim, ...]
@@ -58,7 +58,7 @@ def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
 
 
 def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
-    """Return a mask of the real elements, of the array's rank; None if all are real."""
+    """Return a mask of the real elements, with the array's rank; None if all are real."""
     combined: Any = None
     for axis in axes:
         inside = place(scope, x.dims[axis])[1]

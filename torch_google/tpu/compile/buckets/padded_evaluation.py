@@ -77,7 +77,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
         results = _rule(target, call)(call)
     except PaddingRefusal:
         raise
-    except Exception as error:  # if this fails because of padding, an exact program may still work
+    except Exception as error:  # if padding is the cause, an exact program may still work
         raise PaddingRefusal(f"{target.name()}: {type(error).__name__}") from error
     for result, fake in zip(results, metas, strict=True):
         if isinstance(result, PaddedArray):
@@ -86,7 +86,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
 
 
 def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> Any:
-    """Return the random key of a node, equal to that in an exact program."""
+    """Return a node's random key, the same as in an exact program."""
     if isinstance(drawn, tuple):
         return jax.random.fold_in(jax.random.wrap_key_data(known(drawn[0]).array), drawn[1])
     return None if key is None else jax.random.fold_in(key, position)
@@ -107,7 +107,7 @@ def _rule(op: OpOverload, call: RuleCall) -> Rule:
 
 
 def _is_exact(call: RuleCall) -> bool:
-    """Return whether all sizes are fixed and no argument is a number, as it may be a size."""
+    """Return whether all sizes are fixed and no argument is a number, which might be a size."""
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)
     )

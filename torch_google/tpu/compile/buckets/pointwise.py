@@ -63,7 +63,7 @@ from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScop
     "prims::div",
 )
 def pointwise(call: RuleCall) -> Any:
-    """Compute on operands with the same padding. torch tags most of these operators."""
+    """Compute on operands with the same padding, for operators that torch tags, and others."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     remaining = iter(alike)
@@ -113,9 +113,9 @@ def fill(call: RuleCall) -> Any:
     "aten::uniform",
 )
 def drawn(call: RuleCall) -> Any:
-    """Draw for the elements in their order without padding.
+    """Draw numbers for the elements in their order without padding.
 
-    JAX derives an element's bits from its index alone, so the stream equals an exact program's.
+    JAX derives an element's bits from its index alone, so the numbers equal an exact program's.
     """
     if not jax.config.jax_threefry_partitionable:
         raise PaddingRefusal("random numbers that depend on the size of the array")
@@ -139,8 +139,8 @@ def aligned(
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # Ignore dimensions of uniform operands. Prefer the factors of a product to an extent of the
-        # product, because matrix products and reductions have factors.
+        # Ignore dimensions of uniform operands. Prefer a product's factors to a single extent of
+        # that size, because matrix products and reductions have factors.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

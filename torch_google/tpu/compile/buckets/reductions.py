@@ -49,7 +49,7 @@ def from_greatest(call: RuleCall) -> Any:
 
 @rule("aten::argmax", "aten::argmin")
 def where(call: RuleCall) -> Any:
-    """Return indices along dimensions with real elements in front, where they equal torch's."""
+    """Return indices along dimensions whose real elements come first: these equal torch's."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
@@ -123,7 +123,7 @@ def softmax_backward(call: RuleCall) -> Any:
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
 def scan(call: RuleCall) -> Any:
-    """Scan along a dimension with padding at its end, so that only real elements precede others."""
+    """Scan a dimension with padding at its end, so that it never precedes a real element."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [

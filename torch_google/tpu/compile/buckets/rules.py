@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of rules, which say how an operator handles padding."""
+"""The table of rules, each of which says how an operator handles padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Arrays: TypeAlias = tuple[jax.Array | None, ...]
 
 @dataclass(frozen=True)
 class RuleCall:
-    """An operator call in a graph. `metas`: the flat list of its results' fake tensors."""
+    """An operator call in a graph. `metas`: a flat list of its results' fake tensors."""
 
     op: OpOverload
     args: tuple[Any, ...]
@@ -50,7 +50,7 @@ class RuleCall:
     def lower(self, *args: Any, **kwargs: Any) -> Arrays:
         """Return the results of the operator's lowering, cast to torch's dtypes.
 
-        Padded arguments are passed as their arrays.
+        Padded arguments are passed as arrays, including their padding.
         """
         lowering = lowering_of(self.op)
         positional, named = bare(args), bare(kwargs)
@@ -69,7 +69,7 @@ class RuleCall:
         ]
 
     def own(self, position: int = 0) -> tuple[Dim, ...]:
-        """Return a result's dimensions, of one extent each."""
+        """Return a result's dimensions, each with one extent."""
         return self.scope.dims(self.metas[position].shape)
 
     def dtype(self, position: int = 0) -> Any:
@@ -92,7 +92,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[_F], _F]:
-    """Register a rule for operators. A second rule for an operator raises ValueError.
+    """Register a rule for operators. A second rule for the same operator raises ValueError.
 
     A rule returns its results, each a PaddedArray or None. It raises PaddingRefusal if padding
     would affect a result.
@@ -127,7 +127,7 @@ def same(x: PaddedArray, array: Any) -> PaddedArray:
 
 
 def like(batch: Sequence[Dim], array: Any) -> PaddedArray:
-    """Return an array with these first dimensions, and the others without padding."""
+    """Return an array with these first dimensions; its other dimensions have no padding."""
     return PaddedArray(array, (*batch, *plain(array.shape[len(batch) :])))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes, with their values in a call and in a bucket."""
+"""Symbolic sizes, and their values in a call and in a bucket."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PaddingRefusal(Exception):
 
 @dataclass(frozen=True)
 class BucketPolicy:
-    """The choice of buckets. `sizes`: a rising list; None for powers of two from 8."""
+    """The choice of buckets. `sizes`: a rising list; None means powers of two from 8."""
 
     sizes: tuple[int, ...] | None = None
 
     def bucket(self, size: int) -> int:
-        """Return the bucket of a size. Raises PaddingRefusal for a size above the last bucket."""
+        """Return a size's bucket. Raises PaddingRefusal for a size above the last bucket."""
         if self.sizes is None:
             return max(_LEAST, 1 << max(size - 1, 0).bit_length())
         for bucket in self.sizes:
@@ -58,7 +58,7 @@ Dim: TypeAlias = tuple[Extent, ...]
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
     """Return dimensions in canonical form: only the first extent may be a number.
 
-    An extent without padding merges into the one before it, whose real elements stay in front.
+    An extent without padding merges into the one before it; that one's real elements stay in front.
     """
     canonical = []
     for dim in dims:
@@ -96,10 +96,10 @@ def expr_of(size: Any) -> sympy.Expr:
 
 
 class SizeScope:
-    """The values of symbols: their buckets and, as traced scalars, their values in a call.
+    """The values of symbols: their buckets and, as traced scalars, their values in one call.
 
-    A `fixed` symbol equals its bucket and has no padding. The scope records the assumptions of an
-    evaluation, and `holds` checks them for a call.
+    A `fixed` symbol equals its bucket and has no padding. The scope records the assumptions that an
+    evaluation makes, and `holds` checks them for a call.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class SizeScope:
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
     def within(self, values: Mapping[Any, Any]) -> SizeScope:
-        """Return a scope with other values, which shares this scope's record of assumptions."""
+        """Return a scope with other values, that shares this scope's recorded assumptions."""
         scope = SizeScope(self.buckets, self._fixed, values)
         scope._extents, scope._equal = self._extents, self._equal
         return scope
@@ -140,12 +140,12 @@ class SizeScope:
         return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return a dimension of one extent, for a fake tensor's size or an expression."""
+        """Return a dimension with one extent, for a fake tensor's size or an expression."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
     def dims(self, sizes: Iterable[Any]) -> tuple[Dim, ...]:
-        """Return dimensions of one extent each."""
+        """Return dimensions with one extent each."""
         return tuple(self.dim(size) for size in sizes)
 
     def value(self, expr: sympy.Expr) -> Any:
@@ -161,7 +161,7 @@ class SizeScope:
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
-        """Set dimensions equal to a fake tensor's sizes. Raises PaddingRefusal if that fails."""
+        """Assume that dimensions equal a fake tensor's sizes. Raises PaddingRefusal if not."""
         for dim, size in zip(dims, sizes, strict=True):
             own, expected = expression(dim), self.expr(size)
             if own == expected or sympy.expand(own - expected) == 0:
@@ -180,7 +180,7 @@ class SizeScope:
 def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
     """Return a dimension for a flattened size, factored in an order that the graph contains.
 
-    `neighbours` are the sizes of the graph's tensors that have several symbols.
+    `neighbours` are the sizes of the graph's tensors with several symbols.
     """
     expr = scope.expr(size)
     for sizes in neighbours:
@@ -193,7 +193,7 @@ def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]])
 
 
 def number(expr: Any, values: Mapping[Any, Any]) -> Any:
-    """Return the value of an expression for these values of its symbols.
+    """Return an expression's value for these values of its symbols.
 
     Values are numbers or traced scalars. Raises PaddingRefusal for a symbol without a value, and
     for a function that does not occur in sizes.

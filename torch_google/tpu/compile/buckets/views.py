@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: split and join dimensions by their extents, or else remove padding and pad again."""
+"""Views: split and join dimensions by extents, or else remove the padding and pad again."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ def flip(call: RuleCall) -> Any:
 
 
 def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """Return the dimensions with real elements at the front of one axis."""
+    """Return the dimensions, with the real elements of one axis at its front."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
 
 def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
-    """Return x with the real elements of one dimension at its front."""
+    """Return x with the real elements of one axis at its front."""
     if len(x.dims[axis]) <= 1:
         return x
     return redim(scope, x, _single(scope, x.dims, axis))
@@ -174,7 +174,7 @@ def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[
 
 
 def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | None]:
-    """Return the part of an extent that a dimension takes, and the rest for the next one."""
+    """Return the part of an extent that a dimension takes, and the rest for the next dimension."""
     if extent.expr == target:
         return extent, None
     if extent.expr == 0:
