@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention as one operator forward and one backward.
+"""Scaled dot product attention as one forward operator and one backward operator.
 
-torch (v2.6 and v2.13) asks a table of its own kernels whether a device has a fused operator, not
-`_fused_sdp_choice`. A device that is not in the table gets the formula.
+To decide whether a device has a fused operator, torch (v2.6 and v2.13) consults a table of its own
+kernels, not `_fused_sdp_choice`. A device that is not in the table gets the formula.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _attention(
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Return whether no operand is broadcast and no transformation needs the formula."""
+    """Return whether no operand is broadcast and no function transform needs the formula."""
     if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
         return False
     heads, shared = q.shape[1], k.shape[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registration of the composites as the device's kernels."""
+"""Registers the composites as the device's kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def register() -> None:
         values,
     )
 
-    # torch uses the first key with gradients enabled, and the second in inference mode.
+    # torch uses the first key if gradients are enabled, and the second in inference mode.
     for room in (attention, quantization, recurrent_networks, transformers, values):
         kernels: Mapping[str, Callable[..., Any]] = room.KERNELS
         _register(kernels, "AutogradPrivateUse1", "PrivateUse1")

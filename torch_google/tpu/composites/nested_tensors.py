@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided nested tensors: torch's CPU kernels over a buffer of the device.
+"""Strided nested tensors: torch's CPU kernels over a buffer on the device.
 
-Most of these kernels only read sizes, strides and offsets, which are CPU tensors on every device.
+Most of these kernels read only sizes, strides and offsets, which are CPU tensors on every device.
 They pass views of the buffer to other operators, which run on the device. The few kernels that read
-the buffer itself are replaced here, or left out: torch then reports that the device lacks them.
+the buffer itself are replaced here or left out; if left out, torch reports that the device lacks
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# Kernels that need the addresses of values, which the device does not have.
+# Kernels that need the addresses of values: the device has none.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",
@@ -36,7 +37,7 @@ def kernels() -> Mapping[str, Callable[..., Any]]:
 
 
 def dense_kernels() -> Mapping[str, Callable[..., Any]]:
-    """Return kernels for operators that create nested tensors from others."""
+    """Return kernels for operators that create nested tensors from dense ones."""
     names = [name for name in _names("CPU") if name.startswith("_nested_")]
     return {name: _kernel(name, DispatchKey.CPU) for name in names}
 
@@ -80,7 +81,7 @@ def _layer_norm(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    # raises the CPU's error for a wrong call
+    # raises the CPU's error for an invalid call
     _ATEN.native_layer_norm(_zeros(x), shape, *map(_zeros, (weight, bias)), eps)
     out, mean, rstd = _ATEN.native_layer_norm(_rows(x, shape), shape, weight, bias, eps)
     return _of_buffer(out.reshape(-1), x._nested_tensor_size()), mean, rstd
@@ -112,7 +113,7 @@ def _of_buffer(buffer: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros(x: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a CPU tensor with which the CPU's kernel checks the call."""
+    """Return a CPU tensor so that the CPU's kernel can check the call."""
     if x is None or not x.is_nested:
         return None if x is None else torch.zeros(x.shape, dtype=x.dtype)
     parts = [torch.zeros(part.shape, dtype=x.dtype) for part in x.unbind()]

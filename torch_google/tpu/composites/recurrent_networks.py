@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN: each layer and direction is one program forward and one backward.
+"""LSTM, GRU and RNN: each layer and direction is one forward and one backward program.
 
-torch would run about a dozen operators for each step of a sequence. It still does under torch.func,
-whose transformations only support operators that they know.
+torch would run about a dozen operators for each step of a sequence. Under torch.func it still does,
+because its transforms support only operators that they know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Results: TypeAlias = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class _Network:
-    """The options that all recurrent operators of torch have."""
+    """The options that all of torch's recurrent operators have."""
 
     kind: str
     has_biases: bool
@@ -35,7 +35,7 @@ class _Network:
     def run(
         self, x: _Tensor, hx: _Tensor, cx: _Maybe, params: Sequence[_Tensor], lengths: _Maybe
     ) -> tuple[_Tensor, _Tensor, _Maybe]:
-        """Return the states of the last layer, (T, B, H), and the last states and cells of all."""
+        """Return the last layer's states, (T, B, H), and all layers' last states and cells."""
         h_last: list[_Tensor] = []
         c_last: list[_Tensor] = []
         weights = self._weights(params, projects=cx is not None and hx.size(2) != cx.size(2))
@@ -179,7 +179,7 @@ class _Layer(torch.autograd.Function):
 def _differentiable(
     ctx: Any, grads: Sequence[_Tensor], inputs: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
-    """Return the gradients through differentiable operators, step by step."""
+    """Return the gradients, computed step by step with differentiable operators."""
     # Make views, so that tensors that share history or are passed twice get separate gradients.
     inputs = [t.view_as(t) if t is not None and t.requires_grad else t for t in inputs]
     differentiable = [t for t in inputs if t is not None and t.requires_grad]

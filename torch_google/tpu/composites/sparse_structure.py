@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO operators that torch's CPU kernels implement with the two dense tensors.
+"""Sparse COO operators that torch's CPU kernels implement on the two dense tensors.
 
 A sparse tensor consists of indices and values, both on the device. torch shares these kernels
-between CPU and CUDA: they access no memory, and call operators on the dense tensors. The other
-operators are in `sparse`.
+between CPU and CUDA: they do not access memory, but call operators on the dense tensors. The other
+operators are in `sparse_tensors`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO tensors: sums and products, by operators on their indices and values.
+"""Sparse COO tensors: sums and products, computed with operators on their indices and values.
 
-Each element is identified by one number: its position in the row-major order of the sparse
-dimensions. So elements can be sorted, searched and accumulated.
+Each element is identified by one number, its position in the row-major order of the sparse
+dimensions, so elements can be sorted, searched and accumulated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def sub_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
 
 
 def mul(one: Any, other: Any) -> torch.Tensor:
-    """Return the sparse product with a number, a dense tensor or a sparse one."""
+    """Return the sparse product of a sparse tensor and a number, a dense or a sparse tensor."""
     dtype = _dtype(torch.mul, one, other)
     if not (isinstance(one, torch.Tensor) and one.is_sparse):
         one, other = other, one
@@ -98,7 +98,7 @@ def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> tor
 
 
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product of matrices: sparse for two sparse ones, dense otherwise."""
+    """Return the product of two matrices: sparse if both are sparse, else dense."""
     if one.is_sparse and other.is_sparse:
         return product_of_sparse(one, other)
     if one.is_sparse:
@@ -130,7 +130,7 @@ def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
-    """Return the slices of a sparse tensor at an index."""
+    """Return the slices of a sparse tensor at the given indices."""
     if index.dim() != 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
     dim %= tensor.dim()
@@ -165,7 +165,7 @@ def mask_projection(
 ) -> torch.Tensor:
     """Return a sparse tensor's values at the indices of another: the gradient of `mask`.
 
-    If matches accumulate, an index that `where` has twice counts twice.
+    If matches accumulate, an index that occurs twice in `where` counts twice.
     """
     tensor = coalesce(tensor)
     where = where if accumulate_matches else coalesce(where)
@@ -178,7 +178,7 @@ def mask_projection(
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
     """Return the gradient of a sum over dimensions, at the indices of the tensor."""
-    # Coalesce first: each of two values at one index would get the gradient of both.
+    # Coalesce first: otherwise each of two values at one index would get the gradient of both.
     tensor = coalesce(tensor)
     dense = grad.to_dense() if grad.is_sparse else grad
     for d in sorted(d % tensor.dim() for d in dim):
@@ -285,7 +285,7 @@ def _sum(
 
 
 def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.dtype:
-    """Return the result dtype for dense tensors of these dtypes, or raise the error for these."""
+    """Return the result dtype for dense tensors with these dtypes, or raise torch's error."""
     dense = [
         torch.zeros([1] * bool(arg.dim()), dtype=arg.dtype)
         if isinstance(arg, torch.Tensor)
@@ -296,7 +296,7 @@ def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.
 
 
 def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product at the indices that both tensors have."""
+    """Return the product at the indices that are in both tensors."""
     if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
         raise RuntimeError(
             f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"

@@ -100,7 +100,7 @@ _DTYPES = (torch.bool, torch.int32, torch.float32, torch.float64)
 @pytest.mark.parametrize("pair", _PAIRS)
 def test_operands_of_two_dtypes(name: str, pair: str) -> None:
     if name == "mul_" and pair == "of no dimension and dense":
-        # The CPU gives the tensor another shape in this case.
+        # In this case, the CPU gives the tensor another shape.
         small, dense = _PAIRS[pair](matrix().to("tpu"), torch.ones(4, 5, device="tpu"))
         with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
             small.mul_(dense)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inference fast path of torch's transformer modules, from operators of the device.
+"""The inference fast path of torch's transformer modules, built from the device's operators.
 
-torch.nn uses it whenever it can, so without it transformers in eval mode do not run.
+torch.nn uses the fast path whenever it can, so transformers in eval mode do not run without it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _attention(
 
 
 def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
-    """Return whether a query sees a key: the inverse mask, as (batch, heads, queries, keys)."""
+    """Return which keys each query sees: the inverse mask, as (batch, heads, queries, keys)."""
     if mask_type == _PADDING_MASK:
         mask = mask[:, None, None, :]
     elif mask_type == _SRC_MASK and mask.dim() == 3:
@@ -111,7 +111,7 @@ def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
 
 
 def _left_aligned(padded: torch.Tensor, mask: torch.Tensor) -> bool:
-    """Return False: padded batches need fewer programs than rows of many lengths."""
+    """Return False: padded batches need fewer programs than rows with many lengths."""
     return False
 
 

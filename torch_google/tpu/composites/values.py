@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composites whose value checks torch only does on the CPU; debug mode repeats them.
+"""Composites whose value checks torch does only on the CPU; debug mode repeats them.
 
-`quantile` and `one_hot` check values of CPU tensors, and no others.
+`quantile` and `one_hot` check the values of CPU tensors only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
 
 
 def _is_asked(values: torch.Tensor) -> bool:
-    """Return whether this is debug mode and the tensor is not a tracing stand-in."""
+    """Return whether debug mode is on and the tensor is not a tracing stand-in."""
     return (
         type(values) in (torch.Tensor, torch.nn.Parameter)
         and values.device.type == "tpu"
