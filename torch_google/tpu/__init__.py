@@ -7,7 +7,7 @@ from typing import Any
 def autoload() -> None:
     """Register the device with torch. `import torch` calls this through its entry point.
 
-    Neither loads JAX nor starts the device. If the registration fails, one warning says why, and
+    It neither loads JAX nor starts the device. If registration fails, one warning says why, and
     torch works without the device.
     """
     try:
@@ -25,11 +25,11 @@ def autoload() -> None:
 
 
 # At the end of `import torch`, torch calls autoload(), so autoload() must be defined before this
-# import. With torch loaded here, no module below this package is half imported when the device
+# import. With torch loaded here, no module of this package is half imported when the device
 # registers.
 import torch  # noqa: E402, F401
 
-# Names that load JAX, imported on first use: the name, and the package that defines it.
+# Names that load JAX, imported on first use: from name to the package that defines it.
 _LAZY = {
     "compile_step": "compile",
     "custom_kernel": "kernels",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers and starts the device for all tests, with fast compilation."""
+"""Register and start the device for all tests, with fast compilation."""
 
 from __future__ import annotations
 

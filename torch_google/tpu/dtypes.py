@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mapping between torch's and JAX's dtypes, bit for bit, and torch's default dtype."""
+"""The bit-exact mapping between torch's and JAX's dtypes, and torch's default dtype."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {torch_dtype: np.dtype(jax_dtype) for torch_dtype, jax_dtype in _PAIRS}
 _TO_TORCH = {jax_dtype: torch_dtype for torch_dtype, jax_dtype in _TO_JAX.items()}
 
-# Dtypes that a platform lacks, and their substitutes. A TPU emulates float64, slowly, by pairs of
+# Dtypes that a platform lacks, and their substitutes. A TPU emulates float64 slowly, with pairs of
 # float32.
 _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
     "tpu": {torch.complex128: torch.complex64},
@@ -54,7 +54,7 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
 
 
 def check(dtype: torch.dtype, platform: str) -> None:
-    """Raise RuntimeError, which names both, for a dtype that a platform (tpu, gpu, cpu) lacks."""
+    """Raise RuntimeError, naming both, if a platform (tpu, gpu, cpu) lacks a dtype."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
         # Not a TypeError: for x + y, Python would then try y.__radd__.
@@ -65,7 +65,7 @@ def check(dtype: torch.dtype, platform: str) -> None:
 
 
 def to_torch(dtype: object) -> torch.dtype:
-    """Return torch's dtype for one of JAX or NumPy. Raises TypeError if torch has none."""
+    """Return torch's dtype for a JAX or NumPy dtype. Raises TypeError if torch has none."""
     try:
         return _TO_TORCH[np.dtype(dtype)]
     except KeyError:
@@ -73,9 +73,9 @@ def to_torch(dtype: object) -> torch.dtype:
 
 
 def default_dtype() -> torch.dtype:
-    """Return the default dtype of floating-point numbers and tensors.
+    """Return the default dtype for floating-point numbers and tensors.
 
-    It is torch's, unless a program is traced later than it was requested: see `defaulting_to`.
+    It is torch's, unless a program is traced after it was requested: see `defaulting_to`.
     """
     asked = _ASKED.get()
     return torch.get_default_dtype() if asked is None else asked
@@ -83,7 +83,7 @@ def default_dtype() -> torch.dtype:
 
 @contextmanager
 def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
-    """Trace programs in this thread as if torch's default dtype, which is global, was this one."""
+    """In this thread, trace programs as if `dtype` were torch's (global) default dtype."""
     token = _ASKED.set(dtype)
     try:
         yield
@@ -92,7 +92,7 @@ def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
 
 
 def check_default(name: str) -> None:
-    """Raise RuntimeError if torch's functions would not see the dtype of `defaulting_to`."""
+    """Raise RuntimeError if torch's functions would not see the dtype that `defaulting_to` set."""
     asked, current = default_dtype(), torch.get_default_dtype()
     if asked != current:
         raise RuntimeError(

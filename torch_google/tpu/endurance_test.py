@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten thousand iterations without a host read: memory does not grow, in any mode."""
+"""Ten thousand iterations without reads on the host: memory does not grow, in any mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 TURNS = 10_000
-# The size of the loops' values: a thousand of them alive would be 64 MiB.
+# The size of the loops' values: a thousand live ones would take 64 MiB.
 SHAPE = (64, 256)
 
 
@@ -41,7 +41,7 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         x = torch.ones(SHAPE, device="tpu")
 
         def loop(turns: int) -> tuple[int, int]:
-            """Return the peaks of live bytes and of resident bytes."""
+            """Return the peak of live bytes and the peak of resident bytes."""
             nonlocal x
             live = held = 0
             for number in range(turns):
@@ -62,8 +62,8 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if execution == "fused":
-            # The loop itself ends a trace. Two programs, because the first trace starts outside of
-            # the loop.
+            # The loop itself ends a trace. There are two programs, because the first trace starts
+            # outside the loop.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

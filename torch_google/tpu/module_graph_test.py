@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports under torch_google/tpu are acyclic, among modules and among rooms.
 
-All imports count, including those within functions and for types only, and strings that name a
-module, as in a table of lazily imported functions.
+All imports count, including those inside functions and those for types only, and strings that name
+a module, as in a table of lazily imported functions.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _modules(directory: Traversable, package: str) -> Iterator[tuple[str, str]]:
 
 
 def _module_graph(sources: Mapping[str, str]) -> Graph:
-    """Return the imports of each module, restricted to these modules."""
+    """Return the imports of each module, restricted to the modules in `sources`."""
     return {name: set(_imports(name, text, sources)) - {name} for name, text in sources.items()}
 
 

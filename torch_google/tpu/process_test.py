@@ -266,7 +266,7 @@ registration._autograd_lives = lambda: live.pop(0)
 
 
 def test_a_start_that_is_interrupted_begins_anew() -> None:
-    """Interrupt once before and once after each step, as Ctrl-C may."""
+    """Interrupt once before and once after each step, as Ctrl-C might."""
     program = """
 import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")

@@ -70,13 +70,13 @@ def register() -> None:
 
 
 def receive(*parts: Any) -> Any:
-    """Rebuild a tensor from another process. Register the device first: this process may be new."""
+    """Rebuild a tensor from another process. First register the device: this process may be new."""
     register()
     return multiprocessing_ipc.rebuild(*parts)
 
 
 def _install_collectives() -> None:
-    """Register `collectives` as the backend of process groups that name none."""
+    """Register `collectives` as the default backend of process groups."""
     # An optional part of torch, which `import torch` has loaded by now.
     if torch.distributed.is_available():
         torch.distributed.Backend.register_backend(
@@ -90,7 +90,8 @@ def _install_collectives() -> None:
 def _finish() -> None:
     """Stop autograd's threads and wait until they have ended.
 
-    Each takes the GIL once more as it ends, which would crash after the interpreter is finalised.
+    Each of them takes the GIL once more as it ends; after the interpreter is finalised, it would
+    crash.
     """
     _C.finish()
     deadline = time.monotonic() + _PATIENCE
@@ -109,7 +110,7 @@ def _autograd_lives() -> bool:
 
 
 def _lazy(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports its target on the first call: most targets load JAX."""
+    """Return a function that imports its target on first call: most targets load JAX."""
     target: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:

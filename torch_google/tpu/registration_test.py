@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """Return a directory for sys.path with the package's entry point."""
+    """Return a directory for sys.path that has the package's entry point."""
     info = tmp_path / "torch_google_entry-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_google_entry\nVersion: 0\n")

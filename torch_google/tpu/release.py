@@ -2,7 +2,7 @@
 """Differences between torch v2.6, which the static build uses, and the wheel's release.
 
 The device is written for the later release. Stand-ins for v2.6 are here, in runtime/accelerator.py,
-in compile/aot_uncached.py and in the table of compile/control_flow.py; those for C++ are in
+in compile/aot_uncached.py and in compile/control_flow.py's table; those for C++ are in
 csrc/torch_release.h.
 """
 
@@ -21,14 +21,14 @@ V2_6 = torch.__version__ < (2, 7)
 
 
 def has_operator(name: str) -> bool:
-    """Return whether torch has an operator, by its full name: v2.6 lacks some."""
+    """Return whether torch has an operator with this full name; v2.6 lacks some."""
     return not V2_6 or torch._C._dispatch_has_kernel(name)
 
 
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
-    """Replace a kernel that torch has registered from Python, for the key of a library."""
+    """Replace a kernel that torch registered from Python, for a library's dispatch key."""
     if V2_6:
-        # v2.6 rejects names in this set. Its dispatcher takes the last kernel.
+        # v2.6 rejects names in this set. Its dispatcher uses the kernel registered last.
         torch.library._impls.discard(f"{library.ns}/{name}/{library.dispatch_key}")
         library.impl(name, kernel)
     else:
@@ -43,7 +43,7 @@ def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
 def prepare_symbols() -> None:
     """Import the modules that symbolic shapes need.
 
-    In v2.6 that import uses torch function overrides, which are disabled within an operator.
+    In v2.6, that import uses torch function overrides, which are disabled inside an operator.
     """
     if V2_6:
         with torch._C._EnableTorchFunction():
@@ -51,7 +51,7 @@ def prepare_symbols() -> None:
 
 
 def skipped(function: _F) -> _F:
-    """Return a function that Dynamo does not trace, nor its callees."""
+    """Return a function that Dynamo does not trace, including its callees."""
     if V2_6:
         return cast(_F, _without_dynamo(function))
     skip = eval_frame._FrameAction.SKIP

@@ -24,7 +24,7 @@ MODES = sorted(_C.Mode.__members__)
 
 
 def _exercise(seed: int, device: str, generator: torch.Generator) -> list[torch.Tensor]:
-    """Return the results of operators, views, writes, random numbers and a backward pass."""
+    """Return results from operators, views, writes, random numbers and a backward pass."""
     host = torch.Generator().manual_seed(seed)
     x = torch.randn(7, seed + 1, generator=host).to(device).requires_grad_()
     y = (x.t() @ x).relu() + 0.5
@@ -95,7 +95,7 @@ for size in range(3, 11):
 
 
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
-    """A replaced program is destroyed in Python, so another thread may look it up at that time."""
+    """Destroying a replaced program runs Python, so another thread may look it up meanwhile."""
     done = subprocess.run(
         [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second process with the same compile cache: equal results, and nothing is compiled."""
+"""A second process with the same compile cache gives equal results and compiles nothing."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     assert read <= hits
-    if mode == "fused":  # not the programs of operators within fused ones
+    if mode == "fused":  # not programs of operators inside fused ones
         assert read < hits / 2
     if mode != "compile":  # Dynamo traces in every process
         assert (loaded, asked) == ([], 0)
@@ -120,7 +120,7 @@ def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: 
 
 
 def _of_another_make(entry: bytes) -> bytes:
-    """Return the same valid entry with an executable that this XLA did not write."""
+    """Return the entry, still valid, with an executable that this XLA did not write."""
     start = entry.index(b"\n") + 1
     frame = start + hashlib.sha256().digest_size
     length = int.from_bytes(entry[frame : frame + 8], "little")

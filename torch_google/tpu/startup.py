@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the device: the platform first, then each room that registers something with torch.
 
-The only module that knows all of these rooms. Lower rooms call `_C.start()`, which calls `start`.
+Only this module knows all of these rooms. Lower rooms call `_C.start()`, which calls `start`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _devices = 0
 
 
 def start() -> int:
-    """Start the device. Idempotent. Return the number of devices of the platform.
+    """Start the device. Idempotent. Return the platform's number of devices.
 
     If an exception such as KeyboardInterrupt interrupts it, the next call starts again.
     """
@@ -45,7 +45,7 @@ def _register_rooms(devices: int) -> None:
     compile_adapter.register()
     copy_kernels.register()
     fake_tensors.register()
-    # Before recorded_operators.record(): the recorder takes the operators that have no kernel yet.
+    # Before recorded_operators.record(): the recorder takes only operators that have no kernel yet.
     composites.register()
     recorded_operators.record([platform.device(0)])
     fusion.register()
@@ -57,7 +57,7 @@ def _register_rooms(devices: int) -> None:
 def _collection_paused() -> Iterator[None]:
     """Pause the garbage collector: importing JAX allocates 100,000 objects, none of them garbage.
 
-    Afterwards they count as old objects, as if a collection had examined them.
+    Afterwards the objects count as old, as if a collection had examined them.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a training loop besides the model: torch.nn.utils, schedulers, averages."""
+"""Parts of a training loop other than the model: torch.nn.utils, schedulers, averages."""
 
 from __future__ import annotations
 
