@@ -2,8 +2,8 @@
 """Build `torch_google/tpu/_C.so` next to the sources, against the torch of this interpreter.
 
 For development in a virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds
-the same library from BUILD. The table of operators is generated first, by operator_policy.py. A
-unit is recompiled if it or a header that it includes has changed. torch's headers are precompiled
+the same library from BUILD. operator_policy.py first generates the table of operators. A source
+file is recompiled if it, or a header that it includes, has changed. torch's headers are precompiled
 once. The library is replaced atomically, so a running process keeps the old one.
 """
 
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the folder of object files for this torch, these flags and this checkout."""
+    """Return the folder with object files for this torch, these flags and this checkout."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
@@ -75,7 +75,7 @@ def _objects() -> Path:
 
 
 def _generate(objects: Path) -> None:
-    """Write the table of operators. An unchanged table keeps its time, so nothing is recompiled."""
+    """Write the table of operators. An unchanged table keeps its timestamp: no recompilation."""
     command = [sys.executable, str(_HERE / "operator_policy.py")]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     table = objects / _HERE.relative_to(_ROOT) / "operator_policy_table.inc"
@@ -85,7 +85,7 @@ def _generate(objects: Path) -> None:
 
 
 def _prefix(objects: Path) -> Path:
-    """Return the precompiled header of every unit: torch's headers, which never change here."""
+    """Return the precompiled header that all sources share: torch's headers never change here."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)

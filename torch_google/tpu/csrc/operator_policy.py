@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of operators in C++: which operators get which treatment.
+"""Operator policies for C++: which operators are treated specially, and how.
 
     python operator_policy.py > operator_policy_table.inc
 
-BUILD and develop.py run this command, so the module imports the standard library only. C++ looks up
-a row by name when it first sees an operator (operator_policy.h), never per call. Operators without
-a row have no property.
+BUILD and develop.py run this command, so the module imports only the standard library. C++ looks up
+a row by name when it first sees an operator (operator_policy.h), never per call. An operator
+without a row has no special properties.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Final
 
 
 class NumberCheck(enum.Enum):
-    """What an operator requires of the numbers of a call. key.cpp implements each member.
+    """The condition that an operator sets for a call's numbers. key.cpp implements each member.
 
     A call that fails the check gets a distinct key, so it always misses the cache and Python raises
     the error. Without a check, it would run the program of an accepted call.
     """
 
-    ASCENDING = "ascending"  # the first is at most the last
-    NOT_NEGATIVE = "not_negative"  # the last is
-    POSITIVE = "positive"  # the last is
-    PROBABILITY = "probability"  # the first is in [0, 1]
-    OPEN_PROBABILITY = "open_probability"  # the first is in (0, 1)
-    FITS_TENSOR = "fits_tensor"  # the dtype of the first tensor can represent the last
-    FITS_DTYPE = "fits_dtype"  # the dtype that is the third argument can represent the last
+    ASCENDING = "ascending"  # first number <= last number
+    NOT_NEGATIVE = "not_negative"  # last number >= 0
+    POSITIVE = "positive"  # last number > 0
+    PROBABILITY = "probability"  # first number in [0, 1]
+    OPEN_PROBABILITY = "open_probability"  # first number in (0, 1)
+    FITS_TENSOR = "fits_tensor"  # the first tensor's dtype can represent the last number
+    FITS_DTYPE = "fits_dtype"  # the third argument is a dtype that can represent the last number
 
 
 class Releases(enum.Enum):
-    """The releases of torch that have an operator."""
+    """The torch releases that have an operator."""
 
     ALL = "all"
     V2_6 = "v2.6"
@@ -43,10 +43,10 @@ class Releases(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """The properties of all overloads of an operator. The fields of C++'s OperatorPolicy."""
+    """The properties that all overloads of an operator have. The fields of C++'s OperatorPolicy."""
 
     name: str  # with its namespace, without an overload
-    crosses_devices: bool = False  # a call with tensors of several devices is a transfer
+    crosses_devices: bool = False  # a call with tensors on several devices is a transfer
     takes_indices: bool = False  # the second argument is a list of indices, maybe on the CPU
     numbers: NumberCheck | None = None
     releases: Releases = Releases.ALL  # for the test only: an absent name is never looked up
@@ -63,7 +63,7 @@ POLICIES: Final = (
             *("_index_put_impl_", "_unsafe_index", "_unsafe_index_put"),
         )
     ),
-    # Parameters of distributions. torch's kernels for other devices check them at run time.
+    # Parameters of random distributions. torch's kernels for other devices check them at run time.
     Policy(name="aten::uniform", numbers=NumberCheck.ASCENDING),  # from, to
     Policy(name="aten::uniform_", numbers=NumberCheck.ASCENDING),
     Policy(name="aten::normal_", numbers=NumberCheck.NOT_NEGATIVE),  # mean, std
@@ -85,13 +85,13 @@ POLICIES: Final = (
     ),
 )
 
-# Scalar arguments, of any operator, whose integers are part of the key even if scalars are inputs.
+# Scalar arguments, in any operator, whose integers are part of the key even if scalars are inputs.
 # alpha, as in add(x, y, alpha=1), is nearly always the integer 1.
 KEYED_INTEGERS: Final = ("alpha",)
 
 
 def table(policies: Iterable[Policy] = POLICIES) -> str:
-    """Return the table in C++, sorted by name. Raises ValueError if two policies have one name."""
+    """Return the table in C++, sorted by name. Raises ValueError if a name occurs twice."""
     rows: dict[str, str] = {}
     for policy in policies:
         if policy.name in rows:

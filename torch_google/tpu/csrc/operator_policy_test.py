@@ -15,7 +15,7 @@ from torch_google.tpu import release
 from torch_google.tpu.csrc import operator_policy
 from torch_google.tpu.csrc.operator_policy import POLICIES, NumberCheck, Policy, Releases
 
-# The registration of a kernel names its operator without a namespace: `library.impl("view", view)`.
+# A kernel's registration names its operator without a namespace: `library.impl("view", view)`.
 _NAME = re.compile(r'"\w+::\w')
 
 
@@ -63,14 +63,15 @@ def test_checked_operators_take_numbers() -> None:
     for policy in POLICIES:
         if policy.numbers is not None:
             types = {str(a.type) for schema in _schemas([policy.name]) for a in schema.arguments}
-            assert not types or types & {"number", "float"}, policy  # empty: in the other release
+            # Empty if only the other release has the operator.
+            assert not types or types & {"number", "float"}, policy
 
 
 def test_the_dtype_that_is_checked_is_the_third_argument() -> None:
     policies = [policy for policy in POLICIES if policy.numbers is NumberCheck.FITS_DTYPE]
     for schema in _schemas(policy.name for policy in policies):
-        # torch composes v2.6's overloads with names of others, so they are not checked. With out=,
-        # the check uses the default dtype.
+        # torch composes v2.6's overloads with names out of other operators, so they are not
+        # checked. With out=, the check uses the default dtype.
         if not {"names", "out"} & {argument.name for argument in schema.arguments}:
             assert schema.arguments[2].name == "dtype", schema
 
@@ -129,7 +130,7 @@ def test_cpp_names_no_operator() -> None:
 
 
 def _wrong_names(policies: Iterable[Policy], *, v2_6: bool) -> Iterator[str]:
-    """Yield an error for each policy whose mark of releases is not true for this torch."""
+    """Yield an error for each policy whose `releases` is wrong for this torch."""
     present = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
     this = Releases.V2_6 if v2_6 else Releases.LATER
     other = Releases.LATER if v2_6 else Releases.V2_6
@@ -148,7 +149,7 @@ def _wrong_names(policies: Iterable[Policy], *, v2_6: bool) -> Iterator[str]:
 
 
 def _schemas(names: Iterable[str]) -> Iterator[torch.FunctionSchema]:
-    """Yield the schema of each overload that the dispatcher has."""
+    """Yield the schema of each overload that the dispatcher knows."""
     wanted = set(names)
     for name in torch._C._dispatch_get_all_op_names():
         packet, _, overload = name.partition(".")
