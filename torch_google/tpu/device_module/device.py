@@ -153,7 +153,7 @@ def is_available() -> bool:
 
 
 def init() -> None:
-    """Start the platform now instead of with the first tensor."""
+    """Start the platform now instead of when the first tensor is created."""
     _C.start()
 
 
@@ -161,7 +161,7 @@ def __getattr__(name: str) -> Any:
     """Return `_initialized` or `_lazy_init`, which torch reads.
 
     Checkpointing reads `_initialized` before it saves random states. torch v2.6 calls `_lazy_init`
-    before it waits for anything.
+    before any wait.
     """
     if name == "_initialized":
         return is_initialized()
@@ -193,26 +193,26 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a device this thread's current one."""
+    """Make a device current for this thread."""
     torch.accelerator.set_device_index(index_of(device))
 
 
-class device(ScopedSetting):  # noqa: N801 - as torch.cuda has it
+class device(ScopedSetting):  # noqa: N801 - as in torch.cuda
     """Make a device current within a `with` block or a decorated function."""
 
     def __init__(self, device: DeviceLike) -> None:
         super().__init__(current_device, set_device, index_of(device))
 
 
-class device_of(device):  # noqa: N801 - as torch.cuda has it
-    """Make a tpu tensor's device current within a block. No-op for tensors of other devices."""
+class device_of(device):  # noqa: N801 - as in torch.cuda
+    """Make a tpu tensor's device current within a block. No-op for tensors on other devices."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.device if obj.device.type == "tpu" else None)
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until every value on a device is ready. Raises errors of their computations."""
+    """Wait until every value on a device is ready. Raises errors from their computations."""
     if _C.started() or _C.is_forked():
         synchronize_device(index_of(device))
 
@@ -220,7 +220,8 @@ def synchronize(device: DeviceLike = None) -> None:
 class Stream(StreamBase):
     """A label for work that a thread issues, so that it can be awaited separately.
 
-    Values are immutable and know when they are ready, so streams need no order among each other.
+    Values are immutable and know when they are ready, so streams need not be ordered relative to
+    each other.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
@@ -230,7 +231,7 @@ class Stream(StreamBase):
 
 
 class Event(torch.Event):
-    """A point in a stream: all values that existed when it was recorded.
+    """A point in a stream: all values that existed when the event was recorded.
 
     The constructor returns a torch.Event: elapsed_time accepts no other type.
     """
@@ -270,7 +271,7 @@ def current_stream(device: DeviceLike = None) -> torch.Stream:
 
 
 def default_stream(device: DeviceLike = None) -> torch.Stream:
-    """Return the default stream of a device."""
+    """Return a device's default stream."""
     return torch.Stream(
         stream_id=0,
         device_index=index_of(device),
@@ -279,7 +280,7 @@ def default_stream(device: DeviceLike = None) -> torch.Stream:
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Make a stream this thread's current one on its device."""
+    """Make a stream current for this thread on its device."""
     torch.accelerator.set_stream(stream)
 
 

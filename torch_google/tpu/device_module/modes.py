@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eager modes, set for the process, a thread, a `with` block or a decorated function.
 
-Strict: each operator is an asynchronous program. Debug: each operator blocks, and its error names
-the user's line. Indices and divisors are checked, as on the CPU; the other modes clamp and go on.
-Fused: operators are recorded and run as one program when a value is read, when an optimizer has
-stepped, or when a loop repeats itself. Fused programs are compiled in the background.
+Strict: each operator is an asynchronous program. Debug: each operator blocks, and an error names
+the user's line. Indices and divisors are checked, as on the CPU; the other modes clamp and
+continue. Fused: operators are recorded, and run as one program when a value is read, an optimizer
+has stepped, or a loop repeats itself. Fused programs are compiled in the background.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ ModeName = Literal["strict", "debug", "fused"]
 
 
 def set_eager_mode(mode: ModeName) -> None:
-    """Set the mode of every thread without its own."""
+    """Set the mode of every thread that has not set its own."""
     _C.set_global_mode(_parse(mode))
 
 
 def set_thread_eager_mode(mode: ModeName | None) -> None:
-    """Set the mode of this thread and its backward passes. None returns to the process's mode.
+    """Set the mode of this thread and its backward passes. None restores the process's mode.
 
-    It applies until it is set again. If it is called within an `eager_mode` block, the end of the
-    block restores the mode from before the block.
+    It applies until the next call. If called within an `eager_mode` block, it applies until the end
+    of the block, which restores the mode from before the block.
     """
     _C.set_thread_mode(None if mode is None else _parse(mode))
 
 
 def get_eager_mode() -> str:
-    """Return the mode of this thread."""
+    """Return this thread's mode."""
     own = _C.thread_mode()
     return str((_C.global_mode() if own is None else own).name)
 
@@ -44,15 +44,15 @@ class eager_mode(ScopedSetting):  # noqa: N801 - used as a function: with torch.
         super().__init__(_C.thread_mode, _C.set_thread_mode, _parse(mode))
 
 
-class cpu_fallback(ScopedSetting):  # noqa: N801 - as eager_mode
+class cpu_fallback(ScopedSetting):  # noqa: N801 - like eager_mode
     """Allow this thread and its backward passes to run operators without a lowering on the CPU."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_fallback, _C.set_thread_fallback, enabled)
 
 
-class cache_only(ScopedSetting):  # noqa: N801 - as eager_mode
-    """Forbid this thread and its backward passes to compile. CacheMissError names the program."""
+class cache_only(ScopedSetting):  # noqa: N801 - like eager_mode
+    """Forbid this thread and its backward passes to compile; CacheMissError names the program."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_cache_only, _C.set_thread_cache_only, enabled)
@@ -64,14 +64,14 @@ def set_cache_only(enabled: bool) -> None:
 
 
 def set_fused_limits(*, operators: int = 4096, memory: int = 4 << 30) -> None:
-    """Set the limits of fused traces: their number of operators, and the bytes of their results."""
+    """Set the limits of a fused trace: its number of operators, and the bytes of its results."""
     if operators < 1 or memory < 1:
         raise ValueError(f"tpu: limits of {operators} operators, {memory} bytes. Give at least 1")
     _C.set_limits(operators, memory)
 
 
 def wait_for_compiles() -> None:
-    """Wait until all background compilations of the fused mode are done."""
+    """Wait until all background compilations for fused mode are done."""
     if _C.started():
         from torch_google.tpu import fused
 

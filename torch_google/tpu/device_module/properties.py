@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device properties as PJRT reports them, None for those that it does not."""
+"""Device properties as PJRT reports them; None for those that it does not report."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """Properties of a device.
+    """A device's properties.
 
-    `name` is PJRT's name for the kind of device, `total_memory` is in bytes. `process_index`,
-    `coords` and `core_on_chip` locate it among the devices of all hosts.
+    `name` is PJRT's name for this kind of device; `total_memory` is in bytes. `process_index`,
+    `coords` and `core_on_chip` locate the device among those of all hosts.
     """
 
     name: str
@@ -44,7 +44,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
-    """Return the properties of a device. Starts the platform."""
+    """Return a device's properties. Starts the platform."""
     torch.tpu.init()
     index = checked_index(device)
     jax_device = platform.device(index)
@@ -68,12 +68,12 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
 
 
 def get_device_name(device: DeviceLike = None) -> str:
-    """Return PJRT's name for the kind of a device."""
+    """Return PJRT's name for this kind of device."""
     return get_device_properties(device).name
 
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the properties of a device as a dict: there is no capability number."""
+    """Return a device's properties as a dict, because there is no capability number."""
     return asdict(get_device_properties(device))
 
 
@@ -83,12 +83,12 @@ def get_arch_list() -> list[str]:
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether values are copied between two devices without the host: PJRT does that."""
+    """Return whether two devices exchange values without the host: on PJRT, they do."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 works: everywhere, and in hardware except on CPUs."""
+    """Return whether bfloat16 works: it does everywhere, and in hardware except on CPUs."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"

@@ -22,22 +22,22 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator of the current device."""
+    """Seed the current device's generator."""
     _generator(_C.current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices. Does not start the platform."""
+    """Seed all devices' generators. Does not start the platform."""
     _C.seed_all(int(seed) % 2**64)
 
 
 def seed() -> int:
-    """Seed the generator of the current device with a random number."""
+    """Seed the current device's generator with a random number."""
     return _generator(_C.current_device()).seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices with one random number."""
+    """Seed all devices' generators with the same random number."""
     manual_seed_all(seed())
 
 
