@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused mode: compiles recorded traces of operators as single programs.
+"""Fused mode: compiles recorded traces of operators as single programs.
 
 Names are imported on first use, because they load JAX.
 """

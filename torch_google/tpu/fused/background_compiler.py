@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 class BackgroundCompiler:
     """A daemon thread, started by the first task, that runs tasks last in, first out.
 
-    By the time a program is compiled, its shapes have often changed for good, so the newest task is
-    the most useful. At exit, the current task is awaited, because XLA cannot be interrupted; the
-    others are dropped.
+    By the time a program is compiled, shapes have often changed for good, so the newest task is the
+    most useful. At exit, the current task is awaited, because XLA cannot be interrupted; the others
+    are dropped.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +29,7 @@ class BackgroundCompiler:
         self._thread: threading.Thread | None = None
 
     def submit(self, make: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Call `make`, then `done` with its result: None, with a warning, if it raised."""
+        """Call `make`, then `done` with its result: None, with a warning, if `make` raised."""
         with self._changed:
             if self._closed:
                 return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders a donated write after the reads of the old value, so that XLA need not copy it.
+"""Order a donated write after the reads of the old value, so that XLA need not copy the value.
 
-A backward pass multiplies a gradient with a weight, and the optimizer computes the weight's next
+A backward pass multiplies a gradient by a weight, and the optimizer computes the weight's next
 value, which does not depend on that product. XLA:CPU inserts copies before it schedules operations.
-It therefore copies the weight, in case the product reads it after the overwrite.
+So it copies the weight, in case the product reads it after the overwrite.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from jax import lax
 
 from torch_google.tpu.eager import CompiledOp
 
-# A program, and the wires of its inputs: a slot, or ~external.
+# A program, and the source of each input: a slot, or ~external.
 Step = tuple[CompiledOp, tuple[int, ...]]
 
-# Operations that compute nothing: their operand is read when their result is.
+# Operations that compute nothing: reading their result reads their operand.
 _LAYOUT = {
     "broadcast_in_dim",
     "copy",
@@ -34,13 +34,13 @@ _LAYOUT = {
 
 
 class DonationOrder:
-    """For each donated external, the reading steps that its next value does not depend on."""
+    """For each donated external, the steps that read it but do not affect its next value."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._first_slots: list[int] = []
         self._step_of: list[int] = []
-        # For each step, a bit set of itself and the steps that it depends on.
+        # For each step, a bit set with itself and the steps that it depends on.
         self._before: list[int] = []
         self._readers: dict[int, list[int]] = {}
         for index, (compiled, wires) in enumerate(steps):
@@ -74,11 +74,11 @@ class DonationOrder:
 
 
 def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:
-    """Return `value`, bit for bit, computed after each of `reads`.
+    """Return `value`, bit for bit, computed after all of `reads`.
 
     Each read contributes a 0 that is subtracted, which changes no number, not even -0.0. XLA's
-    simplifier does not notice that two shifts leave nothing of 32 bits. Only floating-point values
-    are ordered.
+    simplifier does not notice that two shifts clear all 32 bits. Only floating-point values are
+    ordered.
     """
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value

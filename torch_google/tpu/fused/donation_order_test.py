@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overwritten values are not copied if they can be read first, and keep their bits."""
+"""Overwritten values that can be read first are not copied, and keep their bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch_google.tpu.fused.donation_order import DonationOrder, behind
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
 
 
-# For programs of two tensors: the number of results, and whether these are the tensors' own values.
+# For programs of two tensors: the number of results, and whether they are the tensors' own values.
 _KINDS = {
     "product": (lambda a, b: [a @ b], 1, False),
     "sum and difference": (lambda a, b: [a + b, a - b], 2, False),
@@ -42,7 +42,7 @@ _PROGRAMS = {
 @given(st.data())
 def test_late_reads_are_those_that_a_search_of_all_paths_finds(data: Any) -> None:
     steps: list[tuple[str, tuple[int, ...]]] = []
-    makers: list[int] = []  # for each slot
+    makers: list[int] = []  # the step that makes each slot
     for index in range(data.draw(st.integers(1, 10))):
         kind = data.draw(st.sampled_from(list(_KINDS)))
         wire = st.integers(-3, len(makers) - 1)

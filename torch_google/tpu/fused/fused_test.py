@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused mode: results, kept values and flushes."""
+"""Fused mode: results, kept values and flushes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def _fused() -> Iterator[None]:
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
     """Return the result of `work` once its trace has a program."""
-    # Twice: values that are alive while operators are compiled make the first trace different.
+    # Run it twice: values that are alive while operators are compiled make the first trace
+    # different.
     work()
     work()
     torch.tpu.wait_for_compiles()
@@ -102,8 +103,8 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     x.mul_(b)
     del a, b, y
     torch.tpu.synchronize()
-    # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused: x's
-    # by x.
+    # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused, x's
+    # by the new x.
     assert fusions == [(4, [3, 2], [0, 1], 1)]
     d = c + x
     e = d * 2
@@ -143,7 +144,7 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     _C.share(x)
     torch.tpu.synchronize()
     assert donations[0] == []
-    assert not _C.shared(x)  # a new value, from a program
+    assert not _C.shared(x)  # a new value, computed by a program
 
 
 def test_memory_is_reused() -> None:
@@ -392,7 +393,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    _C.set_memory_limit(0, 1 << 60)  # so that the machine refuses the memory, at run time
+    _C.set_memory_limit(0, 1 << 60)  # so that the machine denies the memory at run time
     before = torch.tpu.memory_allocated()
 
     def fail() -> None:
@@ -411,7 +412,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
 
     for _ in range(2):  # operator by operator, then as one program
         fail()
-        # The error that a tensor keeps must not keep the frames that it passed through, nor their
+        # An error that a tensor keeps must not keep the frames that it passed through, nor their
         # tensors.
         gc.collect()
         assert torch.tpu.memory_allocated() == before
@@ -500,7 +501,7 @@ def test_a_signal_in_the_first_run_of_a_program_loses_nothing(
     def interrupted(values: Any) -> Any:
         ready(values)
         for signal in signals:
-            raise signal  # as a signal handler does after the wait in C
+            raise signal  # like a signal handler after the wait in C
 
     with monkeypatch.context() as patch:
         patch.setattr(jax, "block_until_ready", interrupted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in the fused mode: the CPU's losses, and one program for all steps."""
+"""Training in fused mode: the same losses as on the CPU, and one program for all steps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused programs: a recorded trace as one function, compiled in the background.
+"""Fused programs: each is a recorded trace as one function, compiled in the background.
 
-C++ calls `fuse` for a new trace. Until its program is ready, equal traces run operator by operator,
+C++ calls `fuse` for a new trace. Until the program is ready, equal traces run operator by operator,
 which gives the same values.
 """
 
@@ -36,11 +36,12 @@ def fuse(
     donated: Sequence[int],
     pairs: int,
 ) -> jax.stages.Compiled | None:
-    """Return the executable of a trace, or None if it is being compiled in the background.
+    """Return a trace's executable, or None while it is compiled in the background.
 
-    Slots number the results of steps, in order. `kept` are the slots that the program returns,
-    `donated` the externals whose buffers it may reuse. The first `pairs` entries of both belong to
-    the same tensors, in the order of the externals. Raises CacheMissError in cache-only mode.
+    Slots number the steps' results, in order. `kept` lists the slots that the program returns;
+    `donated` lists the externals whose buffers it may reuse. The first `pairs` entries of both
+    belong to the same tensors, in the order of the externals. Raises CacheMissError in cache-only
+    mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
     stored = compiler.find_entry(fusion.fingerprint, device)
@@ -60,8 +61,8 @@ def attempt(
     """Run a program for the first time. Return its results, or the arguments if it failed.
 
     Donated arguments are saved on the host until all results are ready, because a program that runs
-    out of memory destroys them. The second value is an exception of a signal handler, such as
-    KeyboardInterrupt. The caller raises it after storing the values.
+    out of memory destroys them. The second value is an exception from a signal handler, such as
+    KeyboardInterrupt, which the caller raises after storing the values.
     """
     saved = {index: np.array(arguments[index]) for index in donated}
     results: tuple[Any, ...] | None = None
@@ -99,14 +100,14 @@ def _warn_of(error: Exception) -> None:
 def entry(executable: jax.stages.Compiled) -> Any:
     """Return the callable for later runs, which has no Python frame if JAX provides that.
 
-    In a Python frame, a signal handler could raise after the program has run. The results would be
-    lost, and their donated inputs are gone.
+    In a Python frame, a signal handler could raise after the program has run. Its results would
+    then be lost, after the donated inputs.
     """
     return getattr(executable, "_call", None) or executable
 
 
 def register() -> None:
-    """Flush the trace after each optimizer step, so that steps have the same programs.
+    """Flush the trace after each optimizer step, so that all steps have the same programs.
 
     Idempotent.
     """
@@ -139,7 +140,7 @@ class Fusion:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return a text that identifies this program in every process."""
+        """Return a string that identifies this program in every process."""
         digest = hashlib.sha256()
         for compiled, wires in self._steps:
             digest.update(f"{compiled.fingerprint} {wires}\n".encode())
@@ -203,12 +204,12 @@ class Fusion:
         return [avals[index] for index in range(len(avals))]
 
     def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
-        """Return the donated externals whose buffers become results.
+        """Return the donated externals whose buffers results reuse.
 
-        JAX assigns donated buffers to results of the same spec, both in order. The previous value
-        of a tensor must be assigned to its next value: otherwise XLA copies it, because it is read
-        until the end. So other externals are donated only if they come after the pairs of that
-        spec. JAX warns about donated buffers that match no result.
+        JAX assigns donated buffers to results with the same spec, both in order. A tensor's
+        previous value must be assigned to its next value: otherwise XLA copies it, because it is
+        read until the end. So other externals are donated only if they come after the pairs with
+        that spec. JAX warns about donated buffers that match no result.
         """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
         results = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
