@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support for the device. Nothing that ships imports this."""
+"""Test support for the device. No shipped code imports it."""
