@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager execution of single operators: cache misses of the C++ recorder.
+"""Eager execution of single operators: handles cache misses in the C++ recorder.
 
 Names are imported on first use, because they load JAX.
 """

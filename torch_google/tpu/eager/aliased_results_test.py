@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that are written to their input's storage and resize it."""
+"""Results written to their input's storage, which they also resize."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_complex_parts_and_booleans() -> None:
     assert bits.cpu().tolist() == [True, True]
 
 
-# Views of bytes that are not a whole number of their elements.
+# Views of byte tensors whose size is not a multiple of the view's element size.
 ODD: dict[str, Callable[[str], tuple[torch.Tensor, torch.Tensor]]] = {
     "bytes": lambda d: (x := torch.arange(9, dtype=torch.int8).to(d), x[:8].view(torch.int32)),
     "a part": lambda d: (x := torch.arange(15, dtype=torch.int8).to(d), x[4:12].view(torch.int16)),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value checks of the debug mode, which run before an operator: see lowerings/checks.py.
+"""Value checks in debug mode, which run before an operator: see lowerings/checks.py.
 
-The checks of a call are a separate program, compiled when the call first runs in debug mode. Other
-modes pay nothing for it.
+A call's checks are a separate program, compiled when the call first runs in debug mode. Other modes
+pay nothing for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Error: TypeAlias = tuple[type[Exception], str]
 
 
 class CheckProgram:
-    """The compiled checks of one kind of call. `make` returns the checks for program inputs."""
+    """The compiled checks for one kind of call. `make` returns the checks for program inputs."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CheckProgram:
 
 
 def attach(executable: Any, checked: CheckProgram) -> None:
-    """Register the checks of a program for `error_of`."""
+    """Register a program's checks for `error_of`."""
     _programs[executable] = checked
 
 

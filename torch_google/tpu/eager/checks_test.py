@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that the CPU rejects: debug mode rejects them, and names the value and the line."""
+"""Values that the CPU rejects: debug mode rejects them, naming the value and the line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ QUOTIENTS: dict[str, Callable[[Tensor], object]] = {
     "trunc": lambda by: torch.div(_three(by), int(by[0]), rounding_mode="trunc"),
     "bytes": lambda by: _three(by).to(torch.uint8) // by.to(torch.uint8),
 }
-# Each divides nothing, by 0.
+# Each divides no elements, by 0.
 NOTHING: dict[str, Callable[[Tensor], object]] = {
     "% 0": lambda like: _three(like)[:0] % 0,
     "// 0": lambda like: _three(like)[:0] // 0,

@@ -41,13 +41,14 @@ class CompiledOp:
     """A compiled program. Tensors are identified by their index among all arguments' tensors.
 
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
-    offset. It returns new arrays for `written`, then one for each NewTensor in `results`. An int in
-    `results` is the argument itself; None is undefined. `numbers` has an `f` for each float among
-    the numbers and an `i` for each integer, including seed and offset. `body` is the source of
-    `function`. `fingerprint` identifies the program among all programs of this version.
+    offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
+    `results`, an int is the index of an argument that is returned itself; None is undefined.
+    `numbers` has an `f` for each float among the numbers and an `i` for each integer, including
+    seed and offset. `body` is the source of `function`. `fingerprint` identifies the program among
+    all programs of this version.
 
-    If `function` is None, the first run calls `load`: fused mode runs few of the compile cache's
-    programs alone.
+    If `function` is None, the first run calls `load`: in fused mode, few of the programs in the
+    compile cache are run alone.
     """
 
     name: str
@@ -63,14 +64,14 @@ class CompiledOp:
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        """Return the program as a jaxpr, for use within other programs."""
+        """Return the program as a jaxpr, for use inside other programs."""
         return self.body.traced.jaxpr
 
 
 class Body:
-    """A function of arrays and the specs of its inputs. It is traced lazily.
+    """A function of arrays, and the specs of its inputs. It is traced lazily.
 
-    The trace may happen later and in another thread. The settings of the creating thread apply.
+    Tracing may happen later and in another thread, with the creating thread's settings.
     """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
@@ -93,7 +94,7 @@ class Body:
 
 
 def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
-    """Return the program of a call from the compile cache, or None. It is lowered lazily.
+    """Return a call's program from the compile cache, or None. It is lowered lazily.
 
     Raises BakedNumber if an earlier process found that the program depends on a number.
     """
@@ -131,7 +132,7 @@ def keep_baked(call: NormalizedCall, device: int) -> None:
 
 
 def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
-    """Return the compiled program of a call. It keeps none of the call's tensors."""
+    """Return a call's compiled program, which keeps none of the call's tensors."""
     fingerprint = fingerprint_of(call, device)
     plan = _CallPlan(call, lowered, bool(lowered.random))
     body = plan.body(device)
@@ -148,7 +149,7 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
 
 
 class _CallPlan:
-    """The storages that a call reads and writes, and the computation between. Keeps no tensor.
+    """The storages that a call reads and writes, and the computation between them. Keeps no tensor.
 
     If `lowered` is None, the operator is lowered lazily, on first use.
     """
@@ -165,7 +166,7 @@ class _CallPlan:
         self._read_as = None if call.read_as is None else dtypes.to_jax(call.read_as)
         self._sources = call.sources()
         self._written = call.written()
-        # If several written tensors share a storage, the first stands for all.
+        # If several written tensors share a storage, the first one represents all.
         self._boxes = {self._bases[index][2]: index for index in reversed(self._written)}
         self.name = call.op.name()
         self.random = random
@@ -210,7 +211,7 @@ class _CallPlan:
         fingerprint: str,
         device: int,
     ) -> jax.stages.Compiled:
-        """Compile the executable and put it into the compile cache."""
+        """Compile the executable and store it in the compile cache."""
         return compiler.compiled(
             self.name,
             lambda: body.traced.lower(),
@@ -267,7 +268,7 @@ class _CallPlan:
         return self._lowered or program.lower_op(self._pure, *self._arguments)
 
     def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
-        """Return the new arrays of the written storages, then those of new tensors."""
+        """Return the new arrays for written storages, then those for new tensors."""
         key = None
         if self.random:
             seed, offset = values[-2:]
@@ -293,7 +294,7 @@ class _CallPlan:
         return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
 
     def _all_given(self, values: Sequence[Any]) -> list[Any]:
-        """Return the inputs of the pure operator, from the arguments of the program."""
+        """Return the pure operator's inputs, computed from the program's arguments."""
         arrays = dict(zip(self.inputs, values, strict=False))
         numbers = values[len(self.inputs) :]
         return [self._input_value(kind, index, arrays, numbers) for kind, index in self._sources]
@@ -346,7 +347,7 @@ def _is_ours(call: NormalizedCall) -> bool:
 
 
 def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[Any]:
-    """Return the note that the compile cache stores with an executable, as JSON values."""
+    """Return the note that the compile cache stores with an executable, as a JSON value."""
     return [
         [
             [list(r.sizes), list(r.strides), list(r.natural), str(r.dtype).removeprefix("torch.")]
@@ -393,7 +394,7 @@ def _example(number: Number | torch.Tensor) -> float | int:
 
 
 def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) -> str:
-    """Return the contents of the C++ key as text that is the same in every process.
+    """Return the contents of the C++ key as a string that is the same in every process.
 
     Without `placed`, the offsets of views are left out.
     """

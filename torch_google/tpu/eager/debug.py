@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The debug mode: check the values, run the program, wait for its results."""
+"""Debug mode: check the values, run the program, wait for its results."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     """Run a program and wait for it. Errors name the user's line.
 
-    Errors that the operator's checks find, such as an index out of range, are raised before it
-    runs.
+    Errors that the operator's checks find, such as an index out of range, are raised before the
+    run.
     """
     try:
         wrong = check_program.error_of(function, arguments)
         results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()
-    except (RuntimeError, ValueError, TypeError) as error:  # includes JAX's
+    except (RuntimeError, ValueError, TypeError) as error:  # includes JAX's errors
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

@@ -65,7 +65,7 @@ def test_a_trace_is_compiled_for_the_dtype_that_it_was_recorded_with(
     _C.clear_programs()
     with torch.tpu.eager_mode("fused"):
         for _ in range(2):
-            # The operators' programs come from the cache, so the fused program traces them.
+            # The operators' programs come from the cache, so the fused program traces them again.
             torch.set_default_dtype(torch.float64)
             actual = _trace()
             torch.set_default_dtype(torch.float32)

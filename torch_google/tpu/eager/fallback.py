@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fallback to the CPU for operators without a lowering, only if the caller allowed it."""
+"""CPU fallback for operators without a lowering, used only if the caller allowed it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.runtime.transfer import host_view, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
-    """Return the error for an operator without a lowering if fallback is off."""
+    """Return the error for an operator without a lowering when fallback is off."""
     leaves = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     dtype_names = (
         ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
@@ -30,7 +30,7 @@ def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotI
 
 
 def run(op: OpOverload, args: list[Any]) -> list[Any]:
-    """Run an operator on the CPU, and write its in-place results back to the device."""
+    """Run an operator on the CPU, and copy its in-place results back to the device."""
     metrics.fallback(op.name())
     _warn_once(op)
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -78,7 +78,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
 
 
 def _warn_once(op: OpOverload) -> None:
-    """Warn at an operator's first fallback in the process. `metrics().fallbacks` counts all."""
+    """Warn on an operator's first fallback in the process. `metrics().fallbacks` counts all."""
     with _lock:
         if op.name() in _warned:
             return

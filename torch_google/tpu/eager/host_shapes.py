@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose result shapes depend on values. They run eagerly on concrete arrays."""
+"""Operators whose result shapes depend on values. They run eagerly, on concrete arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
-    """Return the operator's results, one for each return of its schema."""
+    """Return the operator's results, one for each return value in its schema."""
     metrics.host_shapes()
     device = call.tensors[0].device.index
     inputs = [_input_value(call, kind, index, device) for kind, index in call.sources()]
@@ -63,10 +63,10 @@ _PUTS = frozenset(
 
 
 def has_mask(op: OpOverload, args: list[Any]) -> bool:
-    """Return whether masks among the indices must be replaced by positions.
+    """Return whether masks among the indices must be replaced with positions.
 
-    A write under a single mask is a program. With other indices, the number of selected elements
-    must be known.
+    A write under a single mask is a program. With other indices in addition, the number of selected
+    elements must be known.
     """
     if op is not torch.ops.aten.index.Tensor and op not in _PUTS:
         return False
@@ -76,7 +76,7 @@ def has_mask(op: OpOverload, args: list[Any]) -> bool:
 
 
 def by_positions(op: OpOverload, args: list[Any]) -> torch.Tensor:
-    """Call an operator with each mask among its indices replaced by positions."""
+    """Call an operator with each mask among its indices replaced with positions."""
     return op(args[0], _positions(args[0], args[1]), *args[2:])
 
 

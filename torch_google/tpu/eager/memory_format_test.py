@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results and gradients of channels-last operands have the CPU's memory layout."""
+"""Results and gradients for channels-last operands have the CPU's memory layout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache misses of the C++ recorder: operator calls without a program.
+"""Cache misses in the C++ recorder: operator calls without a program.
 
 C++ calls `miss`, which passes the call through STAGES until one of them has a result. C++ caches a
 CompiledOp for all calls with the same key.
@@ -37,14 +37,14 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 def miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> CompiledOp | list[Any] | None:
-    """Return a program, the results if the host computed them, or None to look again.
+    """Return a program, the results if the host computed them, or None to look it up again.
 
-    A Number among the arguments is a Python number that will be an input of the program. Raises
-    NotImplementedError for an operator without a lowering and without fallback, the errors of
-    torch's own kernels for wrong arguments, and errors of the compilation.
+    A Number among the arguments is a Python number that will be a program input. Raises
+    NotImplementedError for an operator without a lowering when fallback is off, torch's own errors
+    for invalid arguments, and compilation errors.
     """
     with as_a_kernel():
-        # Parameters of lazy modules have storage but no shape.
+        # Parameters in lazy modules have storage but no shape.
         args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
         if scalars_are_inputs(op, args):
             _C.set_scalars_are_inputs(op.name(), True)
@@ -65,7 +65,7 @@ def miss(
         except (CacheMissError, torch.OutOfMemoryError, jax.errors.JaxRuntimeError):
             raise  # not an error of the arguments, so do not try them on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
-            # Meta kernels have their own messages. Prefer the CPU's, which users know.
+            # Meta kernels have their own messages. Prefer the CPU's, which users recognise.
             try:
                 refusals.raise_cpu_error(op, args)
             except refusals.Refusal as refusal:
@@ -83,14 +83,14 @@ def _through_stages(call: OpCall) -> CompiledOp | list[Any] | None:
 
 
 def normalize(call: OpCall) -> OpCall:
-    """Express the call in terms of the pure operator. Replace masks among several indices."""
+    """Express the call with the pure operator. Replace masks among several indices."""
     if host_shapes.has_mask(call.op, call.args):
         return call.done([host_shapes.by_positions(call.op, call.args)])
     return replace(call, normalized=NormalizedCall(call.op, call.args, call.bases))
 
 
 def check(call: OpCall) -> OpCall:
-    """Reject errors that depend on more than the cache key: overlaps, and values of numbers."""
+    """Raise errors that depend on more than the cache key: overlaps, and numbers' values."""
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())
@@ -108,7 +108,7 @@ def find_cached(call: OpCall) -> OpCall:
 
 
 def check_uncached(call: OpCall) -> OpCall:
-    """Reject what the CPU rejects. A program in the compile cache has passed this check."""
+    """Reject calls that the CPU rejects. A program in the compile cache has passed this check."""
     if not refusals.looks_at_values(call.op, call.args):
         refusals.check(call.op, call.args)
     call.call.check()
@@ -116,7 +116,7 @@ def check_uncached(call: OpCall) -> OpCall:
 
 
 def run_moving(call: OpCall) -> OpCall:
-    """Run a call whose views keep moving on blocks, by programs that take offsets as inputs."""
+    """Run a call whose views keep moving on blocks, with programs that take offsets as inputs."""
     if call.op in _host_shaped:
         return call
 
@@ -134,7 +134,7 @@ def run_strided_scatter(call: OpCall) -> OpCall:
 
 
 def lower(call: OpCall) -> OpCall:
-    """Lower the pure operator. Resize out= arguments. Run value-dependent shapes at once."""
+    """Lower the pure operator. Resize out= arguments. Run value-dependent shapes immediately."""
     normalized = call.call
     with _noting_baked_numbers(call):
         lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())
@@ -153,7 +153,7 @@ def lower(call: OpCall) -> OpCall:
 
 
 def compile_program(call: OpCall) -> OpCall:
-    """Compile the program ahead of time and put it into the compile cache."""
+    """Compile the program ahead of time and store it in the compile cache."""
     assert call.lowered is not None
     with _noting_baked_numbers(call):
         return call.done(compile_call(call.call, call.lowered, call.device))
@@ -186,7 +186,7 @@ def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
         raise BakedNumber(str(error)) from error
 
 
-# Errors of lowerings that need the value of a number.
+# Errors from lowerings that need a number's value.
 _NEEDS_VALUES = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that move: x[i] for one i after another is not compiled for each i.
+"""Views that move: x[i] with ever new i is not compiled for each i.
 
-A program has the offsets of its views built in, which is fastest: weights that are cut in three
-stay in place. After several offsets of otherwise equal calls, the operator gets blocks instead.
-Separate programs, with the offset as an input, cut the blocks from the storage and write them back.
-An offset that keeps recurring, as the steps of a sequence do, gets its own program after all.
+A program has its views' offsets built in, which is fastest: a weight that is split in three is
+never moved. If otherwise equal calls have had several offsets, the operator gets blocks instead.
+Separate programs, with the offset as an input, extract the blocks from the storage and write them
+back. An offset that keeps recurring, such as a step of a sequence, gets its own program after all.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# How many offsets get programs at first; after how many uses another one does; how many are
-# counted.
+# How many offsets get programs at first; after how many uses another one gets a program; how many
+# are counted.
 _MOST_PLACES = 8
 _OFTEN = 4
 _COUNTED = 4096
@@ -31,9 +31,9 @@ _COUNTED = 4096
 
 @dataclass(frozen=True)
 class ViewBlock:
-    """A view of a rectangular part of a contiguous storage.
+    """A view of a rectangular part of contiguous storage.
 
-    `dimensions`: for each dimension of the view, the storage's dimension, or -1.
+    `dimensions`: for each dimension of the view, the corresponding storage dimension, or -1.
     """
 
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class ViewBlock:
 
     @staticmethod
     def of(view: View, base: Base) -> ViewBlock | None:
-        """Return the block of a view, or None if it is the whole storage or not a block."""
+        """Return a view's block, or None if it is the whole storage or not a block."""
         shape, dtype, _ = base
         if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
             return None
@@ -68,7 +68,7 @@ class ViewBlock:
         return tensor.as_strided(self.shape, contiguous(self.shape), 0)
 
     def seen(self, values: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """Return a block's values in the shape of the view."""
+        """Return a block's values in the view's shape."""
         steps = contiguous(self.sizes)
         return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
 
@@ -76,7 +76,7 @@ class ViewBlock:
 def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
     """Return the results of a call whose views keep moving, or None to use a program.
 
-    `describe` returns a description of the call without the offsets of its views.
+    `describe` returns a description of the call without its views' offsets.
     """
     if op.namespace == "torch_google" or call.pure.dropped:
         return None  # the block operators themselves, and out= arguments, which may be resized
@@ -135,5 +135,5 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
     return [pytree.tree_map(returned, result) for result in results or ()]
 
 
-# Offsets of otherwise equal calls, and how often each occurred.
+# For otherwise equal calls: their offsets, and how often each occurred.
 _places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call in terms of the pure operator behind it."""
+"""An operator call expressed with the pure operator behind it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 Base = tuple[tuple[int, ...], torch.dtype, int]
 
 
-# Kernels whose out= variants copy a finished result: on the CPU their out stays contiguous.
+# Kernels whose out= variants copy a finished result; on the CPU, their `out` stays contiguous.
 _COPIES = ("aten::_fft_", "aten::cholesky.out")
 
 
-# Kernels whose out= variants compute in the precision of the out tensor.
+# Kernels whose out= variants compute in the precision of `out`.
 _OF_ANOTHER_PRECISION = frozenset({"aten::std.correction_out", "aten::var.correction_out"})
 
 
 @contextlib.contextmanager
 def as_a_kernel() -> Iterator[None]:
-    """Call torch as a kernel does: below the user's modes, tensor subclasses and autograd."""
+    """Call torch as a kernel does: below user modes, tensor subclasses and autograd."""
     with (
         torch._C.DisableTorchFunction(),
         torch._C._AutoDispatchBelowAutograd(),
@@ -54,7 +54,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """An operator call in terms of the pure operator: its inputs, and the tensors it writes."""
+    """A call expressed with the pure operator: its inputs, and the tensors that the call writes."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -69,7 +69,7 @@ class NormalizedCall:
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
-        # The dtype to which inputs are cast, or None for their own.
+        # The dtype to which inputs are cast, or None to keep their own.
         self.read_as = self._read_as()
         # The sizes of out= arguments according to torch's meta kernel, if there is one.
         self._sizes: dict[int, torch.Size] = {}
@@ -78,7 +78,7 @@ class NormalizedCall:
             dtypes.check(view.dtype, platform.name())
 
     def _with_dtype(self, args: list[Any]) -> list[Any]:
-        """Return arguments with dtype= set to that of the written tensor, unless it is given."""
+        """Return the arguments, with an omitted dtype= set to the written tensor's."""
         target = args[self.pure.written[0]]
         return [
             target.dtype if argument.name == "dtype" and value is None else value
@@ -104,7 +104,7 @@ class NormalizedCall:
         return "number", len(self.numbers) - 1
 
     def check(self) -> None:
-        """Check written arguments with torch's meta kernel. Raises what that kernel raises.
+        """Check written arguments with torch's meta kernel. Raises that kernel's errors.
 
         Records the sizes of out= arguments for `resize`.
         """
@@ -114,7 +114,7 @@ class NormalizedCall:
         try:
             apply(self.op, metas)
         except NotImplementedError:
-            return  # no meta kernel: lowering the pure operator checks the arguments
+            return  # no meta kernel: lowering the pure operator checks the arguments instead
         for position in self.pure.dropped:
             sources = [source[1] for source in self._sources[position]]
             shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
@@ -123,7 +123,7 @@ class NormalizedCall:
     def resize(self, program: LoweredProgram) -> bool:
         """Resize out= arguments as torch does. Return whether any was resized.
 
-        `program` is that of the pure operator, which determines sizes and strides of the results.
+        `program` is the pure operator's, which determines the results' sizes and strides.
         """
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
@@ -164,7 +164,7 @@ class NormalizedCall:
         return any(id(self.tensors[index]) in targets for index in inputs)
 
     def of_copies(self, copied: set[int]) -> list[Any]:
-        """Return the operator's results with these inputs copied before the write."""
+        """Return the operator's results, with these inputs copied before the write."""
         copies = {id(self.tensors[index]): self.tensors[index].clone() for index in copied}
 
         def one(leaf: Any) -> Any:
@@ -190,7 +190,7 @@ class NormalizedCall:
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of the pure operator, with meta tensors: values must not be kept."""
+        """Return the pure operator's arguments with meta tensors: values must not be kept."""
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:
@@ -221,7 +221,7 @@ class NormalizedCall:
         return args, kwargs
 
     def sources(self) -> list[tuple[str, int]]:
-        """Return the sources of the inputs of the pure operator's program, in its order."""
+        """Return the sources of the inputs to the pure operator's program, in its order."""
         args, kwargs = self._pure(self._sources)
         return [source for group in (*args, *kwargs.values()) for source in group]
 
@@ -267,19 +267,19 @@ class NormalizedCall:
         return results
 
     def plain(self, program: LoweredProgram) -> int:
-        """Return how many results are new tensors. They come first."""
+        """Return the number of results that are new tensors. They come first."""
         return len(program.metas) - len(self.written())
 
 
 def _extent(meta: torch.Tensor) -> int:
-    """Return the number of elements a storage needs: columns of LAPACK results may be far apart."""
+    """Return the number of elements of storage needed: LAPACK's columns may be far apart."""
     if not meta.numel():
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
 
 
 def is_constant(number: torch.Tensor) -> bool:
-    """Return whether the key has a CPU scalar's value: no input can represent it."""
+    """Return whether a CPU scalar's value must be part of the key: no input can represent it."""
     return number.is_complex() or number.dtype == torch.uint64
 
 

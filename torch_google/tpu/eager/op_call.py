@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call on its way through the stages of `miss.py`."""
+"""An operator call as it passes through the stages in `miss.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpCall:
-    """A call without a program. Each stage returns it with what the stage has determined.
+    """A call without a program. Each stage returns it with what that stage has determined.
 
-    `args` are in schema order, `bases` are the storages of the tensors among them.
+    `args` is in schema order; `bases` lists the storages of the tensors among them.
     """
 
     op: OpOverload
@@ -33,13 +33,13 @@ class OpCall:
 
     @property
     def call(self) -> NormalizedCall:
-        """Return the normalized call. Set by the first stage."""
+        """Return the normalized call, which the first stage sets."""
         assert self.normalized is not None
         return self.normalized
 
     def done(self, result: CompiledOp | list[Any] | None) -> OpCall:
         """Return the call with its result, which skips the remaining stages.
 
-        The result is a program, the results if the host computed them, or None to look again.
+        The result is a program, the results if the host computed them, or None to look it up again.
         """
         return replace(self, is_done=True, result=result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that torch rejects on the CPU, because memory would be written twice or read too late."""
+"""Writes that torch rejects on the CPU: they would write memory twice or read it too late."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _MOVE = frozenset(
     }
 )
 
-# Of these, operators whose result starts as their first argument, and may be that tensor.
+# Those of _MOVE whose result starts as a copy of their first argument, and may be that tensor.
 _CHANGE = frozenset(
     {
         "aten::index_add",
@@ -111,7 +111,7 @@ def check(
 ) -> None:
     """Raise Overlap with torch's message for a write that torch rejects, or warn.
 
-    `storages` has the storage of each tensor; `written` are indices of tensors.
+    `storages` has each tensor's storage; `written` has indices of tensors.
     """
     name = op._schema.name
     if name in _IDEMPOTENT:
@@ -153,8 +153,8 @@ def check(
 def check_resized(pure: OpOverload, *, itself: bool) -> None:
     """Raise Overlap for an operator that must not resize the storage of an input.
 
-    `pure`: the operator without out=. `itself`: an input is the written tensor itself, not another
-    view of its storage.
+    `pure` is the operator without out=. `itself` means that the input is the written tensor itself,
+    not another view of its storage.
     """
     if pure._schema.name in _MOVE or (itself and torch.Tag.pointwise in pure.tags):
         raise Overlap(
@@ -166,7 +166,7 @@ def check_resized(pure: OpOverload, *, itself: bool) -> None:
 
 @cache
 def _is_elementwise(name: str) -> bool:
-    """Return whether any overload, also of the out-of-place operator, is tagged as pointwise."""
+    """Return whether any overload, or one of the out-of-place operator, is tagged as pointwise."""
     namespace, _, plain = name.partition("::")
     for packet in {plain, plain.removesuffix("_")}:
         operator = getattr(getattr(torch.ops, namespace), packet, None)

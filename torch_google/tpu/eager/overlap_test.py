@@ -13,7 +13,7 @@ Case = Callable[["Tensors"], object]
 
 
 class Tensors:
-    """The tensors of the cases, on a device."""
+    """The test cases' tensors, on a device."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -33,7 +33,7 @@ class Tensors:
 
 
 def written(name: str) -> Case:
-    """Return a case that writes to a tensor with one location."""
+    """Return a case that writes to a tensor whose elements share one location."""
     return lambda t: getattr(t.once(6), name)(0, t.index(), t.of(3))
 
 
@@ -74,7 +74,7 @@ def put(make: Callable[[Tensors], tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -> Case:
-    """Return a case that passes one tensor several times."""
+    """Return a case that passes the same tensor several times."""
 
     def case(t: Tensors) -> None:
         argument = make(t)

@@ -16,14 +16,14 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# How many values of a number get programs of their own before the number becomes an input.
+# How many values of a number get their own programs before the number becomes an input.
 _MOST_BAKED = 8
-# The value decides the computation: x**2 is a product. So does an integer divisor.
+# The value decides the computation: x**2 is a product. The same holds for an integer divisor.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
 )
-# In addition to elementwise operators: numbers that do not decide the computation, and that
+# In addition to elementwise operators: numbers that do not decide the computation and that
 # schedulers may change.
 _SCALAR_INPUTS = (
     "aten::_amp_update_scale_",
@@ -49,7 +49,7 @@ _SCALAR_INPUTS = (
 # torch's own kernels return views, although the schemas do not declare it.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
-# torch composes these of kernels for devices that it knows. Lower their pure operators instead.
+# torch composes these from kernels for the devices that it knows. Lower their pure operators here.
 _OURS = (
     "aten::addr.out",
     "aten::addr_",
@@ -79,16 +79,16 @@ def record(devices: Sequence[jax.Device]) -> None:
 
 
 def names() -> list[str]:
-    """Return the operators for the recorder: those that torch does not compose of others."""
+    """Return the operators for the recorder: those that torch does not compose from others."""
     lowered = lowerings.names()
     return [name for name in _all_names() if _is_recorded(name, name in lowered)]
 
 
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
-    """Return whether scalars of an operator become inputs from now on. True only once.
+    """Return whether an operator's scalars become inputs from now on. True only once.
 
-    Immediately if they do not decide the computation, otherwise after many values: a step, as in
-    beta ** step, must not compile each time. `forget` rules it out for the operator.
+    They do at once if they do not decide the computation, otherwise after many values: a step, as
+    in beta ** step, must not compile each time. `forget` rules it out for the operator.
     """
     if forget:
         _known.add(op.name())
@@ -119,7 +119,7 @@ def _is_number(argument: torch.Argument) -> bool:
 
 
 def _digest() -> str:
-    """Return a digest of what `names` depends on besides the versions of torch and this package."""
+    """Return a digest of what `names` depends on, except the versions of torch and this package."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
     text = "\n".join((*has_one, *sorted(lowerings.foreign())))
@@ -141,7 +141,7 @@ def _is_recorded(name: str, lowered: bool) -> bool:
     if op is not None and (
         _moves(op) or torch.Tag.inplace_view in op.tags or name == "aten::empty_permuted"
     ):
-        return False  # it only handles memory: use torch's own kernel
+        return False  # it only manages memory: use torch's own kernel
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
     if has(name, "CompositeExplicitAutograd") and not lowered:
@@ -165,7 +165,7 @@ def _is_view(op: OpOverload) -> bool:
 
 
 def _moves(op: OpOverload) -> bool:
-    """Return whether the result may be on another device than an argument."""
+    """Return whether the result may be on a different device than an argument."""
     arguments = op._schema.arguments
     return any(a.name == "device" for a in arguments) and any(
         "Tensor" in str(a.type) for a in arguments

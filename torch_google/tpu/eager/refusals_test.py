@@ -166,7 +166,7 @@ def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
         assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
-# Sums that torch's meta kernels broadcast and the CPU rejects: the sizes of all three tensors.
+# Sums that torch's meta kernels broadcast but the CPU rejects: the sizes of all three tensors.
 SUMS = (
     ("addmm", (1, 3), (1, 3), (3, 1)),
     ("addmm", (2, 300), (2, 300), (300, 1)),
@@ -258,7 +258,7 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each with a number that the dtype can represent, and one of the same type that it cannot.
+# Each has a number that the dtype can represent, and one of the same type that it cannot.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (

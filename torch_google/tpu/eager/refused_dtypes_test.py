@@ -28,7 +28,7 @@ _COMPLEX = _ones(torch.complex64)
 _BOOL = _ones(torch.bool)
 _FLOAT = _ones(torch.float32)
 
-# The CPU has no kernel for these dtypes. Computed as floats, results would be truncated to
+# The CPU has no kernel for these dtypes. If computed as floats, results would be truncated to
 # integers, or complex numbers would be ordered.
 DTYPES: dict[str, Callable[[str], Any]] = {
     "softmax of int64": lambda on: _INT(on).softmax(0),
@@ -162,7 +162,7 @@ def test_a_trial_of_a_large_call_is_a_small_one(
     monkeypatch.setattr(probe, "apply", apply)
     probe.check(op, args)
     assert elements
-    assert max(elements) < 20_000  # at full size the smallest has 1.6 million
+    assert max(elements) < 20_000  # at full size, the smallest has 1.6 million
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

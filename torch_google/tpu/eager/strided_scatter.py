@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a strided view that use its storage: `slice_scatter` and its like, as_strided_copy.
+"""Operators on a strided view that use its storage: `slice_scatter` and similar, as_strided_copy.
 
-torch's kernels of the former clone the whole storage of such a view and write to the same view of
-the clone, so the result keeps strides and offset. A program allocates its results densely and
-without an offset, and only reads the elements of its arguments, so the same steps run here one by
-one.
+torch's scatter kernels clone the whole storage of such a view and write to the same view of the
+clone, so the result keeps strides and offset. A program allocates its results densely and without
+an offset, and reads only its arguments' elements. So the same steps run here, one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch_google.tpu.runtime.strides import View, is_plain, natural
 
 aten = torch.ops.aten
 
-# For each operator, the view of its result that it writes `src` to.
+# For each operator, the view of its result to which it writes `src`.
 _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
     aten.as_strided_scatter.default: torch.as_strided,
     aten.diagonal_scatter.default: torch.diagonal,
@@ -31,7 +30,7 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 
 
 def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
-    """Return the results of a call that needs the storage of a view; None for other calls."""
+    """Return the results of a call that needs a view's storage; None for other calls."""
     if op is aten.as_strided_copy.default:
         return [aten.as_strided.default(*call.args).clone(memory_format=torch.contiguous_format)]
     if op not in _VIEWS:
@@ -44,13 +43,13 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
     result = flat.as_strided(x.shape, x.stride(), x.storage_offset())
     target = _VIEWS[op](result, *where)
     if target.shape != src.shape:
-        return None  # torch's meta kernel refuses it
+        return None  # torch's meta kernel rejects it
     target.copy_(src)
     return [result]
 
 
 def _needs_storage(op: OpOverload, view: View, elements: int) -> bool:
-    """Return whether torch clones the storage, and a program would give another result.
+    """Return whether torch clones the storage, and a program would give a different result.
 
     torch clones only the values of a view that repeats elements, and of a lazy conjugate.
     """

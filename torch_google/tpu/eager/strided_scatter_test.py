@@ -34,7 +34,7 @@ _VIEWS: dict[str, _Scatter] = {
 def test_a_result_lies_as_on_the_cpu(view: str, scatter: str, mode: str) -> None:
     def run(device: str) -> tuple[torch.Tensor, torch.Tensor]:
         x = _VIEWS[view](torch.arange(72.0).reshape(6, 12).to(device)).detach()
-        if scatter == "as_strided":  # torch asserts that one with a gradient is contiguous
+        if scatter == "as_strided":  # torch asserts that it is contiguous if it has a gradient
             return _SCATTERS[scatter](x), x
         out = _SCATTERS[scatter](x.requires_grad_())
         (grad,) = torch.autograd.grad(out.square().sum(), x)

@@ -24,7 +24,7 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
 
     original = product_reordering._product
     monkeypatch.setattr(product_reordering, "_product", product)
-    # Sizes that differ per mode, so that each mode compiles its programs.
+    # Sizes differ per mode, so that each mode compiles its own programs.
     rows = {"strict": 320, "fused": 328, "compile": 336}[mode]
     layer = nn.Linear(128, 768) if wide == "out" else nn.Linear(768, 128)
     device_layer = deepcopy(layer).to("tpu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results written as another dtype are computed in the dtype that the CPU uses."""
+"""Results written to another dtype are computed in the dtype that the CPU uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _reduced(
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
-    """Return the tolerances of the less precise dtype, in which the result was computed."""
+    """Return the tolerances for the less precise dtype, in which the result was computed."""
     if target == torch.bfloat16:
         return {"rtol": 1e-2, "atol": 1e-2}
     if source in ("float32", "complex64") and target == torch.float64:
