@@ -15,7 +15,7 @@ import torch
 from torch_google.tpu import _C, from_jax, to_jax
 
 MODES = sorted(_C.Mode.__members__)
-SIZE = 4096  # large enough for XLA to reuse the buffer of a donated input
+SIZE = 4096  # large enough that XLA reuses a donated input's buffer
 
 
 def held(array: jax.Array) -> Any:
@@ -23,7 +23,7 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # Another jax.Array over the same buffer: the first one may have no references left.
+    # Another jax.Array over the same buffer: the first may have no references left.
     return jax.device_put(array, next(iter(array.devices())))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between a tpu tensor and a JAX array over one buffer."""
+"""Conversion between a tpu tensor and a JAX array over the same buffer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from torch_google.tpu.runtime.transfer import from_array
 
 
 def to_jax(tensor: torch.Tensor) -> jax.Array:
-    """Return the current values of a tpu tensor as an array on the same device.
+    """Return a tpu tensor's current values as an array on the same device.
 
     If the tensor covers its whole storage in the original shape, the array shares its buffer and
-    nothing is copied. For any other view (a slice, a transposition, another shape or dtype over the
-    same bytes) it is a copy.
+    nothing is copied. For any other view (a slice, a transpose, another shape or dtype over the
+    same bytes), the array is a copy.
 
     A later write to the tensor gives the tensor another array and does not change this one. Do not
     donate the array to a JAX function while the tensor is in use.
 
-    Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError for
-    tensors of other devices or layouts, and RuntimeError if a gradient would be lost.
+    Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError for a
+    tensor with another device or layout, and RuntimeError if a gradient would be lost.
     """
     _check_tensor(tensor)
     value = _C.value(tensor)
@@ -42,11 +42,11 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
 def from_jax(array: jax.Array) -> torch.Tensor:
     """Return a tensor over an array's buffer, on the tpu device that holds the array.
 
-    Nothing is copied, unless the array has an unusual memory layout. The array keeps its values
-    when the tensor is written to: the tensor then gets another array.
+    Nothing is copied unless the array has an unusual memory layout. The array keeps its values when
+    the tensor is written to: the tensor then gets another array.
 
     Raises TypeError if the argument is not a JAX array or has a dtype that torch lacks. Raises
-    ValueError for arrays on several devices or not on a tpu device. Raises RuntimeError for an
+    ValueError for an array on several devices or not on a tpu device. Raises RuntimeError for an
     array without a buffer: donated, deleted, or a tracer of jit.
     """
     dtype = _check_array(array)
