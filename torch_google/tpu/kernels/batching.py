@@ -18,9 +18,9 @@ from torch_google.tpu.kernels.kernel_signature import KernelSignature, Parameter
 class BatchingRule:
     """The torch.vmap rule of a kernel's operator.
 
-    A gradient registered by the user belongs to that operator, so if it is needed, each row calls
-    the operator. Otherwise all rows are one call of a batched operator, which is created on first
-    use.
+    A gradient registered by the user belongs to the kernel's operator, so if it is needed, each row
+    calls that operator. Otherwise, all rows are one call of a batched operator, which is created on
+    first use.
     """
 
     def __init__(self, kernel: Kernel, operator: Any, differentiable: bool) -> None:
@@ -87,7 +87,7 @@ _EMPTY = Parameter("", None).default
 def _dims(
     signature: KernelSignature, values: Sequence[Any], in_dims: Sequence[Any]
 ) -> Iterator[Any]:
-    """Return the mapped dimension of each tensor, or None."""
+    """Return each tensor's mapped dimension, or None."""
     padded = [*in_dims, *[None] * (len(values) - len(in_dims))]
     for parameter, value, dim in zip(signature.parameters, values, padded, strict=True):
         if parameter.is_tensors:

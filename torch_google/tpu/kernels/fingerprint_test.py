@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing a kernel changes its key in the cache on disk, although its name stays the same."""
+"""Editing a kernel changes its key in the on-disk cache, although its name stays the same."""
 
 from __future__ import annotations
 

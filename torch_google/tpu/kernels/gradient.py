@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a kernel by jax.vjp: a separate operator, which is itself differentiable."""
+"""A kernel's gradient from jax.vjp: a separate operator, which is itself differentiable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# Second order only: an operator must exist before a graph that contains it is loaded.
+# Up to second order only: an operator must exist before a graph that contains it is loaded.
 _ORDER = 2
 
 
@@ -84,7 +84,7 @@ def _pullback(kernel: Kernel) -> Kernel:
         present = [
             g for g in result_grads if g is not None and jnp.issubdtype(g.dtype, jnp.inexact)
         ]
-        # torch's gradient of a complex number is the conjugate of JAX's.
+        # For a complex number, torch's gradient is the conjugate of JAX's.
         cotangents = [
             jnp.conj(g).astype(result.dtype) for g, result in zip(present, results, strict=True)
         ]

@@ -21,7 +21,7 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """`title` names the kernel in errors; `function` takes arrays instead of tensors."""
+    """A kernel. `title` names it in errors; `function` takes arrays instead of tensors."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Kernel:
     signature: KernelSignature
 
     def define(self) -> Any:
-        """Define the operator. Raises ValueError if the name is taken."""
+        """Define the operator. Raises ValueError if the name is already taken."""
         schema = self.signature.schema()
         if self.name in torch._C._dispatch_get_all_op_names():
             raise ValueError(
@@ -46,11 +46,11 @@ class Kernel:
         return operator
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the results for arrays of the platform. This is the operator's lowering."""
+        """Return the results for arrays on the platform. This is the operator's lowering."""
         return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
 
     def _refuse_lost_gradients(self, operator: Any) -> None:
-        """Refuse a list with a None and a tensor that needs a gradient: autograd would drop it."""
+        """Reject a list with a None and a tensor that needs a gradient: autograd would drop it."""
         differentiated = make_autograd_impl(operator._opoverload, operator)
 
         def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
@@ -126,7 +126,7 @@ class Kernel:
         return jax.tree.map(tensor_of, results)
 
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
-        """Return empty tensors with the metadata of the results. Symbolic sizes become numbers."""
+        """Return empty tensors with the results' metadata. Symbolic sizes become numbers."""
         values = [_number(value) for value in self.signature.values(args, kwargs)]
         tensors = self.signature.tensors(values)
         if not tensors:

@@ -22,14 +22,15 @@ def custom_kernel(
     """Register a JAX function, with or without Pallas, as the operator `name` (`library::name`).
 
     The function must be annotated: `jax.Array` for a tensor, `list[jax.Array]` for several, or
-    either with `| None`. int, float, bool, str and lists of numbers are constants of a program:
-    another value recompiles. It returns a jax.Array, a tuple of a fixed number of them, or a list.
-    It is pure: to change a tensor, return its new value and `copy_` that.
+    either with `| None`. Arguments of type int, float, bool, str and lists of numbers are constants
+    of a program: another value recompiles. The function returns a jax.Array, a tuple with a fixed
+    number of them, or a list. It is pure: to change a tensor, return its new value and `copy_`
+    that.
 
     Returns torch's CustomOpDef: call it, or `torch.ops.library.name`; `register_autograd` sets its
     gradient. With `differentiable`, JAX derives the gradient, which computes the function again.
     The operator runs in every eager mode, under torch.compile (as part of the program), under
-    torch.vmap, and on CPU tensors. On a CPU platform Pallas kernels are interpreted.
+    torch.vmap, and on CPU tensors. On a CPU platform, Pallas kernels are interpreted.
 
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
     message names the function, the argument and the wrong value.

@@ -19,7 +19,7 @@ ONE, LIST = "Tensor", "Tensor[]"
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter with a torch annotation. `as_tuple`: the function takes a tuple, not a list."""
+    """A parameter with a torch annotation. `as_tuple`: the function expects a tuple, not a list."""
 
     name: str
     annotation: Any
@@ -42,13 +42,13 @@ TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """The parameters of an operator, and the torch annotation of its results."""
+    """An operator's parameters, and the torch annotation of its results."""
 
     parameters: tuple[Parameter, ...]
     returns: Any
 
     def schema(self) -> str:
-        """Return the operator's schema without its name. Raises ValueError if torch has none."""
+        """Return the operator's schema without its name. Raises ValueError if it has none."""
 
         def prototype() -> None: ...
 
@@ -73,7 +73,7 @@ class KernelSignature:
         return [by_name.get(p.name, p.default) for p in self.parameters]
 
     def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the positional and keyword arguments that give each parameter its value."""
+        """Return the positional and keyword arguments that pass each parameter its value."""
         pairs = list(zip(self.parameters, values, strict=True))
         named = {p.name: value for p, value in pairs if p.keyword_only}
         return [value for p, value in pairs if not p.keyword_only], named
@@ -109,7 +109,7 @@ class KernelSignature:
 def signature_of(function: Callable[..., Any], where: str) -> KernelSignature:
     """Return the operator signature of a JAX function.
 
-    Raises TypeError, which names `where`, the parameter and its annotation.
+    Raises TypeError that names `where`, the parameter and its annotation.
     """
     try:
         parameters = inspect.signature(function).parameters
@@ -161,7 +161,7 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return a torch annotation, or None if it has none, and whether it is a tuple."""
+    """Return the torch annotation, None if there is none, and whether it is a tuple."""
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:
