@@ -13,9 +13,9 @@ from torch.autograd.profiler import record_function
 
 @contextmanager
 def ranges() -> Iterator[None]:
-    """Add every range that begins within this block to JAX's trace.
+    """Add to JAX's trace every range that begins within this block.
 
-    torch has no Python hook for its ranges, so the class is wrapped while the block runs.
+    torch has no Python hook for its ranges, so `record_function` is wrapped while the block runs.
     """
     import jax
 

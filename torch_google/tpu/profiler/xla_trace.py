@@ -15,7 +15,7 @@ from torch_google.tpu.profiler.ranges import ranges
 
 
 class Trace:
-    """The files of a trace, available once its block has ended."""
+    """The files of a trace, available after its block has ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -52,9 +52,9 @@ _lock = threading.Lock()
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
     """Trace all devices and threads within a block, and write the files at its end.
 
-    An operator's program is named after it (`jit(aten_mm)`). The ranges of
-    torch.profiler.record_function, including those of optimizers, keep their names. `python` adds
-    calls of Python functions, which is slow. At its end the block waits for the devices.
+    An operator's program is named after the operator (`jit(aten_mm)`).
+    torch.profiler.record_function ranges, including optimizers', keep their names. `python` adds
+    calls of Python functions, which is slow. The end of the block waits for the devices.
 
     Raises RuntimeError if the process is already running a trace.
     """
