@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend `tpu` of torch.distributed: gloo for CPU tensors, clear errors for tpu tensors.
 
-torch chooses it for a process group that names no backend. It is imported with the first such
-group.
+torch chooses it for a process group that names no backend. It is imported when the first such group
+is created.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch._C._distributed_c10d import ProcessGroup, ProcessGroupGloo
 
 from torch_google.tpu.release import V2_6
 
-# The dispatch key of the refusing kernels. torch's own c10d kernels ask the group, which would only
-# report a missing backend; the autograd key comes before them.
+# The dispatch key of the kernels that raise. torch's own c10d kernels ask the group, which would
+# only report a missing backend; the autograd key comes before them.
 _KEYS = {"c10d": "AutogradPrivateUse1", "_c10d_functional": "PrivateUse1"}
-# It only waits for results, and there are none.
+# This operator only waits for results, and there are none.
 _ALLOWED = {"wait_tensor"}
 
 
@@ -38,7 +38,7 @@ def group(options: Any, more: Any) -> ProcessGroup:
         options.store, options.group_rank, options.group_size, timeout=options.timeout
     )
     if not V2_6:
-        # As torch sets them for its own gloo groups.
+        # torch does the same for its own gloo groups.
         gloo.options.global_ranks_in_group = options.global_ranks_in_group
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()
@@ -48,7 +48,7 @@ def group(options: Any, more: Any) -> ProcessGroup:
 
 
 class _Refusals:
-    """Kernels for torch's collectives on tpu, which raise NotImplementedError."""
+    """Kernels for torch's collectives on tpu; all raise NotImplementedError."""
 
     def __init__(self) -> None:
         self._libraries: list[torch.library.Library] = []

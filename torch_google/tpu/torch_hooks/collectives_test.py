@@ -19,7 +19,7 @@ _WAYS: list[dict[str, Any]] = [{}, {"backend": "tpu"}, {"backend": "cpu:gloo,tpu
 
 @pytest.fixture(params=_WAYS, ids=lambda way: way.get("backend", "none"))
 def joined(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The default group of one rank, created in each way."""
+    """Create the default process group with one rank, in each possible way."""
     dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1, **request.param)
     yield
     dist.destroy_process_group()

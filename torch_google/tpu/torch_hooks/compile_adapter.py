@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TpuAdapter: tensors of the device as the arrays of a torch.compile graph, and back."""
+"""The TpuAdapter: converts the device's tensors to and from a torch.compile graph's arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
 
-# A precision's position is its value in C++.
+# A precision's index is its value in C++.
 _PRECISIONS = ("default", "high", "highest")
 
 _GRAPH = "a graph of torch.compile's"
@@ -132,14 +132,14 @@ _ADAPTER = TpuAdapter()
 
 
 def register() -> None:
-    """Register the adapter with the backend `tpu` of torch.compile. Idempotent."""
+    """Register the adapter with torch.compile's backend `tpu`. Idempotent."""
     register_adapter("tpu", _ADAPTER)
     _hide_calls()
 
 
 @cache
 def _hide_calls() -> None:
-    """Hide JAX's first call of an executable from Dynamo: it runs in Python, later calls in C++."""
+    """Hide JAX's first call of an executable from Dynamo: it runs in Python, later ones in C++."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 
@@ -153,7 +153,7 @@ def _natural(result: TensorSpec) -> tuple[int, ...]:
 
 
 def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
-    """Return whether a tensor is more than a plain view of its array's first elements."""
+    """Return whether a tensor is more than a plain view of the first elements of its array."""
     return (
         tensor.storage_offset() != 0
         or tensor.is_conj()
@@ -164,7 +164,7 @@ def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
 
 @lru_cache(256)
 def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
-    """Return a program that pads a view. Off the CPU, there is one for each set of sizes."""
+    """Return a program that pads a view. Except on CPU, there is one per set of sizes."""
     metrics.graph("pad_compile")
 
     def function(array: jax.Array) -> jax.Array:
@@ -175,5 +175,5 @@ def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], j
 
 
 def _signed(word: int) -> int:
-    """Reinterpret an unsigned 64-bit number as signed, which is how C++ passes seeds."""
+    """Reinterpret an unsigned 64-bit number as signed, as C++ passes seeds."""
     return word - 2**64 if word >= 2**63 else word

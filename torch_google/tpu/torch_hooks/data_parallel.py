@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.parallel's copies between devices of a process: scatter, gather and broadcast.
+"""torch.nn.parallel's copies between a process's devices: scatter, gather and broadcast.
 
-torch looks for them in torch._C, where only builds for other accelerators have them, for their own
-tensors. Nothing here starts the device.
+torch looks for them in torch._C, which has them only in builds for other accelerators, for their
+own tensors. Nothing here starts the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 
 def install() -> None:
-    """Install the functions in torch._C, also for host tensors if tpu is the accelerator."""
+    """Install the functions in torch._C, including for host tensors if tpu is the accelerator."""
     for replacement in (
         _broadcast,
         _broadcast_out,
@@ -38,7 +38,7 @@ def install() -> None:
 def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         device_types = set(_device_types(args))
-        # An empty list, of a module without buffers, belongs to the accelerator.
+        # An empty list, from a module without buffers, belongs to the accelerator.
         is_ours = "tpu" in device_types or (
             device_types <= {"cpu"} and _get_available_device_type() == "tpu"
         )
@@ -48,7 +48,7 @@ def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Ca
 
 
 def _device_types(args: Sequence[Any]) -> Iterator[str]:
-    """Yield the device types of tensors and streams, also within sequences."""
+    """Yield the device types of tensors and streams, including those in sequences."""
     for arg in args:
         if isinstance(arg, (torch.Tensor, torch.Stream)):
             yield arg.device.type
@@ -57,7 +57,7 @@ def _device_types(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return a tensor per device: the tensor itself if it is already there."""
+    """Return a tensor per device; on a tensor's own device, the tensor itself."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 

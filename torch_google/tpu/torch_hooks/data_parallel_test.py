@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.parallel over several devices of a process, compared with the CPU."""
+"""torch.nn.parallel over several devices in one process, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ torch_google.tpu.autoload()
 
 
 def _run(program: str) -> list[str]:
-    """Return the output lines of a program that has two devices."""
+    """Run a program that has two devices; return its output lines."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _START + program],
         env={

@@ -2,8 +2,8 @@
 """DLPack export of tpu tensors, through their JAX arrays.
 
 torch has no hook for this: it would reject `__dlpack_device__` and export the storage's fake
-address. So the methods of Tensor are wrapped. Tensors of other devices use torch's own methods. JAX
-is not loaded before a tpu tensor is exported.
+address. So Tensor's methods are wrapped. Tensors on other devices use torch's own methods. JAX is
+not loaded before a tpu tensor is exported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils.dlpack import DLDeviceType
 
 
 def install() -> None:
-    """Enable the DLPack export of tpu tensors."""
+    """Enable DLPack export of tpu tensors."""
     _wrap(torch.Tensor, "__dlpack__", _dlpack)
     _wrap(torch.Tensor, "__dlpack_device__", _dlpack_device)
     for module in (torch, torch.utils.dlpack):
@@ -34,15 +34,15 @@ def _dlpack(
 ) -> Any:
     """Return a read-only capsule over a tensor's values.
 
-    It shares the buffer that to_jax shares. Capsules of DLPack 1.0 are marked read-only; NumPy
-    honours that, torch does not check.
+    It shares the same buffer as to_jax. DLPack 1.0 capsules are marked read-only; NumPy honours
+    that, torch does not check.
     """
     from torch_google.tpu.interop.jax_arrays import to_jax
 
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     array = to_jax(tensor)
-    # Consumers on the host read the memory at once, without waiting for a stream.
+    # Host consumers read the memory immediately, without waiting for a stream.
     array.block_until_ready()
     return _of(array, "__dlpack__")(
         stream=None if stream == -1 else stream,

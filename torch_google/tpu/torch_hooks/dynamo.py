@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes torch.compile choose the backend `tpu` for graphs with tensors of this device.
+"""Makes torch.compile choose the backend `tpu` for graphs with tensors on this device.
 
 torch's default backend is inductor, which has no kernels for this device. torch.compile's wrapper
-of it is replaced by one that inspects the graph first; graphs of other devices still go to
-inductor.
+around inductor is replaced with one that inspects the graph first; graphs for other devices still
+go to inductor.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         _teach()
         try:
             super().__init__(*compiler_arguments(mode, options, dynamic, name))
-        except RuntimeError as refusal:  # they may be options of the backend `tpu`
+        except RuntimeError as refusal:  # the options may be for the backend `tpu`
             self._refusal = refusal
             super().__init__(*compiler_arguments(None, None, dynamic, name))
         if self._refusal is not None and not _are_ours(self._chosen["options"]):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake convolutions of this device, for torch.compile: with the strides of real ones.
+"""Fake convolutions on this device, for torch.compile, with the strides of real ones.
 
 torch chooses a fake result's layout by the backend that would compute it, and makes it contiguous
-for an unknown device. This device lays out results as the CPU does.
+for an unknown device. This device uses the CPU's layouts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from torch_google.tpu.lowerings.layouts import in_convolution_format
 
 
 def register() -> None:
-    """Give fake convolutions of this device the strides of real ones.
-
-    Idempotent.
-    """
+    """Give fake convolutions on this device the strides of real ones. Idempotent."""
     for op in (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default):
         implementation = fake_impls.op_implementations_dict[op]
         if implementation.__module__ != __name__:

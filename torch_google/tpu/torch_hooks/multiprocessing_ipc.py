@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of the device in torch.multiprocessing: queues, pipes and data loaders.
+"""The device's tensors in torch.multiprocessing: queues, pipes and data loaders.
 
 Processes do not share device memory. A tensor is sent as a copy, through shared host memory, and
 arrives on the device with the same index.
@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 
 def install(receive: Callable[..., Any]) -> None:
-    """Register a reducer for tensors of the device. Others keep torch's.
+    """Register a reducer for the device's tensors. Other tensors keep torch's.
 
     The receiving process imports `receive`, a module-level function, and calls it with the
     arguments of `rebuild`.

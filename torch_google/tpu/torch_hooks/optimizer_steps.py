@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers that step without Dynamo, until Dynamo is loaded.
+"""Optimizers whose steps bypass Dynamo until Dynamo is loaded.
 
-torch.optim loads Dynamo, for about a second, to exclude optimizers from tracing. As long as Dynamo
-is not loaded, that is unnecessary. The first import of Dynamo restores torch's own classes.
+To exclude optimizers from tracing, torch.optim loads Dynamo, which takes about a second. Until
+Dynamo is loaded, that is unnecessary. The first import of Dynamo restores torch's own classes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def install() -> None:
 
 
 def _end() -> None:
-    """Restore torch's classes, before Dynamo inspects them."""
+    """Restore torch's classes before Dynamo inspects them."""
     global _alone
     _alone = False
     sys.meta_path.remove(_WATCH)
@@ -74,7 +74,7 @@ def _patch_step_alone(self: Optimizer) -> None:
 
 
 def _without(step: Any) -> Callable[..., Any]:
-    """Return a step without its calls to Dynamo."""
+    """Return a step function without its calls to Dynamo."""
     wrapped = step.__wrapped__
 
     @functools.wraps(step)

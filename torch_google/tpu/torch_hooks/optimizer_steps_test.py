@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers do not load Dynamo, and are torch's own once it is loaded."""
+"""Optimizers do not load Dynamo; once it is loaded, they are torch's own."""
 
 from __future__ import annotations
 
