@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowerings of torch operators to JAX, with one module for each family of operators.
+"""Lowerings of torch operators to JAX, one module per family of operators.
 
-Importing this package loads no family and no JAX; the first table lookup loads all of them. A
+Importing this package loads no family and no JAX; the first table lookup loads all families. A
 process that finds its programs in the compile cache never looks anything up.
 """
 
@@ -29,8 +29,8 @@ __all__ = [
     "names",
 ]
 
-# Each name, the module that fills its table, and the module that defines it. Even `lowering` needs
-# the whole table, to refuse a second lowering of an operator.
+# For each name: the module that fills its table, and the module that defines it. Even `lowering`
+# needs the whole table, to reject a second lowering of an operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions and their gradients. Half dtypes compute in float32."""
+"""Activation functions and their gradients. Half dtypes are computed in float32."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def mish_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 def elu(x: jax.Array, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> jax.Array:
     x = opmath(x)
     alpha, scale, input_scale = (scalar(v, x) for v in (alpha, scale, input_scale))
-    low = jnp.minimum(x, 0)  # avoids overflow on the side that is not selected
+    low = jnp.minimum(x, 0)  # avoids overflow in the unselected branch
     return jnp.where(x > 0, x * scale, jnp.expm1(low * input_scale) * (alpha * scale))
 
 
@@ -281,7 +281,7 @@ def _log1p_exp(x: jax.Array) -> jax.Array:
 
 
 def _must_tell_sides(is_result: bool, slope: Any, name: str) -> None:
-    """Refuse a negative slope: the result then does not reveal the sign of the operand."""
+    """Reject a negative slope: the result then does not reveal the operand's sign."""
     if is_result and slope < 0:
         raise RuntimeError(
             f"{name}: the gradient of an in-place call with a negative slope ({slope}) cannot be told "

@@ -79,7 +79,7 @@ def fractional_max_pool(
     planes = x.reshape(math.prod(lead), *sizes)
     samples = samples.reshape(math.prod(samples.shape[:-1]), rank)[: len(planes)]
     samples = jnp.broadcast_to(samples, (len(planes), rank))
-    # torch draws the width first in two dimensions, and the depth first in three.
+    # torch draws the width first in two dimensions, but the depth first in three.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 
     def of_plane(plane: jax.Array, sample: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -134,7 +134,7 @@ def _fractional_starts(sample: jax.Array, size: int, out: int, kernel: int) -> j
 def _max_of_windows(
     x: jax.Array, taps: Sequence[Any], inside: Sequence[Any]
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the maximum, and its index into the flattened spatial axes, over windows per axis.
+    """Return each window's maximum, and its index into the flattened spatial axes.
 
     `taps`: for each axis, (outputs, elements of a window).
     """
@@ -157,7 +157,7 @@ def _max_of_windows(
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     counts = jnp.broadcast_to(counts, (*outputs, *window)).reshape(*outputs, taken)
     values = jnp.where(counts, values, jnp.asarray(lowest, x.dtype))
-    nan = jnp.isnan(values)  # of several NaNs, torch takes the last
+    nan = jnp.isnan(values)  # if there are several NaNs, torch takes the last
     last = taken - 1 - jnp.argmax(nan[..., ::-1], axis=-1)
     where = jnp.where(nan.any(-1), last, jnp.argmax(values, axis=-1))
     best = jnp.take_along_axis(values, where[..., None], axis=-1)[..., 0]

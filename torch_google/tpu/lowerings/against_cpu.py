@@ -35,9 +35,9 @@ def check(
 ) -> None:
     """Check shapes and values against torch on the CPU, after casting to torch's dtypes.
 
-    By default, tolerances are torch's own for the dtype, or wider for half precision, where an
-    error up to the CPU's largest is accepted too. `atol` is 0 if only `rtol` is given. `only`:
-    check that many results. `expect`: a function to compare with instead of `op`.
+    By default, tolerances are torch's own for the dtype, or wider for half precision, which also
+    allows errors up to the CPU's largest error. `atol` is 0 if only `rtol` is given. `only`: check
+    only that many results. `expect`: a function to compare with instead of `op`.
     """
     function = expect or op
     expected = _leaves(function(*args, **kwargs))
@@ -77,7 +77,7 @@ def _in_double(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Any
 
 
 def _is_as_exact(result: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Return whether no error of `result` is larger than the largest of `want`."""
+    """Return whether no error in `result` is larger than the largest error in `want`."""
     if result.shape != want.shape or not want.numel():
         return False
     error, allowed = ((value.double() - exact).abs() for value in (result, want))
@@ -85,7 +85,7 @@ def _is_as_exact(result: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) 
 
 
 def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
-    """Call the lowering: return a flat list of arrays, with the dtypes that JAX inferred."""
+    """Call the lowering; return a flat list of arrays with the dtypes that JAX inferred."""
     entry = find(op)
     if entry is None:
         raise LookupError(f"{name_of(op)}: no lowering in the table")

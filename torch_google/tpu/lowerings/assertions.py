@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assertions on values, lowered to nothing. Debug mode checks them (value_checks.py)."""
+"""Assertions on values: no-ops here, checked in debug mode (value_checks.py)."""
 
 from __future__ import annotations
 

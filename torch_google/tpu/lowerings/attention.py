@@ -2,7 +2,7 @@
 """Scaled dot product attention: torch's fused operators and their gradients.
 
 XLA fuses the softmax; a gradient recomputes it. Operators with dropout return the seed of their
-mask, so that the gradient uses the same mask.
+dropout mask, so that the gradient uses the same mask.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _attend(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the attention in q's dtype, and the log-sum-exp of each row of scores."""
+    """Return the attention in q's dtype, and each row's log-sum-exp of scores."""
     if k.shape[-3] != q.shape[-3]:  # grouped queries share keys and values
         times = q.shape[-3] // k.shape[-3]
         k, v = (jnp.repeat(x, times, axis=-3) for x in (k, v))
@@ -194,7 +194,7 @@ def _backward(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array | None, ...]:
-    """Return the gradients of q, k, v and the bias; the last is None for a mask or no bias."""
+    """Return the gradients for q, k, v and the bias; the last is None for a mask or no bias."""
     learned = bias is not None and bias.dtype != jnp.bool_
 
     def run(q: jax.Array, k: jax.Array, v: jax.Array, learned_bias: _Bias) -> jax.Array:

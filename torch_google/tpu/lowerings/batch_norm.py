@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalization in training and inference, torch's variants, and the gradient.
+"""Batch normalization in training and inference, in torch's variants, and the gradient.
 
 The functional variants return new running statistics. The schema of `aten::native_batch_norm` does
-not declare that it writes them; `torch_google::native_batch_norm_functional` is its pure form.
+not declare that it writes the statistics; `torch_google::native_batch_norm_functional` is its pure
+form.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    # For other devices than the CPU, torch saves batch statistics, but inference has none.
+    # On devices other than CPU, torch saves batch statistics, but inference has none.
     return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 
@@ -227,7 +228,7 @@ def _updated(
     momentum: Any,
     x: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the running statistics after a batch; the variance is unbiased."""
+    """Return the updated running statistics; the variance is unbiased."""
     count = math.prod(x.shape[a] for a in _axes(x)[0])
     unbiased = var * (count / (count - 1) if count > 1 else math.nan)
     m = scalar(momentum, mean)

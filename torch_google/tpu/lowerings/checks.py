@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of argument values: indices must be in range, and integer divisors nonzero.
 
-XLA clamps an index that is out of range, or drops the write, and division of an integer by zero
-gives some integer. The CPU raises an error. In debug mode so does the device: these checks run as
-separate programs before the operator.
+XLA clamps an out-of-range index or drops the write, and integer division by zero gives some
+integer. The CPU raises an error. So does the device in debug mode: these checks run as separate
+programs before the operator.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _F = TypeVar("_F", bound=Callable[..., "Checks"])
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `failed` says whether arguments are wrong, `values` fill in the message.
+    """One check: `failed` says whether the arguments are invalid; `values` fill in the message.
 
-    All are scalars of a program. `words` is the message, with a `{}` for each of the values, and
-    `kind` is the type of the error.
+    All are scalars in a program. `words` is the message, with a `{}` for each value; `kind` is the
+    error's type.
     """
 
     failed: Array
@@ -151,7 +151,7 @@ def multi_margin_loss(x: Array, target: Array, *_: Any, **__: Any) -> Checks:
 
 @_check("aten::multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Array, target: Array, reduction: int) -> Checks:
-    # The first target of -1 ends a row.
+    # The first -1 among the targets ends a row.
     return _within(target, _size(x, -1), where=target != -1, name="target")
 
 
@@ -202,7 +202,7 @@ def quotient(self: Any, other: Any) -> Checks:
     if not (_is_integer(dividend) and _is_integer(divisor)):
         return []
     if 0 in jnp.broadcast_shapes(dividend.shape, divisor.shape):
-        return []  # nothing is divided, as in take_along_dim of an empty tensor
+        return []  # nothing is divided, as in take_along_dim on an empty tensor
     message = "ZeroDivisionError: an integer is divided by 0"
     return [Check((divisor == 0).any(), (), RuntimeError, message)]
 
@@ -227,7 +227,7 @@ def _within(
     wrong = (index < low) | (index >= size)
     if where is not None:
         wrong &= where
-    # Report the first wrong value, as it is the easiest to locate.
+    # Report the first invalid value, because it is the easiest to locate.
     value = index.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
     allowed = f"Use {low} to {size - 1}" if size else "The dimension is empty"
     message = f"{name} {{}} is out of range for a size of {size}. {allowed}"

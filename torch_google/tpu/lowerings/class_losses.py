@@ -141,7 +141,7 @@ def _class_axis(x: jax.Array) -> int:
 
 
 def _weights(x: jax.Array, target: jax.Array, weight: _Weight, ignore_index: int) -> jax.Array:
-    """Return the weight of each target; 0 if it is ignored."""
+    """Return each target's weight; 0 if the target is ignored."""
     ones = jnp.ones(target.shape, opmath(x).dtype)
     if weight is not None and len(weight):
         ones = opmath(weight)[jnp.where(target == ignore_index, 0, target)]
@@ -153,7 +153,7 @@ def _is_one(p: Any) -> bool:
 
 
 def _before_end(target: jax.Array) -> jax.Array:
-    """Return the mask of targets before the first negative one."""
+    """Return a mask of the targets before the first negative one."""
     return jnp.cumprod(target >= 0, axis=-1).astype(bool)
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions over one to three spatial axes, transposed ones, and their gradients.
+"""Convolutions over one to three spatial axes, transposed convolutions, and gradients.
 
 Channels come last: TPUs tile that way, and it is also faster in XLA on CPUs. XLA cancels the
-transposes between convolutions. A kernel is transposed at each call. That costs more than the
-convolution itself if the kernel is large and applied at few positions. On CPUs, multiplying
-gathered windows with the untransposed kernel is then faster.
+transposes between convolutions. The kernel is transposed at each call, which costs more than the
+convolution itself if the kernel is large and applied at few positions. In that case, on CPUs,
+multiplying gathered windows by the untransposed kernel is faster.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def convolution_backward(
 
 
 def _of_bias(grad: jax.Array, axes: Sequence[int], sizes: Sequence[int] | None) -> jax.Array:
-    """Return the bias's gradient: zeros if the result has no channels but the bias has."""
+    """Return the bias's gradient: zeros if the result has no channels although the bias has."""
     summed = opmath(grad).sum(axes)
     return jnp.zeros(sizes, summed.dtype) if sizes and not summed.size else summed
 
@@ -108,7 +108,7 @@ def _of_no_channels(
     transposed: bool,
     output_padding: Sequence[int],
 ) -> jax.Array:
-    """Return a result without channels, as torch does, whatever the kernel and the bias have."""
+    """Return a result without channels, as torch does, whatever channels kernel and bias have."""
     columns = zip(
         *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
     )
@@ -126,7 +126,7 @@ def _per_axis(values: Sequence[int], rank: int) -> list[int]:
 
 
 def _mirror(weight: jax.Array, groups: int) -> jax.Array:
-    """Convert (in, out / groups, ...) of a transposed convolution to (out, in / groups, ...)."""
+    """Convert a transposed convolution's (in, out / groups, ...) to (out, in / groups, ...)."""
     wide, narrow, *kernel = weight.shape
     weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
     weight = weight.reshape(groups * narrow, wide // groups, *kernel)

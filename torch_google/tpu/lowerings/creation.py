@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tensors from numbers. An uninitialised tensor is filled with zeros."""
+"""New tensors from numbers. Uninitialised tensors are filled with zeros."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def arange_step(
         is_integer = True
     length = -((start - end) // step) if is_integer else math.ceil((end - start) / step)
     if not dtype.is_floating_point:
-        # For narrower dtypes torch counts in the given type, and truncates afterwards.
+        # For narrower dtypes, torch counts in the given type and truncates afterwards.
         start, step = int(start), int(step)
         is_integer = True
     return convert(start + jnp.arange(length, dtype=_wide(is_integer)) * step, dtype)
@@ -122,7 +122,7 @@ def arange_step(
 def range_step(
     start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
 ) -> Array:
-    """Return a range that includes its end."""
+    """Return a range that includes its endpoint."""
     length = math.floor((end - start) / step) + 1
     is_integer = isinstance(start, int) and isinstance(step, int)
     numbers = start + jnp.arange(length, dtype=_wide(is_integer)) * step
@@ -187,7 +187,7 @@ def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Ar
     # XLA would multiply by the inverse of a constant, which misses integers.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
-    near = max(steps // 2, 1)  # the middle one counts from the end
+    near = max(steps // 2, 1)  # the middle element counts from the end
     return jnp.where(
         positions < near, first + positions * step, last - (steps - 1 - positions) * step
     )

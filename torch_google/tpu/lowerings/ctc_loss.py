@@ -2,7 +2,7 @@
 """Connectionist temporal classification: the loss and its gradient, in log space.
 
 S targets give 2 S + 1 states: the targets, with blanks around and between them. alpha[t, s] is the
-log-probability of all paths that are in state s at time t, beta[t, s] that of all their
+log-probability of all paths that are in state s at time t; beta[t, s] is that of all their
 continuations.
 """
 
@@ -103,7 +103,7 @@ def ctc_loss_backward(
     times, batch, classes = log_probs.shape
     start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
     betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
-    # Outside of a path, torch's own alpha may hold any value.
+    # Outside a path, torch's own alpha may hold any value.
     both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
 
     def add(of_class: jax.Array, step_inputs: _Pair) -> tuple[jax.Array, None]:
@@ -164,7 +164,7 @@ def _emitted(log_probs: jax.Array, states: jax.Array) -> jax.Array:
 
 
 def _skips(states: jax.Array, blank: int) -> jax.Array:
-    """Return whether a state may follow the one two before it: a target unequal to the last."""
+    """Return whether a state may follow the one two before it: a target, not equal to that one."""
     before = jnp.pad(states[:, :-2], ((0, 0), (2, 0)), constant_values=blank)
     before = before[:, : states.shape[1]]
     return (jnp.arange(states.shape[1]) % 2 == 1) & (states != before)

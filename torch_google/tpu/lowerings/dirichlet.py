@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a draw from a Beta or Dirichlet distribution, by torch's approximations."""
+"""The gradient of a draw from a Beta or Dirichlet distribution, with torch's approximations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate by a Taylor expansion."""
+    """Approximate with a Taylor expansion."""
     factor = lax.digamma(alpha) - lax.digamma(alpha + beta) - jnp.log(x)
     numerator = jnp.ones_like(x)
     series = (factor + 1 / alpha) / alpha
@@ -84,7 +84,7 @@ def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate by a Taylor expansion."""
+    """Approximate with a Taylor expansion."""
     factor = lax.digamma(alpha + beta) - lax.digamma(beta)
     numerator, betas, slopes = jnp.ones_like(x), jnp.ones_like(x), jnp.zeros_like(x)
     series = factor / alpha
@@ -98,7 +98,7 @@ def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_alpha_if_both_are_large(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate by Rice's saddle point expansion, or by a polynomial near the mean."""
+    """Approximate with Rice's saddle point expansion, or with a polynomial near the mean."""
     total = alpha + beta
     mean = alpha / total
     std = jnp.sqrt(alpha * beta / (total + 1)) / total

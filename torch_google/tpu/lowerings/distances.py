@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances between rows in the p-norm, and their gradients."""
+"""p-norm distances between rows, and their gradients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cdist_backward(
 
 @lowering("aten::_pdist_forward")
 def pdist(x: jax.Array, p: float = 2.0) -> jax.Array:
-    """Return the distance of each pair of rows, in the order of the upper triangle."""
+    """Return the distance between each pair of rows, in the order of the upper triangle."""
     first, second = np.triu_indices(x.shape[0], 1)
     return _norm(opmath(x)[first] - opmath(x)[second], p)
 

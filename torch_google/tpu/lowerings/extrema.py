@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions that select an element: maximum, minimum, median, mode.
 
-NaN counts as both the maximum and the minimum. Among equal elements, the index is that of the first
-one, unless an operator's docstring says otherwise.
+NaN counts as both the maximum and the minimum. Among equal elements, the first one's index is
+returned, unless an operator's docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def at_least_1d(x: Array) -> Array:
 
 
 def _picked(self: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """Return the elements at an index along a dimension, in which `index` has size 1."""
+    """Return the elements at an index along `dim`, in which `index` has size 1."""
     values = jnp.take_along_axis(at_least_1d(self), index, axis=dim)
     if keepdim and self.ndim:
         return values, index.astype(jnp.int64)
@@ -141,7 +141,7 @@ def kthvalue(self: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple
 
 @lowering("aten::mode")
 def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the most frequent element, the smallest if tied, at its last index."""
+    """Return the most frequent element (the smallest if tied) and its last index."""
     x = at_least_1d(self)
     axis = dim % x.ndim
     order = jnp.argsort(x, axis=axis, stable=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix factorizations: Cholesky, QR, LU, eigenvalues, singular values; and the exponential."""
+"""Matrix factorizations: Cholesky, QR, LU, eigenvalues, singular values; matrix exponential."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Three = tuple[jax.Array, jax.Array, jax.Array]
 
 @lowering("aten::linalg_cholesky_ex")
 def cholesky_ex(a: jax.Array, *, upper: bool = False, check_errors: bool = False) -> _Pair:
-    """Return the factor and `info`: 1 if not positive definite, as XLA does not name the minor."""
+    """Return the factor and `info`: 1 if not positive definite, because XLA names no minor."""
     if not a.size:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
     # Only the requested triangle is read.
@@ -72,7 +72,8 @@ def ormqr(
         return other
     size = a.shape[-2]
     order = range(tau.shape[-1])
-    # Q = H1 H2 ... Hk: from the left the last acts first; from the right or adjoint, the first.
+    # Q = H1 H2 ... Hk: from the left, the last acts first; from the right or adjoint, the first
+    # does.
     for i in reversed(order) if left != transpose else order:
         head = jnp.zeros((*a.shape[:-2], i), a.dtype)
         one = jnp.ones((*a.shape[:-2], 1), a.dtype)
@@ -177,7 +178,7 @@ def svd(
 def matrix_exp(a: jax.Array) -> jax.Array:
     # Squaring doubles an error, so compute float32 in float64 and round once.
     wide = jnp.promote_types(a.dtype, jnp.float64)
-    # Enough squarings for a norm of 1e19.
+    # This allows enough squarings for a norm of 1e19.
     return jax.scipy.linalg.expm(a.astype(wide), max_squarings=64).astype(a.dtype) if a.size else a
 
 

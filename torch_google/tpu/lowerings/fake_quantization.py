@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fake quantization, which stays in floating point, for quantization-aware training.
 
-The formulas are those of torch's CPU kernels: numbers round to even. Masks mark the elements within
-the range, through which gradients pass.
+The formulas are those in torch's CPU kernels, which round half to even. Masks mark the elements
+within the range, through which gradients pass.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _gradients(
 
 
 def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> _Pair:
-    """Return scale and zero point for a range, computed in double as in fbgemm."""
+    """Return scale and zero point for a range, computed in double precision as in fbgemm."""
     least, most = least.astype(jnp.float32), most.astype(jnp.float32)
     both = (least < 0) & (most > 0)
     if symmetric:

@@ -85,7 +85,7 @@ def _padded(coordinate: jax.Array, size: int, padding: int, align_corners: bool)
 
 
 def _clipped(coordinate: jax.Array, size: int) -> jax.Array:
-    """Clip to the input; at a border the gradient is 0, and NaN becomes 0, as in torch."""
+    """Clip to the input. At a border the gradient is 0, and NaN becomes 0, as in torch."""
     coordinate = jnp.where(coordinate > 0, coordinate, 0)
     return jnp.where(coordinate < size - 1, coordinate, size - 1)
 
@@ -100,7 +100,7 @@ def _reflected(coordinate: jax.Array, low: float, span: float) -> jax.Array:
 
 
 def _gather(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
-    """Return x (N, C, spatial...) at integer indices (N, points...); 0 outside."""
+    """Return x (N, C, spatial...) at integer indices (N, points...), and 0 outside x."""
     inside: Any = True
     index: Any = 0
     for coordinate, size in zip(places, x.shape[2:], strict=True):

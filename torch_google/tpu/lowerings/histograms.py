@@ -15,12 +15,12 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::histc")
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
-    """Count in equal bins from min to max, inclusive; if they are equal, in the data's range."""
+    """Count in equal bins from min to max, inclusive; if they are equal, over the data's range."""
     (x,) = floats(self)
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
-    # Multiply first, as torch does: integers are at the edges of their bins. XLA would multiply by
-    # the inverse of a constant.
+    # Multiply first, as torch does: integers lie exactly on bin edges. XLA would multiply by the
+    # inverse of a constant.
     span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
     slots = jnp.floor((flat - low) * bins / span)
     slots = jnp.minimum(jnp.where(jnp.isnan(slots), 0, slots), bins - 1).astype(jnp.int32)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and writes at indices from tensors: index, gather, scatter, take, masks.
 
-An index out of range is not detected: a read returns some element, a write is dropped. The same
+An out-of-range index is not detected: a read returns some element, a write is dropped. The same
 holds for a negative index in operators that do not count from the end.
 """
 
@@ -23,7 +23,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 Indices = Sequence[Array | None]
 
-# For operators without negative indices: JAX would count from the end.
+# For operators without negative indices; JAX would count from the end.
 _FROM_0: Any = {"wrap_negative_indices": False}
 
 
@@ -32,7 +32,7 @@ def _is_mask(index: Array) -> bool:
 
 
 def _whole(indices: Indices) -> tuple[object, ...]:
-    """Convert masks to indices, which needs concrete arrays, and None to a whole dimension."""
+    """Convert masks to indices, which needs concrete arrays, and None to a full slice."""
     items: list[object] = []
     for index in indices:
         if index is None:
@@ -50,7 +50,7 @@ def _whole(indices: Indices) -> tuple[object, ...]:
 
 
 def _refuse_empty_dimensions(self: Array, positions: tuple[object, ...]) -> None:
-    """Raise the CPU's IndexError if positions select elements of a dimension that has none."""
+    """Raise the CPU's IndexError if positions select elements from an empty dimension."""
     arrays = [(d, item) for d, item in enumerate(positions) if not isinstance(item, slice)]
     empty = any(self.shape[d] == 0 for d, _ in arrays)
     if empty and 0 not in np.broadcast_shapes(*(np.shape(item) for _, item in arrays)):
@@ -189,7 +189,7 @@ def index_reduce(
 
 
 def _cells(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
-    """Return the indices in every dimension, with the given ones in `dim`."""
+    """Return indices for every dimension, with the given ones in `dim`."""
     places = [lax.broadcasted_iota(index.dtype, index.shape, axis) for axis in range(x.ndim)]
     places[dim % x.ndim] = index
     return tuple(places)
@@ -262,7 +262,7 @@ def _scattered(
 def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """Reduce each element with its sources; without itself, an element without sources stays."""
+    """Reduce each element with its sources. An element without sources never changes."""
     reduction = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x

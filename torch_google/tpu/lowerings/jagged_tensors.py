@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jagged tensors, rows of any lengths in one buffer, to and from padded tensors."""
+"""Jagged tensors (rows of any lengths in one buffer): conversion to and from padded tensors."""
 
 from __future__ import annotations
 

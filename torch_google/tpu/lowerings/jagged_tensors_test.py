@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested tensors of the layout `torch.jagged` match the CPU."""
+"""Nested tensors with the layout `torch.jagged` match the CPU."""
 
 from __future__ import annotations
 

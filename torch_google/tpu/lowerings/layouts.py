@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strides of results on the CPU, for operators whose meta kernels describe another device.
+"""Result strides on the CPU, for operators whose meta kernels describe another device.
 
 The rules also cover results whose shapes depend on values, for which torch has no meta kernel.
 """
@@ -22,7 +22,7 @@ _LayoutRule = Callable[
 
 
 def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return meta tensors for the results of an operator of this name, with the CPU's strides.
+    """Return meta tensors for the results of the operator `name`, with the CPU's strides.
 
     `metas`: one meta tensor or a sequence, with correct shapes and dtypes.
     """
@@ -40,8 +40,8 @@ def in_convolution_format(
     """Return the result of a convolution, or a gradient of its operands, with the CPU's strides.
 
     It is channels last if the input or the weight is. For volumes, only oneDNN returns this format;
-    torch's own kernels return contiguous tensors. torch computes one dimension as two, after it has
-    made the input contiguous.
+    torch's own kernels return contiguous tensors. torch computes one dimension as two, after making
+    the input contiguous.
     """
     if result.ndim != x.ndim:
         return result
@@ -56,7 +56,7 @@ def in_convolution_format(
 
 
 def _runs_in_onednn(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
-    """Return whether torch's CPU backend computes this convolution of volumes in oneDNN."""
+    """Return whether torch's CPU backend computes this convolution over volumes in oneDNN."""
     if x.dtype is not torch.float32:
         return x.dtype in _VOLUMES
     large = min(weight.shape[-2:]) > 3 or math.prod(x.shape[:4]) > 20480
@@ -80,7 +80,7 @@ def _columns(*which: int) -> _LayoutRule:
 def _solution(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return the strides of LAPACK's in-place solution, with rows for the longer side."""
+    """Return the strides of LAPACK's in-place solution, which has room for the longer side."""
     a, solution = args[0], metas[0]
     rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1
     lead, columns = (
@@ -93,7 +93,7 @@ def _solution(
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Return the transpose of a tensor with one row per dimension.
 
-    Without elements, the stride of the second dimension is 0.
+    If there are no elements, the second dimension's stride is 0.
     """
     places = metas[0]
     return [places.new_empty_strided(places.shape, (1, places.shape[0]), device="meta")]
@@ -116,7 +116,7 @@ def _along(position: int) -> _LayoutRule:
 
 
 def _as_argument(position: int) -> _LayoutRule:
-    """Return a rule for channels last if the argument has that format and as many dimensions."""
+    """Return a rule: channels last if the argument is, with as many dimensions as the result."""
 
     def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
         x = args[position]
@@ -126,7 +126,7 @@ def _as_argument(position: int) -> _LayoutRule:
 
 
 def _like(position: int) -> _LayoutRule:
-    """Return a rule for the strides of `empty_like` of an argument, as the kernel allocates it."""
+    """Return a rule for the strides of `empty_like` on an argument, as the kernel allocates it."""
 
     def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
         x = args[position]
@@ -157,7 +157,7 @@ def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> 
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return the query's strides, or contiguous ones for operands that the CPU's kernel rejects."""
+    """Return the query's strides, or contiguous ones if the CPU's kernel rejects the operands."""
     query, value = args[0], args[2]
     if _have_rows(args[:3]) and query.shape[-1] == value.shape[-1]:
         return [torch.empty_like(query, device="meta"), *metas[1:]]
@@ -165,7 +165,7 @@ def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) 
 
 
 def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return gradients in the sizes of query, key and value; key and value may have fewer heads."""
+    """Return gradients sized like query, key and value; key and value may have fewer heads."""
     output_mask, bias = args[10], args[4]
     order = [0, 2, 1, 3] if _have_rows(args[1:4]) else [0, 1, 2, 3]
     grads: list[torch.Tensor | None] = [
@@ -206,7 +206,7 @@ def _complex_to_real(
 
 
 def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Return the strides of consecutive transforms in MKL: untransformed dimensions are outermost.
+    """Return the strides after consecutive MKL transforms: untransformed dimensions outermost.
 
     If MKL is not linked, pocketfft returns contiguous results.
     """
@@ -228,7 +228,7 @@ def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: A
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return the strides of all operands combined, which torch's decompositions get wrong."""
+    """Return the strides that all operands together give; torch's decompositions get them wrong."""
     operands = [
         torch.empty_strided(x.shape, x.stride(), device="meta")
         for x in args
@@ -239,7 +239,7 @@ def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 
 
 def _ldexp(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return the strides of a product with powers of two, which pow returns contiguous."""
+    """Return the strides of a product with powers of two, which `pow` returns contiguous."""
     x, exponent = args
     return _elementwise(metas, [x, exponent.contiguous()], kwargs)
 
@@ -249,14 +249,14 @@ def _plain(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.
 
 
 def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
-    """Return a new meta tensor with its dimensions in this memory order, the outermost first."""
+    """Return a new meta tensor with its dimensions in this memory order, outermost first."""
     shape = [meta.shape[d] for d in order]
     return meta.new_empty(shape, device="meta").permute(
         sorted(range(len(order)), key=order.__getitem__)
     )
 
 
-# By the number of operands: an operator whose meta kernel computes strides as the CPU does.
+# By number of operands: an operator whose meta kernel computes strides as the CPU does.
 _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     1: torch.neg,
     2: torch.add,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factorization of indefinite symmetric and Hermitian matrices, and solutions.
+"""Factorization of indefinite symmetric and Hermitian matrices, and solutions of systems.
 
-This is the Bunch-Kaufman method of LAPACK's sytrf and hetrf for lower triangles, with blocks of one
-or two pivots. The choice of pivots is the same, so that results equal torch's on the CPU.
+This is the Bunch-Kaufman method in LAPACK's sytrf and hetrf for lower triangles, with blocks of one
+or two pivots. Pivots are chosen in the same way, so that results equal torch's on the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 def ldl_factor_ex(
     a: jax.Array, *, hermitian: bool = False, check_errors: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the lower triangle of factors, LAPACK's pivots, and the first zero pivot."""
+    """Return the factors' lower triangle, LAPACK's pivots, and the first zero pivot."""
     size = a.shape[-1]
     if not a.size:
         return a, jnp.zeros(a.shape[:-1], jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32)
@@ -68,7 +68,7 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
 
 
 def _step(state: _State, hermitian: bool) -> _State:
-    """Eliminate one pivot, or a block of two, at `k`; update both triangles of the rest."""
+    """Eliminate one pivot, or a block of two, at `k`; update both triangles of the remaining matrix."""
     a, pivots, k, info = state
     size = a.shape[-1]
     rows = jnp.arange(size)
@@ -125,7 +125,7 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
     size = packed.shape[-1]
     rows = jnp.arange(size)
     in_pair = pivots < 0
-    # The first of a pair: pairs are adjacent, so count within a run of negative pivots.
+    # The first pivot of a pair: pairs are adjacent, so count within a run of negative pivots.
     first = jax.lax.scan(
         lambda open_, negative: (negative & ~open_, negative & ~open_), jnp.array(False), in_pair
     )[1]
@@ -146,7 +146,7 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
         return lower[:, k]
 
     def forward(k: jax.Array, x: jax.Array) -> jax.Array:
-        # Eliminate both columns of a pair after its exchange, which its second pivot marks.
+        # Eliminate both columns of a pair after its exchange, which the pair's second pivot marks.
         x = exchange(x, k)
         before = jnp.maximum(k - 1, 0)
         x = x - jnp.outer(jnp.where(second[k], column(before), 0), x[before])

@@ -85,7 +85,7 @@ def trilinear(
     sumdim: Sequence[int],
     unroll_dim: int = 1,
 ) -> jax.Array:
-    """Expand each factor by the named axes, multiply, and sum over `sumdim`: an einsum."""
+    """Expand each factor along the named axes, multiply, and sum over `sumdim`: an einsum."""
     rank = i1.ndim + len(expand1)
     subscripts = [
         [axis for axis in range(rank) if axis not in set(expand)]
@@ -103,7 +103,7 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    # an empty product, whose dtypes torch does not compare
+    # torch does not compare the dtypes of an empty product
     if a.dtype != b.dtype and not (a.size and b.size):
         return jnp.zeros((*a.shape[:-1], *b.shape[b.ndim - 1 :]), b.dtype)
     if a.dtype != b.dtype:  # torch's meta kernels do not check this
@@ -127,7 +127,7 @@ def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Arr
             "Use one that expands to the shape of the product"
         )
     if jnp.issubdtype(product.dtype, jnp.integer):
-        # For integers torch truncates beta and alpha.
+        # For integers, torch truncates beta and alpha.
         beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
     product = product * scalar(alpha, product)
     if is_zero(beta):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meta kernels for operators for which torch has none, or a wrong one.
+"""Meta kernels for operators for which torch's are missing or wrong.
 
-The docstring of each replacement says what is wrong in torch's. This module also defines our own
-pure operator: `aten::native_batch_norm` with its running statistics as results.
+Each replacement's docstring says what is wrong with torch's. This module also defines our own pure
+operator: `aten::native_batch_norm` with its running statistics as results.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def _multi_margin_loss(
     weight: torch.Tensor | None = None,
     reduction: int = 1,
 ) -> torch.Tensor:
-    """Match torch's kernels: one loss per target; its meta kernel reads one target as a row."""
+    """Match torch's kernels: one loss per target. Its meta kernel treats one target as a row."""
     return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _multilabel_margin_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Match torch's kernels: a single row's loss has no dimension; its meta kernel adds one."""
+    """Match torch's kernels: a single row's loss has no dimension. Its meta kernel adds one."""
     rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
     return x.new_empty(rows), x.new_empty(target.shape)
 
@@ -97,7 +97,7 @@ def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.
 
 
 def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Match torch's kernels: dtypes may differ if there is nothing to multiply."""
+    """Match torch's kernels: dtypes may differ if the product is empty."""
     if _is_a_product_of_nothing(a, b):
         return b.new_empty((*a.shape[:2], b.shape[2]))
     return _meta_registrations.meta_bmm(a, b)
@@ -126,7 +126,7 @@ def _window(
 def _of_dimension(
     x: torch.Tensor, dim: int = -1, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Match torch's kernels: its meta kernel treats any device as CUDA: nondeterministic."""
+    """Match torch's kernels. Its meta kernel treats any device like CUDA: nondeterministic."""
     values = torch.ops.aten.kthvalue.default(x, 1, dim, keepdim)[0] if x.ndim else x
     return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
 
@@ -155,7 +155,7 @@ def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
-    """Match torch's kernels: classes may be uint8, which its meta kernel rejects."""
+    """Match torch's kernels: classes may be uint8. Its meta kernel rejects that."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
     losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *options)
@@ -163,14 +163,14 @@ def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[tor
 
 
 def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: Any) -> torch.Tensor:
-    """Match torch's kernels: v2.6's meta kernel rejects negative dimensions."""
+    """Match torch's kernels: dimensions may be negative. v2.6's meta kernel rejects that."""
     axis = axis % x.ndim if x.ndim else axis
     reduced: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **options)
     return reduced
 
 
 def _view_copy(x: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """Match torch's kernels: its meta kernel rejects strides that allow no view."""
+    """Match torch's kernels: strides may allow no view. Its meta kernel rejects such strides."""
     return x.reshape(size).clone(memory_format=torch.contiguous_format)
 
 
@@ -181,7 +181,7 @@ def _in_place(*args: object, **options: object) -> None:
 def _bernoulli_out(
     x: torch.Tensor, *, generator: torch.Generator | None = None, out: torch.Tensor
 ) -> torch.Tensor:
-    """Match torch's kernels: any dtype can hold a draw; its meta kernel only accepts floats."""
+    """Match torch's kernels: any dtype can hold a draw. Its meta kernel accepts only floats."""
     return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
 
 

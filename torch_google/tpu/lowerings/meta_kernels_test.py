@@ -36,7 +36,7 @@ def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
         ("_fused_adagrad", (*[state] * 3, step), ADAGRAD),
     ]:
         if V2_6 and (name, overload) == ("_fused_adagrad", "tensor_lr"):
-            continue  # v2.6 only accepts a number
+            continue  # v2.6 accepts only a number
         results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **options)
         assert results[0][0].shape == (3, 2)
 

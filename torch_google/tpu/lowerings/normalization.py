@@ -159,7 +159,7 @@ def _normal_grad(
     weight: jax.Array | None,
     axes: tuple[int, ...],
 ) -> jax.Array:
-    """Return the gradient of x for normal = (x - mean) * rstd, both of which depend on x."""
+    """Return x's gradient for normal = (x - mean) * rstd; mean and rstd depend on x."""
     if weight is not None:
         grad = grad * opmath(weight)
     mean = grad.mean(axes, keepdims=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's computation dtype, which is wider than half dtypes, and scalars that do not promote."""
+"""torch's computation dtype, wider than half dtypes; and scalars that do not promote."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def scalar(value: Any, like: jax.Array) -> Any:
 
 
 def is_zero(value: Any) -> bool:
-    """Return whether a number is known to be 0 at trace time."""
+    """Return whether a number is known at trace time to be 0."""
     return isinstance(value, bool | int | float | complex | np.number) and value == 0

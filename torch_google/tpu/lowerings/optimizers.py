@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused optimizer steps over lists of parameters, and the two operators of a gradient scaler.
+"""Fused optimizer steps over lists of parameters, and the gradient scaler's two operators.
 
-Each is the functional variant: it returns new lists. If `found_inf` is set, they are unchanged.
+Each is the functional variant: it returns new lists. If `found_inf` is set, their values are
+unchanged.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def fused_sgd(
 
 @lowering("aten::_fused_adagrad.tensor_lr")
 def fused_adagrad_of_a_tensor(*args: Any, **kwargs: Any) -> _Lists:
-    return fused_adagrad(*args, **kwargs)[:3]  # torch's results for this overload omit the steps
+    return fused_adagrad(*args, **kwargs)[:3]  # torch's results for this overload lack the steps
 
 
 @lowering("aten::_fused_adagrad")
@@ -156,7 +157,7 @@ def _adam(
             p = p * (1 - rate * decay)
         else:
             grad = grad + p * decay
-        # Subtract from 1 before narrowing the numbers: in float32, 1 - 0.999 is off by 4e-5.
+        # Subtract from 1 before narrowing the numbers to float32, where 1 - 0.999 is off by 4e-5.
         mean = mean + (grad - mean) * _as(1 - beta1, p)
         square = square * b2 + grad * grad * _as(1 - beta2, p)
         correction1, correction2 = _correction(beta1, step, p), _correction(beta2, step, p)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant, reflection and replication padding, with the gradients of the last two."""
+"""Constant, reflection and replication padding, and gradients of the latter two."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise arithmetic of two tensors, or of a tensor and a number."""
+"""Elementwise arithmetic on two tensors, or on a tensor and a number."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
         return floor_divide(self, other)
     x, y = computed(self, other)
     if _is_float(x):
-        # Half precision rounds the quotient first, possibly up to an integer.
+        # In half precision the quotient is rounded first, possibly up to an integer.
         return jnp.trunc(convert(x / y, result_type(self, other)))
     x, y = _whole(x), _whole(y)
     return lax.div(*jnp.broadcast_arrays(x, y))
@@ -84,7 +84,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
 
 @lowering("prims::div")
 def cut_quotient(self: Array, other: Operand) -> Array:
-    """Divide; truncate quotients of integers."""
+    """Divide; truncate integer quotients."""
     inexact = _is_inexact(computed(self, other)[0])
     return div_mode(self, other, rounding_mode=None if inexact else "trunc")
 
@@ -94,7 +94,7 @@ def floor_divide(self: Array, other: Operand) -> Array:
     x, y = computed(self, other)
     if not _is_float(x):
         return jnp.floor_divide(_whole(x), _whole(y))
-    # Divide as Python does: subtract the remainder first.
+    # Divide like Python: subtract the remainder first.
     rest = _float_remainder(x, y, sign_of_divisor=False)
     quotient = (x - rest) / y
     quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)

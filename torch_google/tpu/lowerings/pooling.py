@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max and average pooling over windows of one size, and the gradients."""
+"""Max and average pooling over equally sized windows, and the gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-_UNROLLED = 64  # windows of up to this many elements are unrolled, larger ones are a loop
+_UNROLLED = 64  # windows of up to this many elements are unrolled, larger ones use a loop
 
 
 @lowering("aten::max_pool2d_with_indices")
@@ -160,7 +160,7 @@ def _windows(
         room = size + 2 * p - d * (k - 1) - 1
         out = (room + (s - 1 if ceil_mode else 0)) // s + 1
         if ceil_mode and (out - 1) * s >= size + p:
-            out -= 1  # the last window would start in the padding
+            out -= 1  # otherwise the last window would start in the padding
         axes.append(_Axis(size, k, s, p, d, out))
     return axes
 
@@ -178,7 +178,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
     rank = len(axes)
     x = jnp.moveaxis(x, -rank - 1, -1)
     lead = x.ndim - 1 - rank
-    # A value that never wins: it is not above the current maximum, and not NaN.
+    # A value that never wins: neither above the current maximum nor NaN.
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     pads = [(0, 0, 0)] * lead + [(a.padding, max(a.high, 0), 0) for a in axes] + [(0, 0, 0)]
     padded = jax.lax.pad(x, jnp.asarray(lowest, x.dtype), pads)
@@ -195,7 +195,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
         return jnp.where(wins, window, best), jnp.where(wins, here, index)
 
     shape = [*x.shape[:lead], *[a.out for a in axes], x.shape[-1]]
-    # If all elements are the lowest value, the index is that of the first one inside the input.
+    # If all elements are the lowest value, the index is the first element's inside the input.
     first = [np.maximum(-(a.position(0) // a.dilation), 0) for a in axes]
     start = _flat([a.position(f) for a, f in zip(axes, first, strict=True)], axes)
     best, index = jnp.full(shape, lowest, x.dtype), jnp.broadcast_to(jnp.asarray(start), shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prims of torch's decompositions that have no namesake in aten."""
+"""Prims in torch's decompositions that have no namesake in aten."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("prims::fma")
 def fma(self: Array, factor: Array, addend: Array) -> Array:
-    # XLA decides on fusion: one rounding if the processor has fma, two otherwise.
+    # XLA decides whether to fuse: one rounding if the processor has fma, two otherwise.
     return self * factor + addend

@@ -2,8 +2,8 @@
 """torch's type promotion, for lowerings that compute with several dtypes.
 
 An operand is a tensor with dimensions, a tensor without dimensions, or a number. The highest
-category (bool < integer < float < complex) decides; within it, the first of these three kinds that
-occurs. A number is a Python number, or a traced scalar, which JAX marks as weakly typed.
+category (bool < integer < float < complex) wins. Within it, the first of these three kinds that
+occurs decides. A number is a Python number, or a traced scalar, which JAX marks as weakly typed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_number(value: Operand) -> bool:
 
 
 def dtype_of(value: Operand) -> torch.dtype:
-    """Return an operand's dtype, or the dtype of a number in promotion."""
+    """Return an operand's dtype, or a number's dtype in promotion."""
     if isinstance(value, bool):
         return torch.bool
     if isinstance(value, int):
@@ -86,7 +86,7 @@ def rounded(value: Array, dtype: torch.dtype) -> Array:
 
 
 def convert(value: Operand, dtype: torch.dtype) -> Array:
-    """Cast as torch does: integers wrap around, a complex number loses its imaginary part."""
+    """Cast as torch does: integers wrap around; complex numbers lose their imaginary part."""
     target = to_jax(dtype)
     if isinstance(value, bool | int | float | complex):
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
@@ -104,7 +104,7 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
     if jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(target, jnp.integer):
-        # XLA saturates a float that is out of range; torch truncates it and keeps the low bits.
+        # XLA saturates an out-of-range float; torch truncates it and keeps the low bits.
         signed = lax.convert_element_type(value, jnp.int64 if target.itemsize > 2 else jnp.int32)
         if target == np.uint64:
             large = lax.convert_element_type(value, target)

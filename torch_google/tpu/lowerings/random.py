@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers, from one JAX key per call. `generator` selected the key and is ignored here."""
+"""Random numbers from one JAX key per call; `generator` selected the key and is ignored here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 
 def _real(x: Array) -> np.dtype:
-    """Return the dtype in which to draw for a tensor of this dtype."""
+    """Return the dtype in which to draw for a tensor with x's dtype."""
     dtype = to_torch(x.dtype)
     return to_jax(wide(dtype)) if dtype.is_floating_point else np.dtype(np.float32)
 
@@ -33,7 +33,7 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
     """Return draws in [low, high) in a dtype, or `low` if that interval is empty."""
-    # In half precision a draw just below the limit may round up to it.
+    # In half precision, a draw just below the limit may round up to it.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
     return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
@@ -44,7 +44,7 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        # In place, torch draws each part with half the variance and with the mean.
+        # In place, torch draws each part with half the variance and the full mean.
         return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 
@@ -179,7 +179,7 @@ def randint_like_low(
 
 
 def _limit(dtype: torch.dtype) -> int:
-    """Return one more than the last integer up to which a dtype has no gaps."""
+    """Return one more than the last integer up to which a dtype represents all integers."""
     if dtype == torch.bool:
         return 2
     if dtype.is_floating_point:
@@ -245,7 +245,7 @@ def cauchy(
 
 @lowering("aten::geometric", random=True)
 def geometric(self: Array, p: Operand, *, generator: Any = None, key: Array) -> Array:
-    """Return the number of trials up to the first success, at least 1."""
+    """Return the number of trials until the first success, at least 1."""
     dtype = _real(self)
     draw = random.uniform(key, self.shape, dtype, minval=jnp.finfo(dtype).tiny)
     return jnp.maximum(jnp.ceil(jnp.log(draw) / jnp.log1p(-p)), 1)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer and direction of an LSTM, GRU or plain RNN over a sequence; and single cells.
+"""One layer and direction of an LSTM, GRU or plain RNN over a sequence, and single cells.
 
 Terms that do not depend on the previous state are one product over all steps; the rest is a scan.
 The gradient reuses the saved gates, so its scan also has one product per step.
 
 Shapes: T steps, batch size B, I input features, H state features (P after projection). `gates`
-holds the arguments of a cell's activation functions. An LSTM has 4 H (input, forget, cell, output).
+holds the arguments to a cell's activation functions. An LSTM has 4 H (input, forget, cell, output).
 A GRU has 4 H (reset, update, and the input's and state's parts of new). Others have H.
 """
 
@@ -58,7 +58,7 @@ def recurrent_layer(
             live = (time < lengths)[:, None]
             new_h = jnp.where(live, new_h, h)
             new_c = jnp.where(live, new_c, c) if cx is not None else new_c
-        # Round the carried state, as if each step were a separate operator.
+        # Round the state that each step passes on, as if the step were a separate operator.
         new_h = new_h.astype(x.dtype).astype(wide)
         outputs = (new_h.astype(x.dtype), gates.astype(x.dtype), new_c.astype(x.dtype))
         return (new_h, new_c if cx is not None else new_h), outputs

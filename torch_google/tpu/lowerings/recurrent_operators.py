@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_google::recurrent_layer` and its gradient: a layer and direction as one operator.
 
-torch only has a layer as many small operators, or as one operator of a vendor library. This module
-also has meta kernels of the single cells, which torch only has for its own devices.
+torch has a layer only as many small operators, or as one vendor library operator. This module also
+has meta kernels for single cells; torch has these kernels only for its own devices.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def prod_dim(
 
 
 def _named(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the axes of any and all: unlike in other reductions, an empty `dim` means none."""
+    """Return the axes for any and all: unlike in other reductions, an empty `dim` means none."""
     nothing = dim is not None and not isinstance(dim, int) and not len(dim)
     return () if nothing else axes(x, dim)
 
@@ -239,7 +239,7 @@ def trace(self: Array) -> Array:
 
 @lowering("aten::hash_tensor")
 def hash_tensor(self: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Array:
-    """Return the exclusive or of the bits: of the integer, or of the value as float64."""
+    """Return the exclusive or of the bits: an integer's own, or those of the value as float64."""
     if jnp.issubdtype(self.dtype, jnp.floating):
         bits = lax.bitcast_convert_type(self.astype(jnp.float64), jnp.uint64)
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of consecutive segments along a dimension."""
+"""Reductions over consecutive segments along a dimension."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def segment_reduce(
     row = places.reshape([1] * axis + [1, -1])
     inside = (row >= starts[..., None]) & (row < ends[..., None])
     count = starts.shape[-1]
-    # The segment of each element, or one past the last segment.
+    # Each element's segment, or one past the last segment.
     target = jnp.where(jnp.any(inside, axis=-2), jnp.argmax(inside, axis=-2), count)
     rows = [
         jnp.arange(size).reshape([-1 if position == i else 1 for i in range(axis + 1)])
@@ -78,7 +78,7 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Return the gradient: tied extrema share it equally, and a product's is exact at zeros."""
+    """Return the gradient: tied extrema share it equally; a product's is exact at zeros."""
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:
@@ -93,7 +93,7 @@ def segment_reduce_backward(
     if reduce == "mean":
         return spread(slope / jnp.maximum(summed(jnp.ones_like(x)), 1))
     if reduce == "prod":
-        # The product of the other elements: by division, unless the element is 0 or NaN.
+        # The product of the other elements, by division unless the element is 0 or NaN.
         odd = (x == 0) | jnp.isnan(x)
         rest = segment_reduce(
             jnp.where(odd, 1, x),

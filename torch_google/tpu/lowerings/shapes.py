@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes: views, their copying, gradient and scatter variants, joins, flips and diagonals.
+"""Shapes: views with their copying, gradient and scatter variants; joins, flips, diagonals.
 
-Arrays have no strides: a view is a new array, and the input of as_strided is contiguous with offset
-0.
+Arrays have no strides: a view is a new array, and as_strided's input is contiguous with offset 0.
 """
 
 from __future__ import annotations
@@ -253,7 +252,7 @@ def _joined(tensors: Sequence[Array]) -> tuple[Array, ...]:
 
 @lowering("aten::cat", "aten::concat")
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Concatenate; an empty tensor of one dimension affects only the dtype."""
+    """Concatenate; an empty one-dimensional tensor affects only the dtype."""
     parts = _joined(tensors)
     nonempty = [part for part in parts if part.shape != (0,)]
     return jnp.concatenate(nonempty, axis=dim) if nonempty else parts[0]
@@ -340,7 +339,7 @@ def unfold(self: Array, dimension: int, size: int, step: int) -> Array:
 def unfold_backward(
     grad_in: Array, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Array:
-    if not input_sizes:  # one window of the single element, or none
+    if not input_sizes:  # one window with the single element, or none
         return grad_in.sum()
     axis = dim % len(input_sizes)
     grad = jnp.moveaxis(grad_in, (axis, -1), (0, 1))
@@ -356,7 +355,7 @@ def _windows(length: int, size: int, step: int) -> np.ndarray:
 
 
 def positions(size: Sequence[int], stride: Sequence[int], offset: int | None) -> np.ndarray:
-    """Return the position in the storage of each element of a tensor with these strides."""
+    """Return each element's position in the storage, for a tensor with these strides."""
     places = np.full((1,) * len(size), offset or 0)
     for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
         along = [1] * len(size)

@@ -68,7 +68,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ) -> Array:
-    """Search the matching last dimension of the sequence, or its only one, for each value."""
+    """Search for each value in the sequence's matching row, or in its only one."""
     if sorter is not None:
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, axis=-1)
     sequence, values = common(sorted_sequence, self)

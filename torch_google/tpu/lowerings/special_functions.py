@@ -78,7 +78,7 @@ for _name, _function in _FUNCTIONS.items():
 
 @lowering("aten::special_zeta", "aten::special_zeta.self_scalar", "aten::special_zeta.other_scalar")
 def zeta(self: Operand, other: Operand) -> Array:
-    """Return Hurwitz's zeta for x > 1; for negative `other`, x must be an integer."""
+    """Return Hurwitz's zeta for x > 1; if `other` is negative, x must be an integer."""
     x, q = jnp.broadcast_arrays(*floats(self, other))
     fractional = jnp.isfinite(q) & (q != jnp.floor(q))
     below = jnp.where(fractional, jnp.maximum(jnp.ceil(-q), 0), 0)
@@ -111,8 +111,8 @@ def polygamma(n: int, self: Array) -> Array:
         return _digamma(x)
     if n == 1:
         return _trigamma(x)
-    # Compute in double precision. In x's precision every result would lose a digit. Below zero,
-    # terms of both signs cancel and most digits would be lost.
+    # Compute in double precision. In x's precision, every result would lose a digit. Below zero,
+    # terms of both signs cancel, and most digits would be lost.
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
     sign = 1.0 if n % 2 else -1.0
     x = x.astype(jnp.float64)

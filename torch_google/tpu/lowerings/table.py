@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of lowerings of torch operators to JAX, for eager, compile and export.
 
-A lowering is called with the operator's arguments by its schema: tensors as jax arrays (or
-tracers), numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
+A lowering is called with the operator's arguments as its schema orders them: tensors as jax arrays
+(or tracers), numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
 `device`, `layout`, `pin_memory`, `non_blocking`, `memory_format` and `generator`. A lowering
-returns jax arrays of the right shape (a tuple if there are several). The caller casts each to the
-dtype of torch's meta kernel. So a lowering may compute in any dtype, and applies torch's promotion
-only if that affects the result. It is pure: the caller derives in-place and out= variants from the
-functional one.
+returns jax arrays with the right shapes (a tuple if there are several). The caller casts each one
+to the dtype from torch's meta kernel. So a lowering may compute in any dtype, and applies torch's
+promotion only if that affects the result. It is pure: the caller derives in-place and out= variants
+from the functional one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Lowering:
 
     `random`: the function takes a keyword `key`, a new JAX random key for each execution.
 
-    `host_shape`: the shape of a result depends on values, so the function runs outside of a
-    program, on concrete arrays. If that depends on the arguments, it is a predicate of them that
+    `host_shape`: a result's shape depends on values, so the function runs outside a program, on
+    concrete arrays. If that depends on the arguments, `host_shape` is a predicate on them that
     reads only shapes and dtypes; tensors are torch tensors or jax arrays.
     """
 
@@ -55,8 +55,8 @@ def lowering(
 ) -> Callable[[_F], _F]:
     """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
 
-    A name that already has a lowering raises ValueError. The same function may be registered again,
-    because a module whose import was interrupted is imported again.
+    Raises ValueError for a name that already has a lowering. The same function may be registered
+    again, because a module whose import was interrupted is imported again.
     """
 
     def register(function: _F) -> _F:
@@ -73,17 +73,17 @@ def lowering(
 
 
 def find(op: torch._ops.OpOverload) -> Lowering | None:
-    """Return the lowering of an operator, or None."""
+    """Return an operator's lowering, or None."""
     return _TABLE.get(name_of(op))
 
 
 def name_of(op: torch._ops.OpOverload) -> str:
-    """Return the name of an operator in the table: `aten::add.Tensor`, `aten::mm`."""
+    """Return an operator's name in the table: `aten::add.Tensor`, `aten::mm`."""
     return op.name()
 
 
 def is_pinned(op: torch._ops.OpOverload) -> bool:
-    """Return whether the versions of torch and of this package identify an operator's lowering.
+    """Return whether the versions of torch and this package identify an operator's lowering.
 
     They do not if another package registered the lowering: its code may change under the same name,
     so a program's cache key must include that code. Registering a lowering loads our table first,
@@ -96,7 +96,7 @@ def is_pinned(op: torch._ops.OpOverload) -> bool:
 
 
 def foreign() -> frozenset[str]:
-    """Return the names whose lowering another package has registered."""
+    """Return the names whose lowering was registered by another package."""
     return frozenset(name for name, row in _TABLE.items() if not _is_ours(row))
 
 
@@ -110,6 +110,6 @@ def _is_ours(row: Lowering) -> bool:
 
 
 def _place(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the source location of a function, or the function itself if that is unknown."""
+    """Return a function's source location, or the function itself if that is unknown."""
     code = getattr(function, "__code__", None)
     return (function,) if code is None else (code.co_filename, code.co_firstlineno)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resampling along each axis with taps and weights: nearest, linear, cubic, antialiased.
 
-Each output has an index and a weight per tap along an axis, so one function serves every mode. A
+Along an axis, each output has an index and a weight per tap, so one function serves every mode. A
 gradient is the transpose of that function.
 """
 
@@ -33,7 +33,7 @@ def _nearest_exact(size: int, out: int, corners: bool, scale: Any, dtype: Any) -
 
 def _nearest_at(size: int, out: int, scale: Any, offset: float) -> _Taps:
     xp = _array_module(scale)
-    # torch's scale is in single precision, whatever the input's dtype is.
+    # torch's scale is single-precision, whatever the input's dtype.
     step = _step(size, out, False, scale, np.float32)
     where = xp.floor((xp.arange(out).astype(np.float32) + np.float32(offset)) * step)
     where = xp.minimum(where.astype(np.int64), size - 1)
@@ -95,7 +95,7 @@ def _antialias(
     radius: float,
     kernel: Callable[[np.ndarray], np.ndarray],
 ) -> _Taps:
-    """Return the taps of a filter that widens with the scale, so that no input is skipped."""
+    """Return the taps for a filter that widens with the scale, so that no input is skipped."""
     step = float(_step(size, out, corners, scale, dtype))
     support = radius * max(step, 1.0)
     center = step * (np.arange(out) + 0.5)
@@ -124,7 +124,7 @@ _RULES: dict[str, tuple[_TapsRule, int, bool]] = {
 }
 
 
-# Operators that the CPU computes in integers for uint8.
+# Operators that the CPU computes with integers for uint8.
 _OF_BYTES = frozenset(
     {
         "upsample_bilinear2d",

@@ -41,7 +41,7 @@ def test_scales_as_given_and_half(name: str) -> None:
     size = [int(n * 1.7) for n in SIZES[rank]]
     corners = (False,) if has_corners else ()
     check(forward, x, size, *corners, *[1.7] * rank, rtol=1e-5, atol=1e-5)
-    if not name.endswith("_aa"):  # torch's CPU kernels support float32 and float64 only
+    if not name.endswith("_aa"):  # torch's CPU kernels support only float32 and float64
         check(forward, x.bfloat16(), size, *corners)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling of uint8 as in torch's CPU kernels: in integers, with 16-bit weights.
+"""Resampling of uint8 as in torch's CPU kernels: with integers and 16-bit weights.
 
-Each axis is rounded to uint8 before the next one. The weights have as many fractional bits as the
-largest weight allows.
+Each axis is rounded to uint8 before the next axis is resampled. The weights have as many fractional
+bits as the largest weight allows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def resample_bytes(
 
 
 def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Move the weights of equal taps of an output, as at an edge, to the first of them."""
+    """Add up the weights of an output's equal taps, as at an edge, in the first of them."""
     weights = weights.copy()
     for later in range(1, taps.shape[1]):
         for first in range(later):
@@ -54,7 +54,7 @@ def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _bits(largest: float) -> int:
-    """Return how many of 16 bits are fractional, given the largest weight."""
+    """Return how many of the 16 bits are fractional, given the largest weight."""
     bits = 0
     while bits < _MOST_BITS and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
         bits += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of values other than indices: probabilities, rates, lengths, pivots, finite matrices.
+"""Value checks other than indices: probabilities, rates, lengths, pivots, finite matrices.
 
 Error types and texts are those of the TORCH_CHECKs in torch's CPU kernels. Each function takes its
 operator's arguments.
@@ -123,7 +123,7 @@ def histc(self: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Checks:  
     if not self.size:
         return []
     least, most = jnp.asarray(min, self.dtype), jnp.asarray(max, self.dtype)
-    is_unset = least == most  # the range is then that of the values
+    is_unset = least == most  # the range is then the values' range
     least = jnp.where(is_unset, self.min(), least)
     most = jnp.where(is_unset, self.max(), most)
     message = "torch.histc: range of [{}, {}] is not finite"
@@ -287,7 +287,7 @@ def cholesky(self: Array, upper: bool = False) -> Checks:
 
 
 def _minor(a: Array) -> Array:
-    """Return the order of the first non-positive leading minor of lower triangles, or 0."""
+    """Return the order of the first non-positive leading minor of a lower triangle, or 0."""
     lower = jnp.tril(a)
     full = lower + jnp.conj(jnp.swapaxes(jnp.tril(a, -1), -1, -2))
 
@@ -304,7 +304,7 @@ def _minor(a: Array) -> Array:
 
 
 def _of_a_matrix(name: str, failed: Array, message: str, *values: Array) -> Checks:
-    """Return the check of each matrix; the message names the first failing batch element."""
+    """Return a check on each matrix; the message names the first failing batch element."""
     if not failed.ndim:
         return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {message}")]
     if not failed.size:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_google::block` and `torch_google::place`: read or write part of a tensor at an offset.
 
-The offset of a torch view is a constant, so each offset would compile a program. Here the offset is
-an input: one program serves all blocks of a size.
+The offset of a torch view is a constant, so each offset would compile another program. Here the
+offset is an input: one program serves all blocks of a given size.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!
 
 @lowering("torch_google::block")
 def block(base: jax.Array, sizes: Sequence[int], offset: Any) -> jax.Array:
-    """Return the block of these sizes, which has as many dimensions as `base`."""
+    """Return the block with these sizes, which has as many dimensions as `base`."""
     return jax.lax.dynamic_slice(base, _starts(base, offset), sizes)
 
 
 @lowering("torch_google::place")
 def place(base: jax.Array, values: jax.Array, offset: Any) -> jax.Array:
-    """Return `base` with other values in the block that starts at `offset`."""
+    """Return `base` with these values in the block that starts at `offset`."""
     return jax.lax.dynamic_update_slice(base, values, _starts(base, offset))
 
 
