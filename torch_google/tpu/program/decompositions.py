@@ -18,9 +18,9 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 
 
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
-    """Return torch's decompositions of all operators that our table does not lower.
+    """Return torch's decompositions for all operators that our table does not lower.
 
-    `circular`: operators whose C++ kernel only calls their own in-place variant, so it is not a
+    `circular`: operators whose C++ kernel only calls its own in-place variant, and so is not a
     decomposition.
     """
     table = _decompositions(lowerings.names())

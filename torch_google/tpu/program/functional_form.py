@@ -14,13 +14,13 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class FunctionalForm:
-    """How to compute an operator, `source`, with a pure operator, `op`.
+    """A description of how to compute an operator, `source`, with a pure operator, `op`.
 
     `written`: the positions, in `source`'s schema, of the arguments that it writes.
     `values`: for each of these, the position of its new value in the results of `op`.
-    `plain`: how many results are new tensors; these are the first results of `op`.
-    `dropped`: the positions of arguments that `op` does not take: those of an out= variant.
-    `takes_dtype`: `op`'s `dtype`, unless given, is that of the tensor which `source` writes.
+    `plain`: how many results are new tensors; these are `op`'s first results.
+    `dropped`: the positions of arguments that `op` does not take: an out= variant's `out`.
+    `takes_dtype`: unless given, `op`'s `dtype` is that of the tensor that `source` writes.
     """
 
     source: OpOverload
@@ -34,7 +34,7 @@ class FunctionalForm:
     def arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of `op` for these arguments of `source`."""
+        """Return `op`'s arguments for these arguments of `source`."""
         by_name = self._named(args, kwargs)
         if self.takes_dtype and by_name.get("dtype") is None:
             by_name["dtype"] = self.targets(args, kwargs)[0].dtype
@@ -70,7 +70,7 @@ def functional_of(op: OpOverload) -> OpOverload:
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return the pure operator and the use of its results. Raises as functional_of does."""
+    """Return the pure operator and the use of its results. Raises like functional_of."""
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]
@@ -83,7 +83,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
     if not written:
         return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
-    # The results of a pure operator start with those of the operator itself.
+    # A pure operator's results start with those of the operator itself.
     written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
     inputs = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
@@ -107,7 +107,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Return substitutes that write by `copy_`, for operators with undeclared writes."""
+    """Return substitutes that write with `copy_`, for operators with undeclared writes."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -121,17 +121,17 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
     return tuple(results[: plan.plain])
 
 
-# Operators that write to arguments that their schema does not declare as written, and that may be
-# None: our pure operator, and the positions of these arguments.
+# Operators that write to arguments, possibly None, that their schema does not declare as written:
+# our pure operator, and these arguments' positions.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 
-# Operators that cast each element to the dtype of the written tensor before the first sum.
+# Operators that cast each element to the written tensor's dtype before the first sum.
 _CASTING = frozenset(
     f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
 )
 
-# Options that an out= variant does not take, because its result already has them.
+# Options that an out= variant does not take, because its `out` already has them.
 _OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
 
 
@@ -144,7 +144,7 @@ def _candidates(op: OpOverload) -> Iterator[OpOverload]:
     for name in dict.fromkeys((base, stem, stem + "_functional", base + "_functional", "_" + base)):
         packet = getattr(namespace, name, None)
         if isinstance(packet, OpOverloadPacket):
-            # The overload of the same name first: several may have one signature.
+            # First the overload with the same name: several may have the same signature.
             overloads = sorted(packet.overloads(), key=lambda o: o != op._overloadname)
             yield from (getattr(packet, overload) for overload in overloads)
 

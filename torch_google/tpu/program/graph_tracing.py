@@ -30,13 +30,13 @@ def trace(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
 ) -> GraphModule:
-    """Return the graph of an operator; `args` and `kwargs` hold tensors of any device.
+    """Return the graph of an operator; `args` and `kwargs` hold tensors on any device.
 
-    The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
+    The graph's inputs are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
     results are one flat list.
 
-    Raises BakedNumber if the graph depends on a Number's value, or HostRead if torch reads the
-    values of a tensor.
+    Raises BakedNumber if the graph depends on a Number's value, or HostRead if torch reads a
+    tensor's values.
     """
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
@@ -55,10 +55,10 @@ def trace(
 def trace_function(
     function: Callable[..., list[Any]], inputs: Sequence[Any], name: str, *, writes: bool = True
 ) -> GraphModule:
-    """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators.
+    """Return the graph of a function on meta tensors and Numbers, built from lowered operators.
 
-    The graph is pure, so writes to inputs are refused. If `writes` is False, later reads of the
-    function see such writes, but the graph drops their final copy.
+    The graph is pure, so writes to inputs are rejected. If `writes` is False, later reads in the
+    function see such writes, but the graph drops the final copy to the input.
     """
     prepare_symbols()
     shapes = ShapeEnv()
@@ -116,7 +116,7 @@ def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
 
 
 def kinds_of(values: Sequence[Any]) -> str:
-    """Return the dtypes of the tensors among some values, for messages."""
+    """Return the dtypes of the tensors in `values`, for messages."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
 
@@ -124,7 +124,7 @@ def kinds_of(values: Sequence[Any]) -> str:
 def as_meta(value: Any) -> Any:
     """Return a new meta tensor for a tensor; return other values unchanged.
 
-    Tensors are never shared: a graph would merge a tensor that is passed twice into one input.
+    Tensors are never shared: a graph would merge a tensor passed twice into one input.
     """
     if not isinstance(value, torch.Tensor):
         return value
@@ -158,7 +158,7 @@ def _leave_out_writes(pure: GraphModule) -> None:
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
-    """Return the pure variants of the graph's operators that write to an argument."""
+    """Return the pure variants of those operators in the graph that write to an argument."""
     targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
     return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 
@@ -176,7 +176,7 @@ def _keys(*names: str) -> torch._C.DispatchKeySet:
     return keys
 
 
-# A thread's dispatch keys outside of any kernel: within one, functionalize has no effect.
+# A thread's dispatch keys outside any kernel: inside one, functionalize has no effect.
 _INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
 _EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 
@@ -185,5 +185,5 @@ _NO_KERNEL = re.compile(
     r"(?P<tried>[\w:.]+): attempted to run this operator with Meta tensors"
     r"|Could not run '(?P<called>[\w:.]+)'(?= with arguments from the 'Meta' backend)"
 )
-# torch's errors for reading values.
+# torch's errors when values are read.
 _READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bitwise conversion between host tensors and arrays of NumPy or JAX."""
+"""Bitwise conversion between host tensors and NumPy or JAX arrays."""
 
 from __future__ import annotations
 

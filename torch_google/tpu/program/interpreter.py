@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interpreter that runs a graph of torch operators in JAX, each by its lowering."""
+"""An interpreter that runs a graph of torch operators in JAX, with each operator's lowering."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch_google.tpu.program.host_arrays import constant
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
-# Arguments about the layout and device of a tensor, which a pure function of values ignores.
+# Arguments about a tensor's layout and device, which a pure function of values ignores.
 PLACEMENT = frozenset(
     {"device", "layout", "pin_memory", "non_blocking", "memory_format", "generator"}
 )
@@ -49,7 +49,7 @@ class LoweredProgram:
 
 
 def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
-    """Return the program of a graph of pure operators, each of which has a lowering.
+    """Return the program for a graph of pure operators, each of which has a lowering.
 
     Raises NotImplementedError, naming `part_of` and every operator without a lowering.
     """
@@ -102,7 +102,7 @@ def run(
     meta: Any,
     key: Any,
 ) -> Any:
-    """Call a lowering by its schema, and cast each result to torch's dtype for it."""
+    """Call a lowering as its schema says, and cast each result to torch's dtype for it."""
     positional, named = _bind(op, args, kwargs)
     if lowering.random:
         named["key"] = key

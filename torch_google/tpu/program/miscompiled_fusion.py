@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation that avoids two errors of XLA:CPU in fused programs (jaxlib 0.10.2).
+"""Compilation that avoids two XLA:CPU errors in fused programs (jaxlib 0.10.2).
 
 1. A fused dynamic-update-slice and its operand get one buffer, even if the update reads other
    elements of the operand than the one it is about to write. The loop then reads elements that it
@@ -11,8 +11,8 @@
 
 Compiling without the passes `fusion` and `algsimp` avoids both. The optimized program shows whether
 it has such a fusion, so only these programs are compiled twice. An update is safe if each of its
-elements reads only the element of the target that it replaces, as in `x[1:3] += 1`. Any expression
-that `_Fusion` does not understand counts as unsafe.
+elements reads only the target element that it replaces, as in `x[1:3] += 1`. Any expression that
+`_Fusion` does not understand counts as unsafe.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import jax
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-# Without `fusion`, `algsimp` drops transpositions before a reshape: of complex numbers, and with
-# the older emitters, which a flag selects, of all dtypes.
+# Without `fusion`, `algsimp` drops transposes before a reshape: for complex numbers, and with the
+# older emitters, which a flag selects, for all dtypes.
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
@@ -43,7 +43,7 @@ _BOUND = re.compile(r"\[(\d+):(\d+)(?::(\d+))?\]")
 _TYPE = re.compile(r"\w+\[([\d,]*)\](?:\{([\d,]*))?")
 _METADATA = re.compile(r", metadata=\{.*\}$")
 
-# Operators whose result has the element at an index computed from its operands' elements there.
+# Operators that compute each result element from the operands' elements at the same index.
 _ELEMENTWISE_NAMES = (
     "abs add and atan2 cbrt ceil clamp compare complex convert copy cosine divide erf exponential "
     "exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum multiply "
@@ -115,7 +115,7 @@ class _Instruction:
 
     @property
     def arrangement(self) -> str:
-        """The sizes and the layout, without the dtype."""
+        """The sizes and layout, without the dtype."""
         return self.type[self.type.find("[") :]
 
 
@@ -163,7 +163,7 @@ def _instruction(match: re.Match[str]) -> _Instruction:
 
 
 def _sources(call: _Instruction, caller: _Computation) -> list[str]:
-    """Return for each operand of a call the value whose buffer it is."""
+    """Return, for each operand of a call, the value whose buffer it is."""
 
     def source(name: str) -> str:
         instruction = caller.get(name)
@@ -191,7 +191,7 @@ class _Fusion:
     def is_unsafe(self) -> bool:
         try:
             return any(map(self._is_unsafe, self._written_in_place())) or self._hides_nan()
-        except (LookupError, ValueError):  # text of a form that this module does not know
+        except (LookupError, ValueError):  # the text has a form that this module does not know
             return True
 
     def _hides_nan(self) -> bool:
@@ -209,7 +209,7 @@ class _Fusion:
         )
 
     def _written_in_place(self) -> Iterator[_Instruction]:
-        """Yield the writes that are results of the fusion, if only their form is changed."""
+        """Yield the writes that the fusion returns, directly or through one-operand instructions."""
         pending = [i for i in self.computation.values() if i.is_root]
         while pending:
             instruction = pending.pop()
@@ -223,7 +223,7 @@ class _Fusion:
     def _is_unsafe(self, write: _Instruction) -> bool:
         target = self._target(write.operands[0])
         if target is None:
-            # Not a parameter. Only a write of a written value can be in place.
+            # Not a parameter. Only a write to a written value can be in place.
             return any(
                 self.computation[name].opcode == _WRITE
                 for name in self._reachable(write.operands[0])
@@ -234,7 +234,7 @@ class _Fusion:
         )
 
     def _target(self, name: str) -> str | None:
-        """Return the source of the parameter whose values an expression is, in any form."""
+        """Return the source of the parameter that an expression reshapes or converts, if it is one."""
         instruction = self.computation[name]
         while instruction.opcode in ("bitcast", "reshape", "copy", "transpose", "convert"):
             instruction = self.computation[instruction.operands[0]]
@@ -255,7 +255,7 @@ class _Fusion:
         return names
 
     def _reads(self, name: str) -> set[str]:
-        """Return the sources of the parameters that an expression reads."""
+        """Return the sources of all parameters that an expression reads."""
         if name not in self._parameters:
             instructions = map(self.computation.__getitem__, self._reachable(name))
             self._parameters[name] = {
@@ -272,7 +272,8 @@ class _Fusion:
                 continue
             operands = [self.computation[name] for name in instruction.operands]
             if instruction.opcode == "bitcast":
-                # It keeps the bytes in their order, so elements stay aligned if their size does.
+                # It keeps the order of bytes, so elements stay aligned if their size does not
+                # change.
                 if math.prod(instruction.sizes) != math.prod(operands[0].sizes):
                     return False
             elif instruction.opcode not in _ELEMENTWISE or any(
@@ -286,7 +287,7 @@ class _Fusion:
         return True
 
     def _is_block(self, read: _Instruction, write: _Instruction) -> bool:
-        """Return whether an instruction reads the block that is written, and nothing else."""
+        """Return whether an instruction reads exactly the block that is written."""
         if read.opcode == "parameter":
             return read.arrangement == write.arrangement == self._update(write).arrangement
         if read.opcode not in ("slice", "dynamic-slice"):
@@ -331,11 +332,11 @@ class _Fusion:
         return f"expression {self._number(name)}"
 
     def _number(self, name: str) -> int:
-        """Return a number that is equal for equal expressions."""
+        """Return a number that is the same for equal expressions."""
         number = self._numbers.get(name)
         if number is None:
             instruction = self.computation[name]
-            # A long constant is abbreviated: only itself is known to equal it.
+            # A long constant is abbreviated, so it is known to equal only itself.
             literal: object = "" if instruction.operands else instruction.literal
             if "..." in instruction.literal or instruction.opcode.startswith("rng"):
                 literal = name
@@ -348,7 +349,7 @@ class _Fusion:
     def _interval(
         self, access: _Instruction, base: _Instruction, block: _Instruction
     ) -> tuple[int, int] | None:
-        """Return the first element and the length of a constant block that is one run of memory."""
+        """Return the first element and the length of a constant block that is contiguous."""
         starts = self._starts(access)
         if not (base.is_row_major and block.is_row_major) or starts is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that XLA:CPU would miscompile are compiled without fusion, and others once."""
+"""Programs that XLA:CPU would miscompile are compiled without fusion, other programs once."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ for program in (empty_variance, masked):
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
 def test_the_exponential_of_nan_is_nan(mode: str) -> None:
-    # The flags of the other tests hide the error.
+    # The other tests' flags hide the error.
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -152,7 +152,7 @@ def test_the_exponential_of_nan_is_nan(mode: str) -> None:
 
 
 def _program(shape: tuple[int, ...], *, is_negated: bool) -> Callable[..., jax.Array]:
-    """Return `x[:2] += x[i]`, and its negation, of the first two elements in memory."""
+    """Return `x[:2] += x[i]`, optionally negated; the rows are the first two in memory."""
 
     def read(x: jax.Array) -> jax.Array:
         return x.reshape(8)[0:2].reshape(1, 2)

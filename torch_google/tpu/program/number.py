@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers as arguments: as inputs of a program, or instead of tensors."""
+"""Python numbers as arguments: as inputs to a program, or instead of tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 
 @dataclass(frozen=True)
 class Number:
-    """A Python number that is an input of the program, which is specialised to its type only."""
+    """A Python number that is a program input; the program is specialised only on its type."""
 
     value: float | int
 
@@ -23,7 +23,7 @@ class BakedNumber(NotImplementedError):
 
 
 def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
-    """Return arguments that an operator accepts: some do not take numbers instead of tensors.
+    """Return arguments that an operator accepts: some do not accept numbers in place of tensors.
 
     `values`: the first arguments, in schema order.
     """

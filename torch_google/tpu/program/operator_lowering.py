@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of one operator: its lowering, or the graph of its decomposition."""
+"""The program of a single operator: its lowering, or its decomposition's graph."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from torch_google.tpu.release import prepare_symbols
 def lower_op(
     op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
 ) -> LoweredProgram:
-    """Return the program of a pure operator (see `functional_of`) for these arguments.
+    """Return the program for a pure operator (see `functional_of`) for these arguments.
 
     Only the shape, strides and dtype of tensors in `args` and `kwargs` are used; any device is
-    fine. The inputs of the program are the tensors and the Numbers, in the order of
+    fine. The program's inputs are the tensors and the Numbers, in the order of
     pytree.tree_leaves((args, kwargs)); its results are one flat list.
 
-    Raises NotImplementedError, naming the operators without a lowering; BakedNumber if the program
-    depends on a Number's value; and any error of torch's meta kernel for wrong arguments. Calling
-    the program raises RuntimeError if torch's default dtype has changed since it was made.
+    Raises NotImplementedError that names the operators without a lowering; BakedNumber if the
+    program depends on a Number's value; and any error from torch's meta kernel for invalid
+    arguments. Calling the program raises RuntimeError if torch's default dtype has changed since it
+    was created.
     """
     dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
     if "generator" in kwargs:
-        kwargs["generator"] = None  # a generator belongs to a device that is not meta
+        kwargs["generator"] = None  # a generator belongs to a device other than meta
     if any(argument.name == "device" for argument in op._schema.arguments):
         kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)
@@ -94,7 +95,7 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 
 def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
-    """Return the results of torch's meta kernel; shapes that depend on values are symbolic."""
+    """Return the meta kernel's results; shapes that depend on values are symbolic."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
     args = accepted_arguments(op, args, "meta")

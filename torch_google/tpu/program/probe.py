@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial run of an operator on the CPU, to raise the error of the CPU's kernel.
+"""A trial run of an operator on the CPU, to raise the CPU kernel's errors.
 
 torch's meta kernels check sizes well but dtypes loosely: they accept comparisons of complex
-numbers, or softmax of integers. So an operator's first use on the device runs on the CPU first: a
-small call on zeros of its sizes, a large one on a corner of each tensor.
+numbers, or a softmax of integers. So an operator's first use on the device first runs on the CPU: a
+small call on zeros with its sizes, a large one on a corner of each tensor.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from torch_google.tpu.program.number import Number, accepted_arguments, apply
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The maximum number of elements of a trial, counting tensors and sizes among the arguments: 64 x
-# 64. An eigenvalue problem of that size takes 3 ms, everything else less than 1 ms.
+# The maximum number of elements in a trial, counting tensors and size arguments: 64 x 64. An
+# eigenvalue problem of that size takes 3 ms, everything else less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The longest dimension and largest number of a trial on corners; 7 x 7 windows fit.
+# The longest dimension and largest number in a trial on corners; 7 x 7 windows fit.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
@@ -35,7 +35,7 @@ _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
 class Refusal(Exception):
-    """Raised if the CPU refuses a call. `error` is the CPU's exception."""
+    """Raised if the CPU rejects a call. `error` is the CPU's exception."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -43,18 +43,18 @@ class Refusal(Exception):
 
 
 def check(op: OpOverload, args: Sequence[Any]) -> None:
-    """Raise Refusal if the CPU refuses a call for its dtypes, or a small one for any reason.
+    """Raise Refusal if the CPU rejects a call for its dtypes, or a small one for any reason.
 
-    Ignore errors that depend on the values of tensors, and missing CPU kernels. Operators of other
-    libraries have no trial: their CPU kernels may have side effects.
+    Errors that depend on tensors' values, and missing CPU kernels, are ignored. Other libraries'
+    operators have no trial: their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # The forward operator was already tried. The statistics that it saved, such as those of a
-        # bfloat16 layer norm, have the device's dtypes, not the CPU's.
+        # The forward operator was already tried. The statistics that it saved, such as a bfloat16
+        # layer norm's, have the device's dtypes, not the CPU's.
         return
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
@@ -98,7 +98,7 @@ def _check_small(op: OpOverload, args: Sequence[Any]) -> None:
 def _error(
     op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False
 ) -> Exception | None:
-    """Return the CPU's exception, or None; also None if the CPU lacks the operator."""
+    """Return the CPU's exception, or None if there is none or the CPU lacks the operator."""
     values = [
         _argument(argument, value, stand_in, empty=argument.is_out and not sized)
         for argument, value in zip(op._schema.arguments, args, strict=True)
@@ -115,7 +115,7 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
     if argument.name == "pin_memory":
         return None
     if argument.name == "unsafe":
-        return True  # do not check the values of lengths
+        return True  # do not check lengths' values
     if str(argument.type) == "Optional[Generator]":
         return torch.Generator()
 
@@ -127,10 +127,9 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Do not convert a Python number to a tensor: torch's promotion treats the two
-            # differently.
+            # Do not convert a Python number to a tensor: torch promotes the two differently.
             return leaf.clone() if _is_written(argument) else leaf
-        # Leave the sizes of a result to the meta kernel, which also warns about them.
+        # Leave a result's sizes to the meta kernel, which also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
 
     return pytree.tree_map(one, value)
@@ -154,7 +153,7 @@ def _same_draws(op: OpOverload) -> Iterator[None]:
 
 
 def _is_no_refusal(error: Exception) -> bool:
-    """Return whether an error only reports a missing CPU kernel."""
+    """Return whether an error reports only a missing CPU kernel."""
     return any(phrase in str(error) for phrase in _WITHOUT_A_KERNEL)
 
 
@@ -167,7 +166,7 @@ def _has_gradients(tensor: torch.Tensor) -> bool:
 
 
 def _elements(args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> int:
-    """Return an upper bound of the elements that a call reads and creates, by its sizes."""
+    """Return an upper bound on the elements that a call reads and creates, from its sizes."""
     sizes = [abs(leaf) for leaf in _integers(args) if abs(leaf) > _LARGE_NUMBER]
     return sum(tensor.numel() for tensor in tensors) * math.prod(sizes)
 
@@ -182,7 +181,7 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
-            return leaf  # a program input, so not a size; a dtype may be unable to hold it
+            return leaf  # a program input, so not a size; its dtype may be unable to hold it
         if type(leaf) in (int, float) and not abs(leaf) <= _LARGE_NUMBER:
             return type(leaf)(math.copysign(most, leaf))
         return leaf
@@ -203,11 +202,11 @@ def _corner(longest: int) -> StandIn:
 
 
 def _filled(sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Return zeros, which are valid indices, or an all-true mask: an empty one skips kernels."""
+    """Return zeros, which are valid indices, or an all-true mask: all-false ones skip kernels."""
     return torch.full(sizes, dtype == torch.bool, dtype=dtype)
 
 
 _WITHOUT_A_KERNEL = ("Could not run '", "no tensor arguments to this function", "determinis")
 _DTYPES = re.compile(r"type|complex|[Bb]ool|[Ii]nteg|[Ff]loat")
-# Errors caused by the values of both stand-ins, such as lengths with a wrong sum.
+# Errors that the stand-ins' values cause, such as lengths with the wrong sum.
 _VALUES = re.compile(r"to sum to|allocated size|[Ii]ndex.* out of|out of bounds")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial runs on the CPU: refused calls, accepted calls, and absence of side effects."""
+"""Trial runs on the CPU: rejected calls, accepted calls, and absence of side effects."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products in the operand order that XLA:CPU computes fastest, with the same sums.
+"""Matrix products with operands in the order that XLA:CPU computes fastest, with the same sums.
 
-XLA:CPU has a fast path for products whose left operand is row-major. The gradient of a weight sums
-over the rows of both operands and misses that path: it takes 1.4 times as long if the left operand
-is the wider one. Here the narrower operand is transposed first and becomes the left one.
+XLA:CPU has a fast path for products whose left operand is row-major. A weight's gradient sums over
+the rows of both operands and misses that path: it takes 1.4 times as long if the left operand is
+the wider one. Here the narrower operand is transposed first and becomes the left one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _product(left: jax.Array, right: jax.Array, params: dict[str, Any]) -> jax.A
     left, right = left.T if of_left else left, right.T if of_right else right
     if left.shape[1] <= right.shape[1]:
         return _rows_by_columns(left, right, params)
-    # The barrier keeps XLA from merging both transposes back into the original product.
+    # The barrier keeps XLA from folding both transposes back into the original product.
     return jax.lax.optimization_barrier(_rows_by_columns(right, left, params)).T
 
 

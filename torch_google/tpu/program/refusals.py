@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the CPU refuses, but that torch's meta kernels accept or refuse differently.
+"""Calls that the CPU rejects but torch's meta kernels accept or reject differently.
 
 An operator's first use on the device has a trial run on the CPU (`probe.py`). Elementwise operators
-use stand-ins of one element. If a result is written in another dtype, zeros of the actual sizes are
+use one-element stand-ins. If a result is written in another dtype, zeros with the actual sizes are
 used.
 """
 
@@ -41,13 +41,13 @@ def check(op: OpOverload, args: list[Any]) -> None:
         return
     if op._schema.name == "aten::full":
         if any(size < 0 for size in args[0]):
-            return  # another check refuses it, and names it
+            return  # another check rejects it by name
         args = [[min(size, 2) for size in args[0]], *args[1:]]
     original = args
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
-        # If the dtypes of the tensors can hold a number, the CPU checks at most the number's type.
+        # If the tensors' dtypes can hold a number, the CPU checks at most the number's type.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
@@ -62,7 +62,7 @@ def check(op: OpOverload, args: list[Any]) -> None:
 
 
 def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether the CPU may refuse a number by its value; programs take numbers as inputs."""
+    """Return whether the CPU may reject a number, a program input, because of its value."""
     return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING or _misfits(args)
 
 
@@ -91,9 +91,9 @@ def _lacks(dtype: torch.dtype, number: float) -> bool:
 def check_written(
     op: OpOverload, args: list[Any], written: Sequence[tuple[torch.Tensor, torch.dtype]]
 ) -> None:
-    """Raise Refusal if a written tensor may not receive a result of another dtype.
+    """Raise Refusal if a written tensor cannot receive a result with another dtype.
 
-    `written`: the written tensors with the dtypes of their results.
+    `written`: the written tensors with their results' dtypes.
     """
     others = {id(tensor): dtype for tensor, dtype in written if tensor.dtype != dtype}
     if not others:
@@ -109,7 +109,7 @@ def check_written(
             probe.run(op, args, as_computed, sized=True)
         except Refusal as other:
             if str(other) == str(refusal):
-                return  # zeros are refused for their values, whatever the dtype
+                return  # the CPU rejects zeros for their values, whatever the dtype
         raise
 
 
@@ -137,7 +137,7 @@ def _a_place(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _put(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a value to put or an index; a mask may select one element or none."""
+    """Return a value to store or an index; a mask may select one element or none."""
     return _a_place(leaf.new_empty([1] * leaf.ndim))
 
 
@@ -150,7 +150,7 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
-    """Replace masks by indices: a mask with a single value calls other kernels."""
+    """Replace masks with indices: a mask with a single value calls other kernels."""
     if values.numel() == 1:
         return indices
     places: list[Any] = []
@@ -170,7 +170,7 @@ def _named(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
-# Elementwise operators that torch does not tag as such. All accept ones as arguments.
+# Elementwise operators that torch does not tag as such. All accept arguments of ones.
 _OF_ONES = _named(
     "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
@@ -204,5 +204,5 @@ def _stand_in(op: OpOverload) -> StandIn | None:
     if name in _OF_PLACES:
         return _a_place
     if name in _FILLING:
-        return _two  # for one element the CPU uses another kernel, which refuses nothing
+        return _two  # for one element, the CPU uses another kernel, which rejects nothing
     return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluate `as_strided` and its variants in a graph, whose values have no storage.
 
-They name positions in the storage of their argument. These become indices into the values of the
-argument, or into those of the tensor of which the graph makes the argument a view.
+These operators name positions in their argument's storage. The positions become indices into the
+argument's values, or into those of the tensor of which the graph makes the argument a view.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def evaluate(
 ) -> jax.Array:
     """Return the value of a node whose target is in STRIDED.
 
-    `values` has the arrays of earlier nodes; `layout_of` returns the layout of a fake tensor.
+    `values` has earlier nodes' arrays; `layout_of` returns the layout of a fake tensor.
 
-    Raises NotImplementedError if the positions are outside of every tensor of the graph that shares
+    Raises NotImplementedError if the positions are outside every tensor in the graph that shares
     the argument's storage.
     """
     named = dict(zip([a.name for a in node.target._schema.arguments], node.args, strict=False))
@@ -65,7 +65,7 @@ def evaluate(
         if source is None:
             return flat[indices]
         written = flat.at[indices].set(values[source].astype(flat.dtype))
-        # Elements of the argument that share memory have one index.
+        # Elements of the argument that share memory have the same index.
         return written[_indices(layout, positions(*own))]
     raise NotImplementedError(
         f"tpu: {node.target} with size {list(size)}, stride {list(stride)} and storage_offset {offset} "
@@ -101,7 +101,7 @@ def _same_elements(viewed: Any, node: Node) -> bool:
 
 
 def _indices(layout: Layout, selected: np.ndarray) -> np.ndarray | None:
-    """Return the index of the element at each position, or None if a position has none."""
+    """Return the index of the element at each position, or None if a position has no element."""
     owned = positions(*layout).reshape(-1)
     if not selected.size:
         return selected
