@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.accelerator of later releases, also for torch v2.6, and stream contexts."""
+"""The torch.accelerator of later releases, for torch v2.6 as well, and stream contexts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def stream_context(stream: torch.Stream | None) -> Any:
 
 
 def check_stream_device(index: int) -> None:
-    """Raise ValueError unless `index` is a device. v2.6 aborts when it looks up its stream."""
+    """Raise ValueError unless `index` is a device: v2.6 would abort when looking up its stream."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()

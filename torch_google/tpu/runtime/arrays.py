@@ -43,7 +43,7 @@ def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
 
 
 def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.Array | None:
-    """Return a byte array as elements of `dtype`, through the host, so that nothing is compiled.
+    """Return a byte array as elements of `dtype`, via the host, so that nothing is compiled.
 
     Returns None for bool bytes other than 0 and 1, and for a dtype that the platform lacks.
     """
@@ -68,7 +68,7 @@ def from_host(tensor: torch.Tensor, index: int) -> jax.Array:
 
 
 def to_host(array: jax.Array) -> torch.Tensor:
-    """Return the values of an array as a flat CPU tensor, which must not be written to."""
+    """Return an array's values as a flat CPU tensor, which must not be written to."""
     errors.wait(array)
     if not array.size or array.dtype.itemsize == 1 or platform.name() != "cpu":
         return tensor_of(array).reshape(-1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error of cache-only mode."""
+"""The error that cache-only mode raises."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only access to XLA's compiler and to the compile cache."""
+"""The only access point to XLA's compiler and the compile cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 def executable(
     name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, device: int
 ) -> jax.stages.Compiled:
-    """Return the executable of a program. `lower` is called if it has to be compiled.
+    """Return a program's executable. `lower` is called only if it has to be compiled.
 
     `fingerprint` identifies the program in every process. Raises CacheMissError if the program has
     to be compiled in cache-only mode.
@@ -32,7 +32,7 @@ def executable(
 
 
 def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax.stages.Compiled:
-    """Return the executable of a lowered program, which is identified by its text.
+    """Return the executable of a lowered program, which its text identifies.
 
     Raises CacheMissError if it has to be compiled in cache-only mode.
     """
@@ -56,7 +56,7 @@ def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
 
 
 def store_note(fingerprint: str, device: int, note: Any) -> None:
-    """Put a note without an executable into the compile cache."""
+    """Store a note without an executable in the compile cache."""
     cache.store_entry(fingerprint, [platform.device(device)], cache.Entry(None, note))
 
 
@@ -68,10 +68,10 @@ def compiled(
     device: int,
     note: Any = None,
 ) -> jax.stages.Compiled:
-    """Compile a program, put it into the compile cache, and return its executable.
+    """Compile a program, store it in the compile cache, and return its executable.
 
-    `fingerprint` identifies the program in every process. `note` is stored with it; a callable is
-    applied to the executable first. Raises CacheMissError in cache-only mode.
+    `fingerprint` identifies the program in every process. `note` is stored with it; if it is a
+    callable, it is first applied to the executable. Raises CacheMissError in cache-only mode.
     """
     check_allowed(name, fingerprint)
     program_eviction.BUDGET.look()
@@ -86,9 +86,9 @@ def compiled(
 
 
 def scratch(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs while it runs, without inputs and results.
+    """Return the bytes that a program needs while it runs, excluding inputs and results.
 
-    0 if the platform does not report it.
+    The result is 0 if the platform does not report it.
     """
     size = _scratch.get(executable)
     if size is None:
@@ -98,12 +98,12 @@ def scratch(executable: jax.stages.Compiled) -> int:
 
 
 def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
-    """Set the value that `scratch` returns: XLA takes milliseconds to compute it."""
+    """Set the value that `scratch` returns, because XLA takes milliseconds to compute it."""
     _scratch[executable] = scratch
 
 
 def needs(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs besides its inputs: scratch memory and results."""
+    """Return the bytes that a program needs in addition to its inputs: scratch and results."""
     stats = _memory(executable)
     if stats is None:
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index of a device that the user named by index, name or torch.device."""
+"""The index of a device that the user gives as an index, a name or a torch.device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def index_of(device: DeviceLike) -> int:
 
 
 def checked_index(device: DeviceLike) -> int:
-    """Return the index of an existing device. Raises ValueError for others. Starts the platform."""
+    """Return the index of an existing device, else raise ValueError. Starts the platform."""
     index = index_of(device)
     _C.start()
     count = _C.device_count()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device arguments, and index tensors that are on another device."""
+"""Device arguments, and index tensors on another device."""
 
 from __future__ import annotations
 

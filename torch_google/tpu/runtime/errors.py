@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of programs, reported in terms of the operator and its caller."""
+"""Program errors, reported with the operator and its caller."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def explain(op: str, error: Exception) -> NoReturn:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether PJRT ran out of memory. Only some of its messages have the status code."""
+    """Return whether PJRT ran out of memory. Only some of its messages contain the status code."""
     return any(phrase in str(error) for phrase in ("RESOURCE_EXHAUSTED", "Out of memory"))
 
 
 def wait(array: Any) -> None:
-    """Wait for a value. Raises the error of its computation, translated by `explain`."""
+    """Wait for a value. Raises its computation's error, translated by `explain`."""
     try:
         array.block_until_ready()
-    except RuntimeError as error:  # includes JAX's
+    except RuntimeError as error:  # includes JAX's errors
         explain("the program that computes a value", error)
 
 
@@ -59,9 +59,9 @@ def first_line(error: Exception) -> str:
 def caller() -> str:
     """Return `file:line` of the innermost code that is neither torch's nor ours.
 
-    On an autograd thread that is the call of backward(), with the name of the running node; in
-    anomaly mode, also with the line that created the node. If several threads are in backward(),
-    all of their lines are named, because nothing tells which one this thread works for.
+    On an autograd thread, that is the call of backward(), with the name of the running node; in
+    anomaly mode, also the line that created the node. If several threads are in backward(), all of
+    their lines are named, because nothing tells which one this thread works for.
     """
     own = _users_line(sys._getframe(1))
     if own is not None:
@@ -71,7 +71,7 @@ def caller() -> str:
 
 
 def users_level() -> int:
-    """Return the `stacklevel` with which the caller's warning names the line of user code."""
+    """Return the `stacklevel` that makes a warning by the caller name the line of user code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
@@ -99,7 +99,7 @@ def _node() -> str:
     node = torch._C._current_autograd_node()
     if node is None:
         return ""
-    # Recorded by anomaly mode: the calls that created the node, innermost last.
+    # Anomaly mode records the calls that created the node, innermost last.
     text = "".join(node.metadata.get("traceback_", ()))
     lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if _is_users(file)]
     return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"

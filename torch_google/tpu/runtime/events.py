@@ -15,7 +15,7 @@ from torch_google.tpu.runtime import errors
 class Marker:
     """A set of values, some of which may not be ready.
 
-    With `timing`, records the time at which the last of them becomes ready.
+    With `timing`, it records the time at which the last of them becomes ready.
     """
 
     def __init__(self, arrays: Sequence[Any], timing: bool) -> None:
@@ -37,7 +37,7 @@ class Marker:
         return self._arrays
 
     def wait(self) -> None:
-        """Wait until all values are ready. Raises the error of a failed computation."""
+        """Wait until all values are ready. Raises a failed computation's error."""
         for array in self._arrays:
             errors.wait(array)
         self._arrays = []
@@ -49,9 +49,9 @@ class Marker:
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
 
     def elapsed(self, later: Marker) -> float:
-        """Return the milliseconds from this marker to a later one. Raises torch's own errors.
+        """Return the milliseconds from this marker to a later one. Raises the same errors as torch.
 
-        Later releases check this themselves; torch v2.6 leaves it to the device.
+        Later releases check for these errors themselves; torch v2.6 leaves that to the device.
         """
         if not (self._timing and later._timing):
             raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
@@ -66,7 +66,7 @@ class Marker:
         return self._time
 
     def stamp(self) -> None:
-        """Wait, then record the time. Called by the watcher thread."""
+        """Wait, then record the time. The watcher thread calls this."""
         try:
             for array in tuple(self._arrays):
                 array.block_until_ready()
@@ -78,9 +78,9 @@ class Marker:
 
 
 def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
-    """Return a marker of `arrays` and of the values that a stream waits for. -1: all streams.
+    """Return a marker for `arrays` and the values that a stream waits for. -1: all streams.
 
-    A failed value is included once: the first wait raises its error.
+    A failed value is included only once: the first wait raises its error.
     """
     behind = []
     with _lock:

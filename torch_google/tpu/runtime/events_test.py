@@ -56,7 +56,7 @@ def test_the_time_between_events_is_that_of_the_work() -> None:
     end.synchronize()
     took = time.perf_counter() - started
     elapsed = begin.elapsed_time(end) / 1e3
-    assert took > 2 * issued  # otherwise the test shows nothing
+    assert took > 2 * issued  # otherwise the test proves nothing
     assert took - 0.05 <= elapsed <= time.perf_counter() - started + 0.05
     assert end.elapsed_time(begin) / 1e3 == -elapsed
     assert product.trace().item() == 768

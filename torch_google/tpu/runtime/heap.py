@@ -32,7 +32,7 @@ _ARENA_MAX = -8
 def keep(environ: Mapping[str, str] = os.environ) -> bool:
     """Make malloc keep freed memory. Return whether it does. Call it before JAX starts.
 
-    No change if malloc is not glibc's, if environment variables configure it, or with
+    Nothing changes if malloc is not glibc's, if environment variables configure it, or if
     TORCH_TPU_KEEP_HEAP=0. Raises ValueError for a value of that variable other than 0 or 1.
     """
     setting = environ.get("TORCH_TPU_KEEP_HEAP", "1")

@@ -10,9 +10,9 @@ from torch_google.tpu import _C
 from torch_google.tpu.runtime import heap, platform
 
 # 48 or 80 MiB of results per run, 12,288 pages or more: more than glibc keeps by default. 80 MiB
-# exceed the limit of a per-thread arena. Blocks near the bound of 128 MiB do not fit into the holes
-# of freed ones. The first runs extend the heap: glibc finds no room for an aligned block in a hole
-# of its own size.
+# exceed the limit for a per-thread arena. Blocks close to the bound of 128 MiB do not fit into the
+# holes that freed blocks leave. The first runs extend the heap: glibc finds no room for an aligned
+# block in a hole of the block's own size.
 _PROGRAM = """
 import resource
 import statistics

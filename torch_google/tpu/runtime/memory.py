@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.memory`: the memory of live storages, and of the device."""
+"""`torch.tpu.memory`: memory that live storages use, and the device's memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Return the bytes of all live storages of a device."""
+    """Return the bytes in all live storages on a device."""
     return int(accelerator.memory_allocated(index_of(device)))
 
 
@@ -53,7 +53,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
 
 
 def empty_cache() -> None:
-    """Do nothing: unused memory is freed at once."""
+    """Do nothing: unused memory is freed immediately."""
 
 
 def ipc_collect() -> None:
@@ -88,12 +88,12 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Limit live tensors of a device to a fraction, 0 to 1, of its memory. The default is 1.
+    """Limit live tensors on a device to a fraction, 0 to 1, of its memory. The default is 1.
 
     A call that would exceed the limit raises torch.OutOfMemoryError before anything is computed or
     drawn. A torch.compile graph counts with all memory that it needs while it runs. Raises
-    ValueError for another fraction, and NotImplementedError if the platform does not report its
-    memory.
+    ValueError for a fraction out of range, and NotImplementedError if the platform does not report
+    its memory.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"tpu: a fraction of {fraction} of the memory. Give 0 to 1")
@@ -108,9 +108,9 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
 
 
 def limit_all(devices: int) -> None:
-    """Limit live tensors of each device to its memory, if the platform reports that.
+    """Limit live tensors on each device to its memory, if the platform reports that.
 
-    Called when the platform starts.
+    This runs when the platform starts.
     """
     for index in range(devices):
         try:
@@ -121,7 +121,7 @@ def limit_all(devices: int) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return the free and the total bytes of a device: the machine's if the platform is cpu.
+    """Return a device's free and total bytes; on the platform cpu, the machine's.
 
     Raises NotImplementedError if the platform does not report them, and ValueError for an index
     that is not a device.
@@ -144,7 +144,7 @@ def _info(index: int) -> tuple[int, int]:
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """Return a table of live memory and, unless `abbreviated`, of PJRT's statistics."""
+    """Return a table of live memory and, unless `abbreviated`, PJRT's statistics."""
     torch.tpu.init()
     index = index_of(device)
     stats = memory_stats(index)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory statistics, limits, and the values that are left after an out-of-memory error."""
+"""Memory statistics, limits, and the values that survive an out-of-memory error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
 
 def test_a_fraction_of_the_memory() -> None:
     total = torch.tpu.mem_get_info()[1]
-    if not V2_6:  # whose torch.accelerator has no memory functions
+    if not V2_6:  # v2.6's torch.accelerator has no memory functions
         assert torch.accelerator.get_memory_info()[1] == total
     assert torch.tpu.get_per_process_memory_fraction() == 1
     assert _C.memory_limit(0) == total

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of the runtime."""
+"""The runtime's counters."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from torch_google.tpu.runtime.accelerator import accelerator
 class Metrics:
     """Counts since the start or the last reset.
 
-    `operators`: operator calls. `hits`, `misses`: calls that found a program, and calls that made
-    one. `forgotten`: programs that were evicted (program_limit.py, program_eviction.py).
+    `operators`: operator calls. `hits`, `misses`: calls that found a program, and calls that did
+    not. `forgotten`: programs that were evicted (program_limit.py, program_eviction.py).
     `compiles`, `compile_seconds`: compilations, and their wall time.
 
     `host_shapes`: calls whose result shapes depend on values; they need no program. `fallbacks`:
     operators that ran on the CPU, by name.
 
-    `graphs`: events of torch.compile graphs: `compile`, `call`, `evict`, `copy` (an array could not
-    be donated), `pad` (an argument was copied to the length of its bucket) and `pad_compile` (a
-    program was compiled for such a copy). `exact`: graphs with symbols that have one program per
-    set of sizes, by reason.
+    `graphs`: events in torch.compile graphs: `compile`, `call`, `evict`, `copy` (an array could not
+    be donated), `pad` (an argument was copied to its bucket's length) and `pad_compile` (a program
+    was compiled for such a copy). `exact`: by reason, graphs with symbols that have one program per
+    set of sizes.
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
     traces that ran operator by operator while their program was compiled. `flushes`: flushed
@@ -68,7 +68,7 @@ _lock = threading.Lock()
 
 
 def metrics() -> Metrics:
-    """Return the counts of all threads and devices. `live_bytes` is of the current device."""
+    """Return the counts of all threads and devices. `live_bytes` is for the current device."""
     operators, hits, misses, forgotten = _C.counts()
     disk = cache.statistics()
     live = int(accelerator.memory_allocated()) if _C.started() else 0
@@ -125,10 +125,10 @@ def fallback(name: str) -> None:
 
 
 def graph(event: str) -> None:
-    """Count an event of a torch.compile graph."""
+    """Count an event in a torch.compile graph."""
     _graphs[event] += 1
 
 
 def exact(reason: str) -> None:
-    """Count one graph with symbols that runs on arrays of exact size."""
+    """Count one graph with symbols that runs on arrays with exact sizes."""
     _exact[reason] += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PJRT platform of the device, chosen once and started by the first tensor.
+"""The device's PJRT platform, chosen once and started by the first tensor.
 
-`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects it. By default it is the first of these that the
-machine has. `TORCH_TPU_CPU_DEVICES` sets the number of devices of the platform cpu. By default
+`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects it. The default is the first of these that the
+machine has. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the platform cpu. By default,
 JAX's own settings apply.
 """
 
@@ -29,7 +29,7 @@ _devices: list[jax.Device] = []
 
 
 def launch() -> int:
-    """Start PJRT and return the number of devices. Called once, by `_C.start()`."""
+    """Start PJRT and return the number of devices. `_C.start()` calls it once."""
     _devices[:] = _start()
     return len(_devices)
 
@@ -45,9 +45,10 @@ def name() -> str:
 
 
 def expected_devices() -> int:
-    """Return the expected number of devices without starting: torch asks, and must not wait.
+    """Return the expected number of devices without a start: torch asks, and must not wait.
 
-    Invalid variables are ignored here, because this runs in `import torch`. The start raises.
+    Invalid variables are ignored here, because this runs during `import torch`. The start raises
+    the error.
     """
     if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
         nodes = _nodes()
@@ -60,7 +61,7 @@ def expected_devices() -> int:
 
 
 def _of_jax() -> str:
-    """Return the number of CPU devices by JAX's settings. XLA's flag comes last."""
+    """Return the number of CPU devices in JAX's settings. XLA's flag has the lowest priority."""
     config = getattr(sys.modules.get("jax"), "config", None)
     count = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
     if not str(count).startswith("-"):
@@ -90,10 +91,10 @@ def _start() -> list[jax.Device]:
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    # If the variable is unset, JAX may be in use already: leave its clients alone.
+    # If the variable is unset, JAX may already be in use: leave its clients alone.
     if forced in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         count = _cpu_devices()
-        # XLA reads this when it creates the first CPU client. Later JAX rejects a change.
+        # XLA reads this when it creates the first CPU client. After that, JAX rejects a change.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
     if forced is None and not _nodes():
@@ -120,7 +121,7 @@ def _nodes() -> list[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence JAX's log records about missing platforms: the search expects them."""
+    """Silence JAX's log records about missing platforms, which the search expects."""
     logger = logging.getLogger("jax._src.xla_bridge")
     before = logger.level
     logger.setLevel(logging.WARNING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Precision of float32 matrix products and convolutions, on devices that round them.
+"""The precision of float32 matrix products and convolutions, on devices that round them.
 
 A TPU multiplies in bfloat16. A float32 product takes one such pass by default, three at "high" and
 six at "highest". On a CPU, float32 products are exact at every level.
@@ -15,24 +15,24 @@ from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 Precision = Literal["default", "high", "highest"]
 
-# The position is the value in C++ and in the keys of programs.
+# The index is the value in C++ and in program keys.
 _NAMES = ("default", "high", "highest")
 
 
 def set_precision(precision: Precision) -> None:
-    """Set the precision of every thread without its own."""
+    """Set the precision of every thread that has not set its own."""
     _C.set_global_precision(_parse(precision))
 
 
 def get_precision() -> str:
-    """Return the precision of this thread."""
+    """Return this thread's precision."""
     return _NAMES[_C.precision()]
 
 
 class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
     """Set this thread's precision for a `with` block or a decorated function.
 
-    Backward passes inherit it. A program is compiled for each precision that it runs with.
+    Backward passes inherit it. A program is compiled for each precision with which it runs.
     """
 
     def __init__(self, precision: Precision) -> None:

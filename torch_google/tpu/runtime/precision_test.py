@@ -18,7 +18,7 @@ LEVELS = ["default", "high", "highest"]
 
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names and fingerprints of the programs that are compiled during a test."""
+    """Return the names and fingerprints of the programs that are compiled during a test."""
     modules: list[str] = []
     compile_ = compiler.compiled
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evicts programs before the process runs out of memory mappings.
 
-XLA:CPU maps three memory regions per kernel: some for a program of one operator, hundreds for a
-fused one. Linux limits the mappings of a process (`vm.max_map_count`), and XLA aborts the process
-at the limit. So the least recently used programs are evicted earlier. If one is needed again, it is
+XLA:CPU maps three memory regions per kernel: a few for a single operator's program, hundreds for a
+fused one. Linux limits a process's mappings (`vm.max_map_count`), and XLA aborts the process at the
+limit. So the least recently used programs are evicted earlier. If one is needed again, it is
 compiled again or loaded from the compile cache.
 """
 
@@ -19,13 +19,13 @@ _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
 # The share of the limit that the process may use: a trace being compiled needs mappings as well.
 _PART = 0.5
-# Upper bound of the mappings that the threads of a large machine add per second.
+# Upper bound on the mappings that a large machine's threads add per second.
 _RATE = 16_000
 _SOONEST = 0.05
 
 
 class MappingBudget:
-    """Keeps the process below `allowed` mappings, and counts them only when it may be near that."""
+    """Keeps the process below `allowed` mappings; counts them only when it may be near that."""
 
     def __init__(self, allowed: float, most: float) -> None:
         self._allowed = allowed
@@ -33,7 +33,7 @@ class MappingBudget:
         self._next = 0.0
 
     def look(self) -> int:
-        """Evict programs if there are too many mappings. Return how many were evicted."""
+        """Evict programs if there are too many mappings. Return the number evicted."""
         now = time.monotonic()
         if now < self._next:
             return 0
@@ -46,7 +46,7 @@ class MappingBudget:
                 forgotten = _C.forget_unused()
                 count = mappings()
                 if count > self._allowed:
-                    # The mappings belong to others: raise the bound, so that programs are not
+                    # The mappings are not our programs': raise the bound, so that programs are not
                     # evicted in vain.
                     self._allowed = (count + self._most) / 2
         finally:
@@ -55,7 +55,7 @@ class MappingBudget:
 
 
 def mappings() -> int:
-    """Return the number of memory mappings of the process, or 0 if it is unknown."""
+    """Return the number of memory mappings of the process, or 0 if unknown."""
     try:
         return _MAPPINGS.read_bytes().count(b"\n")
     except OSError:

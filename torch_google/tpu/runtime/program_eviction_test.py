@@ -50,7 +50,7 @@ def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
             most = max(most, program_eviction.mappings())
         torch.tpu.wait_for_compiles()
     assert torch.tpu.metrics().forgotten > before
-    # Without eviction: about three for each of the six programs of a shape.
+    # Without eviction: about three for each of a shape's six programs.
     assert most - start < 1.5 * _MORE
 
 
@@ -69,8 +69,7 @@ def test_programs_that_are_loaded_when_they_run_are_counted_then(
     with torch.tpu.eager_mode("fused"):
         compute()
         _C.clear_programs()
-        # As in another process: the fused programs run, and no program of a single operator is
-        # loaded.
+        # As in another process: the fused programs run, and no single operator's program is loaded.
         compute()
     request.getfixturevalue("room")
     before = torch.tpu.metrics()

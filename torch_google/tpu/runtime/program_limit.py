@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limit on compiled programs in the process: one per new shape, about half a MiB each.
 
-Above the limit the least recently used half is evicted, and its memory is returned to the system.
+Above the limit, the least recently used half is evicted, and its memory is returned to the system.
 If a program is needed again, it is compiled again or loaded from the compile cache.
 """
 
@@ -45,7 +45,7 @@ class ProgramLimit:
         """Evict programs if the limit is reached. Return how many were evicted.
 
         Also drop the text of lowered programs: JAX keeps it as long as their traces live, and it
-        takes more memory than the programs.
+        takes more memory than the programs themselves.
         """
         _drop_lowered_text()
         limit = self._limit
@@ -99,7 +99,7 @@ LIMIT = _from_environment()
 def set_program_limit(limit: int | None) -> None:
     """Limit the process to about `limit` compiled programs. None removes the limit.
 
-    Above it the least recently used half is evicted. Raises ValueError for a limit below 1.
+    Above it, the least recently used half is evicted. Raises ValueError for a limit below 1.
     """
     LIMIT.set(limit)
 

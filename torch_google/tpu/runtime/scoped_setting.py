@@ -16,10 +16,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ScopedSetting:
-    """Set a setting of this thread within a block, and restore the previous value afterwards.
+    """Change a setting of this thread within a block, and restore the previous value afterwards.
 
     An object may be entered repeatedly, recursively and by many threads. As a decorator it applies
-    to each call of a function, and whenever a generator runs, like torch.no_grad().
+    to each call of a function, and to a generator whenever it runs, like torch.no_grad().
     """
 
     def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], value: Any) -> None:
@@ -61,7 +61,7 @@ class ScopedSetting:
 
 
 class _SavedValues(threading.local):
-    """For each open block of this thread, the value of the setting before it."""
+    """For each open block of this thread, the setting's value before the block."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []

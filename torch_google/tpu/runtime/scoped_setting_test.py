@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scoped settings: mode, precision and the other settings of a thread."""
+"""Scoped settings: mode, precision and a thread's other settings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strided views of an immutable array: read by slicing and transposing, written by updates.
 
-An array stands for a storage: its elements in row-major order are the storage's. A view has torch's
-sizes, strides and offset in elements. Indices are gathered or scattered only if the strides do not
-nest, as for overlapping windows.
+An array represents a storage: its elements in row-major order are the storage's. A view has torch's
+sizes, strides and offset, in elements. Indices are gathered or scattered only if the strides do not
+nest, as with overlapping windows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class View:
 
 @dataclass(frozen=True)
 class Natural:
-    """The array of a new tensor: its shape, and the permutation of dimensions that leads to it."""
+    """A new tensor's array: its shape, and the permutation of dimensions that leads to it."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -59,7 +59,7 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return the array layout of a new tensor. Strides that are not dense become contiguous.
+    """Return a new tensor's array layout. Strides that are not dense become contiguous.
 
     A tensor without elements keeps any strides.
     """
@@ -85,7 +85,7 @@ def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def read(base: jax.Array, view: View) -> jax.Array:
-    """Return the values of a view, in its sizes."""
+    """Return a view's values, in its sizes."""
     return view.bits(_stored(base, view))
 
 
@@ -116,7 +116,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
 
 
 def is_plain(shape: Sequence[int], view: View) -> bool:
-    """Return whether a view is the whole array, in its shape and order."""
+    """Return whether a view is the whole array, with the same shape and order."""
     if tuple(shape) != view.sizes or view.offset:
         return False
     return all(
@@ -128,7 +128,7 @@ def is_plain(shape: Sequence[int], view: View) -> bool:
 
 
 def covers(view: View, elements: int) -> bool:
-    """Return whether a view covers every element, so that a write keeps no old value."""
+    """Return whether a view covers every element, so that a write keeps no old values."""
     if math.prod(view.sizes) != elements:
         return False
     dims = [d for d, size in enumerate(view.sizes) if size > 1]
@@ -162,7 +162,7 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A view as a block in a grid of the elements. `shape` is the grid; `rows` its first size.
+    """A view as a block in a grid of elements. `shape` is the grid's shape; `rows` its first size.
 
     `order` sorts the view's dimensions by stride. The grid's last dimension is the distance between
     neighbouring elements.
@@ -177,7 +177,7 @@ class _Grid:
 
 
 def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | None:
-    """Return the grid of a view, or None if its strides do not nest."""
+    """Return a view's grid, or None if its strides do not nest."""
     order = _by_stride(sizes, strides)
     steps = [strides[d] for d in order]
     if 0 in steps:
@@ -226,7 +226,7 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return values in the form of a storage. Bytes of `base` beyond their end are kept."""
+    """Return values in a storage's form. Bytes of `base` beyond the values' end are kept."""
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
@@ -234,7 +234,7 @@ def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
 
 
 def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
-    """Return the same bytes as elements of another dtype: flat, unless nothing changes.
+    """Return the same bytes as elements of another dtype: flat, unless the dtype stays the same.
 
     An incomplete element at the end is dropped.
     """

@@ -12,7 +12,7 @@ from torch_google.tpu.runtime.strides import View, read
 
 
 def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = False) -> None:
-    """Copy between tensors on different devices, by torch's rules for sizes and dtypes.
+    """Copy between tensors on different devices, with torch's rules for sizes and dtypes.
 
     The source may change as soon as this returns, regardless of `non_blocking`.
     """
@@ -40,7 +40,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the values of a tensor on the host. The result must not be written to."""
+    """Return a tensor's values on the host. The result must not be written to."""
     value = _C.value(tensor)
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
@@ -54,7 +54,7 @@ def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def host_view(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the view of a host copy of a storage that corresponds to the tpu tensor `like`."""
+    """Return the view of a storage's host copy that corresponds to the tpu tensor `like`."""
     if storage.dtype != like.dtype:
         # The last bytes need not be a whole element.
         usable = storage.nbytes // like.itemsize * like.itemsize
@@ -63,7 +63,7 @@ def host_view(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor over an array of this platform."""
+    """Return a tensor over an array on this platform."""
     index = next(iter(array.devices())).id
     tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
     _C.store(tensor, array)
