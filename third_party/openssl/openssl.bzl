@@ -21,8 +21,7 @@ def _openssl_libraries_impl(ctx):
         tools = [ctx.executable.make],
         outputs = [ctx.outputs.crypto, ctx.outputs.ssl, include],
         use_default_shell_env = True,
-        # Configure and make run two jobs at a time.
-        execution_requirements = {"resources:cpu:2": ""},
+        # make runs two jobs but claims one core: otherwise the other would idle during Configure.
         mnemonic = "OpenSSL",
         progress_message = "Building OpenSSL (one to two minutes)",
     )

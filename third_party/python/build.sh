@@ -1,7 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds CPython as a static library and as a plain interpreter, in a scratch directory.
-# usage: build.sh SOURCES MAKE CC AR SETUP_LOCAL OUT_LIB OUT_PYTHON OUT_PYCONFIG_H OUT_VARIABLES STAGE...
+# Builds CPython as a static library and as a plain interpreter, in a scratch directory, in two steps.
+# usage: build.sh configure SOURCES CC AR SETUP_LOCAL ANSWERS OUT_CONFIGURED OUT_INCLUDE STAGE...
+#        build.sh make SOURCES CC AR MAKE CONFIGURED OUT_LIB OUT_PYTHON OUT_VARIABLES STAGE...
+# CONFIGURED is a directory with the files that configure adds to the sources; INCLUDE, the headers.
+# ANSWERS is a cache of configure for this compiler, or `none`.
 # Each STAGE is FILE=PLACE: a dependency's header or library and its place below deps/.
 set -eu
 
@@ -23,16 +26,11 @@ tool() {
   esac
 }
 
-sources=$1
-make=$(absolute "$2")
+step=$1
+sources=$2
 cc=$3
 ar=$4
-setup_local=$5
-out_lib=$(absolute "$6")
-out_python=$(absolute "$7")
-out_pyconfig=$(absolute "$8")
-out_variables=$(absolute "$9")
-shift 9
+shift 4
 
 work=$(mktemp -d "$PWD/cpython.XXXXXX")
 log=$work/log
@@ -47,19 +45,6 @@ PATH=$work/tools:$PATH
 CC=$(tool cc "$cc")
 AR=$(tool ar "$ar")
 
-# Everything is below one directory and named relative to it, so no path of this machine gets in.
-cp -RL "$sources" "$work/src"
-chmod -R u+w "$work/src"
-# One time for all: make must not think that what the release generated is older than its source.
-find "$work/src" -type f -exec touch -d @1675814400 {} +
-for stage in "$@"; do
-  place=$work/src/deps/${stage#*=}
-  mkdir -p "${place%/*}"
-  if [ -d "${stage%%=*}" ]; then cp -RL "${stage%%=*}/." "$place"; else cp -L "${stage%%=*}" "$place"; fi
-done
-cp "$setup_local" "$work/src/Modules/Setup.local"
-cd "$work/src"
-
 # The date of the pinned release: __DATE__ is part of `sys.version`.
 SOURCE_DATE_EPOCH=1675814400
 PYTHONHASHSEED=0
@@ -67,40 +52,114 @@ PYTHONDONTWRITEBYTECODE=1
 LC_ALL=C
 export PATH CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
-# clang 19 merges the interpreter's jumps from one bytecode to the next into a few, unless its limit for
-# that is raised: half as much time again for Python code. Older ones have no such limit.
-jumps="-mllvm -tail-dup-pred-size=5000"
-"$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
+# One time for all files: make must not think that what the release or configure generated is older
+# than its source.
+one_time() {
+  find "$work/src" -type f -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
+}
 
-# The prefix exists nowhere: a program that lost its library must fail, not take up the host's.
-# The ac_cv_ lines are libraries that this build leaves out whether or not the host has them.
-./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
-  --with-readline=no --with-dbmliborder= --with-openssl=deps \
-  PKG_CONFIG=false PYTHON_FOR_REGEN=false \
-  OPT="-fwrapv -O3" CFLAGS_NODIST="-fno-pie -w $jumps" \
-  CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
-  ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
-  ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
-  ac_cv_header_uuid_h=no ac_cv_header_uuid_uuid_h=no ac_cv_lib_crypt_crypt_r=no \
-  ac_cv_header_term_h=no ac_cv_mvwdelch_is_expression=no ac_cv_window_has_flags=no \
-  ac_cv_lib_curses_filter=no ac_cv_lib_curses_has_key=no ac_cv_lib_curses_immedok=no \
-  ac_cv_lib_curses_is_pad=no ac_cv_lib_curses_is_term_resized=no \
-  ac_cv_lib_curses_resize_term=no ac_cv_lib_curses_resizeterm=no ac_cv_lib_curses_syncok=no \
-  ac_cv_lib_curses_typeahead=no ac_cv_lib_curses_use_env=no ac_cv_lib_curses_wchgat=no \
-  > "$log" 2>&1 || fail configure
-"$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
+# Everything is below one directory and named relative to it, so no path of this machine gets in.
+cp -RL "$sources" "$work/src"
+chmod -R u+w "$work/src"
 
-"$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
+stage() {
+  for stage in "$@"; do
+    place=$work/src/deps/${stage#*=}
+    mkdir -p "${place%/*}"
+    file=${stage%%=*}
+    if [ -d "$file" ]; then cp -RL "$file/." "$place"; else cp -L "$file" "$place"; fi
+  done
+}
 
-# expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
-# Appended, not inserted (r, and q with s): libmpdec has a context.o too.
-"$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
-"$AR" sD libpython3.11.a
+configure() {
+  cp "$1" "$work/src/Modules/Setup.local"
+  [ "$2" = none ] || cp "$2" "$work/config.cache"
+  out_configured=$(absolute "$3")
+  out_include=$(absolute "$4")
+  shift 4
+  stage "$@"
+  mkdir -p "$work/src/deps/include/openssl"
+  : > "$work/src/deps/include/openssl/ssl.h"
+  one_time
+  cd "$work/src"
 
-cp libpython3.11.a "$out_lib"
-cp python "$out_python"
-cp pyconfig.h "$out_pyconfig"
-sed "s|$work/src|/nonexistent/src|g" "$(cat pybuilddir.txt)"/_sysconfigdata_*.py > "$out_variables"
+  # clang 19 merges the interpreter's jumps from one bytecode to the next into a few, unless its limit
+  # for that is raised: half as much time again for Python code. Older ones have no such limit.
+  jumps="-mllvm -tail-dup-pred-size=5000"
+  "$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
+
+  # The prefix exists nowhere: a program that lost its library must fail, not take up the host's.
+  # The ac_cv_ lines are libraries that this build leaves out whether or not the host has them. Two
+  # are answers about OpenSSL, which is built at the same time: an empty header stands for it here.
+  ./configure --cache-file=../config.cache --prefix=/nonexistent \
+    --disable-shared --disable-test-modules --without-ensurepip \
+    --with-readline=no --with-dbmliborder= --with-openssl=deps \
+    PKG_CONFIG=false PYTHON_FOR_REGEN=false \
+    OPT="-fwrapv -O3" CFLAGS_NODIST="-fno-pie -w $jumps" \
+    CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
+    ac_cv_working_openssl_ssl=yes ac_cv_working_openssl_hashlib=yes \
+    ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
+    ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
+    ac_cv_header_uuid_h=no ac_cv_header_uuid_uuid_h=no ac_cv_lib_crypt_crypt_r=no \
+    ac_cv_header_term_h=no ac_cv_mvwdelch_is_expression=no ac_cv_window_has_flags=no \
+    ac_cv_lib_curses_filter=no ac_cv_lib_curses_has_key=no ac_cv_lib_curses_immedok=no \
+    ac_cv_lib_curses_is_pad=no ac_cv_lib_curses_is_term_resized=no \
+    ac_cv_lib_curses_resize_term=no ac_cv_lib_curses_resizeterm=no ac_cv_lib_curses_syncok=no \
+    ac_cv_lib_curses_typeahead=no ac_cv_lib_curses_use_env=no ac_cv_lib_curses_wchgat=no \
+    > "$log" 2>&1 || fail configure
+
+  rm -rf config.log conftest* confdefs.h deps
+  mkdir -p "$out_configured" "$out_include"
+  # Its scratch directory has another name in the next step, and on other machines.
+  find . -type f -newermt "@$SOURCE_DATE_EPOCH" | while read -r file; do
+    mkdir -p "$out_configured/${file%/*}"
+    sed "s|$work/src|@SOURCES@|g" "$file" > "$out_configured/$file"
+  done
+  cp Modules/Setup.local "$out_configured/Modules/"
+  # The answers, without those about the machine's tools. configure uses the answer about x64 in one
+  # place before it asks, so that one must not be known.
+  grep -E '^(ac|ax|py)_cv_' "$work/config.cache" |
+    grep -vE '^(ac_cv_(build|env|host|path|prog_(PYTHON_FOR_REGEN|TRUE|ac_ct))|py_cv_module|ac_cv_gcc_asm_for_x64)' |
+    sort > "$out_configured/config.cache"
+  cp -R Include/. "$out_include/"
+  cp pyconfig.h "$out_include/"
+}
+
+build() {
+  make=$(absolute "$1")
+  configured=$2
+  out_lib=$(absolute "$3")
+  out_python=$(absolute "$4")
+  out_variables=$(absolute "$5")
+  shift 5
+  cp -RL "$configured/." "$work/src"
+  chmod -R u+w "$work/src"
+  (cd "$configured" && find -L . -type f) | while read -r file; do
+    sed -i "s|@SOURCES@|$work/src|g" "$work/src/$file"
+  done
+  chmod +x "$work/src/config.status"
+  stage "$@"
+  one_time
+  cd "$work/src"
+
+  "$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
+
+  "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
+
+  # expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
+  # Appended, not inserted (r, and q with s): libmpdec has a context.o too.
+  "$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
+  "$AR" sD libpython3.11.a
+
+  cp libpython3.11.a "$out_lib"
+  cp python "$out_python"
+  sed "s|$work/src|/nonexistent/src|g" "$(cat pybuilddir.txt)"/_sysconfigdata_*.py > "$out_variables"
+}
+
+case $step in
+  configure) configure "$@" ;;
+  make) build "$@" ;;
+esac
 
 # Only now: a failed build stays to be looked at (bazel build --sandbox_debug).
 rm -rf "$work"

@@ -29,38 +29,67 @@ def _stages(target, name):
             stages.append((archive, "lib/lib{}.a".format(name) if name else "lib/" + archive.basename))
     return stages
 
-def _compile(ctx):
-    """Declare the long action: configure and make. Return the files that the layout needs."""
-    cc = find_cc_toolchain(ctx)
-    stages = [stage for dep, name in ctx.attr.deps.items() for stage in _stages(dep, name)]
-    built = struct(
-        binary = ctx.actions.declare_file("build/python3.11"),
-        pyconfig = ctx.actions.declare_file("build/pyconfig.h"),
-        variables = ctx.actions.declare_file("build/variables.py"),
-    )
-    outputs = [ctx.outputs.library, built.binary, built.pyconfig, built.variables]
+def _run(ctx, cc, step, arguments, stages, inputs, outputs, **kwargs):
+    """Declare one step of build.sh."""
     args = ctx.actions.args()
-    args.add(ctx.file.configure.dirname)
-    args.add(ctx.executable.make)
-    args.add(cc.compiler_executable)
-    args.add(cc.ar_executable)
-    args.add(ctx.file.setup_local)
-    args.add_all(outputs)
+    args.add_all([step, ctx.file.configure.dirname, cc.compiler_executable, cc.ar_executable])
+    args.add_all(arguments, expand_directories = False)
     args.add_all(["{}={}".format(file.path, path) for file, path in stages])
     ctx.actions.run(
         executable = ctx.executable._build,
         arguments = [args],
         inputs = depset(
-            [ctx.file.setup_local] + ctx.files.sources + [file for file, _ in stages],
+            inputs + ctx.files.sources + [file for file, _ in stages],
             transitive = [cc.all_files],
         ),
-        tools = [ctx.executable.make],
         outputs = outputs,
         use_default_shell_env = True,
-        # make runs two jobs at a time.
-        execution_requirements = {"resources:cpu:2": ""},
+        **kwargs
+    )
+
+def _configure(ctx, cc):
+    """Declare the step that needs no OpenSSL. Return the directories (configured, include)."""
+    configured = ctx.actions.declare_directory("build/configured")
+    include = ctx.actions.declare_directory("include/python3.11")
+    stages = [
+        stage
+        for dep, name in ctx.attr.deps.items()
+        for stage in _stages(dep, name)
+        # OpenSSL's two libraries keep their names.
+        if name
+    ]
+    _run(
+        ctx,
+        cc,
+        "configure",
+        [ctx.file.setup_local, ctx.file.answers or "none", configured, include],
+        stages,
+        inputs = [ctx.file.setup_local] + ctx.files.answers,
+        outputs = [configured, include],
+        mnemonic = "CPythonConfigure",
+        progress_message = "Configuring CPython",
+    )
+    return configured, include
+
+def _compile(ctx, cc, configured):
+    """Declare the long step: make. Return the files that the layout needs."""
+    built = struct(
+        binary = ctx.actions.declare_file("build/python3.11"),
+        variables = ctx.actions.declare_file("build/variables.py"),
+    )
+    outputs = [ctx.outputs.library, built.binary, built.variables]
+    _run(
+        ctx,
+        cc,
+        "make",
+        [ctx.executable.make, configured] + outputs,
+        [stage for dep, name in ctx.attr.deps.items() for stage in _stages(dep, name)],
+        inputs = [configured],
+        tools = [ctx.executable.make],
+        outputs = outputs,
+        # make runs two jobs but claims one core: otherwise the other idles when make has one job.
         mnemonic = "CPython",
-        progress_message = "Building CPython (two to four minutes)",
+        progress_message = "Building CPython (one to three minutes)",
     )
     return built
 
@@ -71,37 +100,39 @@ home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 mkdir "$home/lib"
 ln -s "$PWD/$2/Lib" "$home/lib/python3.11"
-PYTHONHOME=$home "$1" -BPsS "$3" --binary="$1" --sources="$2" --pyconfig="$4" --variables="$5" \
-    --stdlib="$6" --include="$7" --python="$8"
+PYTHONHOME=$home "$1" -BPsS "$3" --binary="$1" --sources="$2" --variables="$4" \
+    --stdlib="$5" --python="$6"
 """
 
 def _layout(ctx, built):
-    """Declare the short action, which creates the three trees."""
+    """Declare the short step, which creates two trees."""
     stdlib = ctx.actions.declare_directory("lib/python3.11")
-    include = ctx.actions.declare_directory("include/python3.11")
     python = ctx.actions.declare_directory("python")
     args = ctx.actions.args()
-    args.add_all([built.binary, ctx.file.configure.dirname, ctx.file._install, built.pyconfig, built.variables])
-    args.add_all([stdlib, include, python], expand_directories = False)
+    args.add_all([built.binary, ctx.file.configure.dirname, ctx.file._install, built.variables])
+    args.add_all([stdlib, python], expand_directories = False)
     ctx.actions.run_shell(
         command = _LAYOUT,
         arguments = [args],
-        inputs = depset([built.pyconfig, built.variables, ctx.file._install] + ctx.files.sources),
+        inputs = depset([built.variables, ctx.file._install] + ctx.files.sources),
         tools = [built.binary],
-        outputs = [stdlib, include, python],
+        outputs = [stdlib, python],
         use_default_shell_env = True,
         mnemonic = "CPythonLayout",
         progress_message = "Installing CPython",
     )
-    return struct(stdlib = stdlib, include = include, python = python)
+    return struct(stdlib = stdlib, python = python)
 
 def _cpython_impl(ctx):
-    trees = _layout(ctx, _compile(ctx))
+    cc = find_cc_toolchain(ctx)
+    configured, include = _configure(ctx, cc)
+    trees = _layout(ctx, _compile(ctx, cc, configured))
     return [
         DefaultInfo(files = depset([ctx.outputs.library])),
         OutputGroupInfo(
             stdlib = depset([trees.stdlib]),
-            include = depset([trees.include]),
+            configured = depset([configured]),
+            include = depset([include]),
             python = depset([trees.python]),
         ),
     ]
@@ -109,10 +140,15 @@ def _cpython_impl(ctx):
 cpython = rule(
     doc = """Static CPython.
 
-Output groups: `stdlib` (the contents of lib/python3.11), `include` (of include/python3.11) and
-`python` (a relocatable interpreter: bin/python3.11 and lib/python3.11), one directory each.""",
+Output groups: `stdlib` (the contents of lib/python3.11), `include` (of include/python3.11),
+`python` (a relocatable interpreter: bin/python3.11 and lib/python3.11) and `configured` (the files that
+configure adds to the sources), one directory each.""",
     implementation = _cpython_impl,
     attrs = {
+        "answers": attr.label(
+            allow_single_file = True,
+            doc = "A cache of configure for the compiler in use.",
+        ),
         "configure": attr.label(allow_single_file = True, mandatory = True),
         "deps": attr.label_keyed_string_dict(
             doc = "The C libraries of stdlib modules, and the name of each for -l.",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Install the standard library, the headers and the plain interpreter.
+"""Install the standard library and the plain interpreter.
 
 The new interpreter runs this script. Omitted modules serve only CPython's own tests, or cannot work
 in a static program without a display or a terminal library.
@@ -30,15 +30,13 @@ _BUILD_WORDS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    inputs = ("sources", "binary", "pyconfig", "variables")
-    outputs = ("stdlib", "include", "python")
+    inputs = ("sources", "binary", "variables")
+    outputs = ("stdlib", "python")
     for name in inputs + outputs:
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     args = parser.parse_args()
 
     install_stdlib(args.sources / "Lib", args.variables, args.stdlib)
-    shutil.copytree(args.sources / "Include", args.include, dirs_exist_ok=True)
-    shutil.copyfile(args.pyconfig, args.include / "pyconfig.h")
 
     binary = args.python / "bin" / "python3.11"
     binary.parent.mkdir(parents=True, exist_ok=True)
