@@ -119,7 +119,7 @@ configure() {
   # The answers, without those about the machine's tools. configure uses the answer about x64 in one
   # place before it asks, so that one must not be known.
   grep -E '^(ac|ax|py)_cv_' "$work/config.cache" |
-    grep -vE '^(ac_cv_(build|env|host|path|prog_(PYTHON_FOR_REGEN|TRUE|ac_ct))|py_cv_module|ac_cv_gcc_asm_for_x64)' |
+    grep -vE '^(ac_cv_(build|env|gcc_asm_for_x64|host|path|prog_(PYTHON_FOR_REGEN|TRUE|ac_ct))|py_cv_module)' |
     sort > "$out_configured/config.cache"
   cp -R Include/. "$out_include/"
   cp pyconfig.h "$out_include/"
