@@ -28,7 +28,7 @@ _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_f
 
 
 def entries(module: Any) -> dict[str, dict[str, Any]]:
-    """Return the facts of each entry of an installed config module, in its order.
+    """Return facts about each entry of an installed config module, in the module's order.
 
     The environment of this process must contain none of torch's variables.
     """

@@ -112,7 +112,7 @@ class Writer(FileSystemWriter):
         return super().write_data(dataclasses.replace(plan, storage_data=storage), planner)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
-        """Switch to the new checkpoint, then remove the data of the old one."""
+        """Switch to the new checkpoint, then remove the old one's data."""
         # In torch v2.6, metadata has no version, and saves are always collective.
         if hasattr(filesystem, "CURRENT_DCP_VERSION"):
             metadata.version = filesystem.CURRENT_DCP_VERSION

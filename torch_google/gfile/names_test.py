@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any legal local file name, next to files that must survive."""
+"""Files with any legal local name can be written and removed; neighbouring files survive."""
 
 from __future__ import annotations
 

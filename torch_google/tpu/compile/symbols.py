@@ -14,7 +14,7 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 class Symbols:
     """The values, in one call, of the symbols in a graph's inputs.
 
-    `metas` are the fake values of the inputs, `values` their actual values.
+    `metas` holds the inputs' fake values, `values` their actual values.
     """
 
     def __init__(self, metas: Sequence[Any], values: Sequence[Any]) -> None:

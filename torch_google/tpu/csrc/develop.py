@@ -28,7 +28,7 @@ _FLAGS = (
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
 )
 _LIBRARIES = ("-lc10", "-ltorch", "-ltorch_cpu", "-ltorch_python")
-# Headers that most units include, and that take most of the time to parse.
+# Headers that most source files include, and that take most of the time to parse.
 _SLOW_HEADERS = ("torch/csrc/utils/pybind.h", "torch/library.h", "ATen/core/Tensor.h")
 
 

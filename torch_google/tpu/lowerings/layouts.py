@@ -256,7 +256,7 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     )
 
 
-# By number of operands: an operator whose meta kernel computes strides as the CPU does.
+# From number of operands to an operator whose meta kernel computes strides as the CPU does.
 _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     1: torch.neg,
     2: torch.add,

@@ -68,7 +68,7 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
 
 
 def _step(state: _State, hermitian: bool) -> _State:
-    """Eliminate one pivot, or a block of two, at `k`; update both triangles of the remaining matrix."""
+    """Eliminate one pivot, or a block of two, at `k`; update both triangles of the rest."""
     a, pivots, k, info = state
     size = a.shape[-1]
     rows = jnp.arange(size)

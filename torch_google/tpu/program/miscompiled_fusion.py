@@ -209,7 +209,7 @@ class _Fusion:
         )
 
     def _written_in_place(self) -> Iterator[_Instruction]:
-        """Yield the writes that the fusion returns, directly or through one-operand instructions."""
+        """Yield the writes that the fusion returns, directly or via one-operand instructions."""
         pending = [i for i in self.computation.values() if i.is_root]
         while pending:
             instruction = pending.pop()
@@ -234,7 +234,7 @@ class _Fusion:
         )
 
     def _target(self, name: str) -> str | None:
-        """Return the source of the parameter that an expression reshapes or converts, if it is one."""
+        """Return the source of the parameter that an expression reshapes or converts, or None."""
         instruction = self.computation[name]
         while instruction.opcode in ("bitcast", "reshape", "copy", "transpose", "convert"):
             instruction = self.computation[instruction.operands[0]]
