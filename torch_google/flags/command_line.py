@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flag parser that reports errors on the command line in one line and exits with status 1."""
+"""A flag parser that reports command-line errors in one line and exits with status 1."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NO_ARGUMENT = " does not take an argument"
 
 
 def parse(argv: Sequence[str], *, known_only: bool = False) -> list[str]:
-    """Parse the flags of `argv` and return the other arguments, the program's name first.
+    """Parse the flags in `argv` and return the other arguments, the program's name first.
 
     For Abseil's `app.run(main, flags_parser=parse)`; `handle_main` of torch_google.multiprocessing
-    uses it. An error is reported and exits with status 1, even if Abseil's own parser would print a
-    traceback (`--noverbose=true`).
+    uses it. After an error, the program exits with status 1, even if Abseil's own parser would
+    print a traceback (`--noverbose=true`).
 
     Args:
       argv: the command line, the program's name first.

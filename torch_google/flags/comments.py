@@ -17,7 +17,7 @@ _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 
 
 def comment(module: str, name: str) -> str:
-    """Return the comment above a config entry as one line, or "". Does not import torch."""
+    """Return the comment above a config entry as one line; "" if none. Does not import torch."""
     return _comments(module).get(name, "")
 
 

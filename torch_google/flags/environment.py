@@ -32,7 +32,7 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return the facts of each variable: its readers, and why it has no flag, if so.
+    """Return facts about each variable: its readers and, if it has no flag, the reason.
 
     `root` is the directory of torch's sources, possibly inside an archive. `libraries` contains the
     native libraries, unless they are linked into this program.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's options, from one registry per release, which generate.py creates from that torch."""
+"""torch's options, from the registry that generate.py creates from each torch release."""
 
 from __future__ import annotations
 
@@ -131,6 +131,7 @@ def _prefix(module: str) -> str:
 def flag_of(module: str, name: str) -> str:
     """Return the name of an entry's flag.
 
-    For `triton.cudagraphs` of `torch._inductor.config`: `torch_inductor_triton_cudagraphs`.
+    For example, `triton.cudagraphs` in `torch._inductor.config` has the flag
+    `torch_inductor_triton_cudagraphs`.
     """
     return f"{_prefix(module)}_{name.replace('.', '_')}"

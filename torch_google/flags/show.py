@@ -21,7 +21,7 @@ class Setting(NamedTuple):
 
 
 def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
-    """Yield the current setting of every option with a flag. Imports torch's config modules.
+    """Yield the current setting of every option that has a flag. Imports torch's config modules.
 
     `by_flag`: environment variables that this process set from flags.
     """

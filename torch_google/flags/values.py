@@ -68,7 +68,7 @@ def settle_without_hooks() -> None:
 
 
 def settle_now() -> None:
-    """Settle imported config modules; without torch's hook, import and settle the others, too."""
+    """Settle imported config modules; without torch's hook, also import and settle the others."""
     for name in dict.fromkeys(option.module for option in given_options()):
         module = sys.modules.get(name)
         if module is None and _has_hook():
@@ -97,7 +97,7 @@ def _set(module: Any, option: Option) -> None:
         raise ValueError(
             f"--{option.flag}: this torch has no {option.module}.{option.name}. Leave the flag out"
         )
-    # Replace the environment's value: it overrides assignments only if the variable would, too.
+    # Replace the environment's value: it overrides assignments only if the variable would.
     # Unlike an assignment, it applies to every thread.
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset

@@ -21,7 +21,7 @@ _warned: set[str] = set()
 
 
 def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
-    """Copy to the open file `new` the attributes of the file `name` in the directory `parent`.
+    """Copy the attributes of the file `name` in the directory `parent` to the open file `new`.
 
     `path` is for messages. Return descriptions of the attributes that could not be kept. Another
     user may have planted a file in a sticky directory for this process to fill; then none of its

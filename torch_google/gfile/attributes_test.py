@@ -102,7 +102,7 @@ def test_an_acl_is_kept(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def test_no_acl_is_kept_as_well(path: Path) -> None:
-    """If none were, the directory's default ACL would let a second user write the file."""
+    """Without this, the directory's default ACL would let a second user write the file."""
     path.chmod(0o640)
     _set(path.parent, _DEFAULT_ACL, _acl(0o640))
     _write(path)
@@ -169,7 +169,7 @@ def test_a_member_of_the_group_keeps_it(path: Path) -> None:
 def test_a_file_planted_in_a_sticky_directory_keeps_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If it kept its owner, another user would own the file that root writes."""
+    """If the owner were kept, another user would own the file that root writes."""
     tmp_path.chmod(0o1777)
     run_as_other(tmp_path, lambda: os.close(os.open("file", os.O_CREAT, 0o666)))
     _write(tmp_path / "file")

@@ -50,7 +50,7 @@ def replace(
     listed: str | None,
     write: Callable[[str], None],
 ) -> None:
-    """Commit a file with its checksum; `listed` is the text of the existing one."""
+    """Commit a file with its checksum; `listed` is the existing checksum file's text."""
     old = [line for line in _digests(listed or "") if line != new]
     write("".join(f"{each}  {name}\n" for each in [*old, new]))
     commit()

@@ -20,7 +20,10 @@ from torch_google.gfile.operations import Copy, MakeDirs, Open
 
 
 class Backend(remote_cache.RemoteCacheBackend[bytes]):
-    """A backend with one file per entry, named by the key's digest. Its writers can inject code."""
+    """A backend with one file per entry, named by the key's digest.
+
+    Anyone who can write to the directory can inject code.
+    """
 
     def __init__(self, directory: PathLike) -> None:
         super().__init__()

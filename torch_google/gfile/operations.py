@@ -39,7 +39,7 @@ def Open(
     newline: str | None = None,
     checksum: str | None = None,
 ) -> IO[Any]:
-    """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`), as text without `b`.
+    """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`); `b` means bytes.
 
     A written file appears, complete, at `close()`. If an exception ends the `with`, or the process
     is killed, the old file stays. `a` works as in `open()` on a local file; a store's file is

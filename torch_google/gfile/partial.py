@@ -59,9 +59,9 @@ def is_partial(name: str) -> bool:
 
 
 def sweep(directory: str) -> None:
-    """Remove this user's leftovers of killed writers from a directory, not files being written.
+    """Remove leftovers of this user's killed writers from a directory; keep files being written.
 
-    Leftovers from another machine, or from before the last boot, go once they are a day old.
+    Leftovers from another machine, or from before the last boot, are removed once a day old.
     """
     parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -133,7 +133,7 @@ def refuse_planted(target: str) -> None:
 class Partial:
     """A temporary file that replaces its target: write to `path`, then `commit` or `discard`.
 
-    Raises the OSError from creating a directory next to the target: FileNotFoundError, ...
+    Raises OSError if no directory can be created next to the target: FileNotFoundError, ...
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:

@@ -117,7 +117,7 @@ def create_private(parent: int, name: str) -> None:
 def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
     """Open a private directory, or return None.
 
-    It is None for a link, a file, a directory that other users can write to, or one without the
+    Returns None for a link, a file, a directory that other users can write to, or one without the
     mark. `created` means that this process has just created it. Raises FileNotFoundError.
     """
     try:

@@ -141,7 +141,7 @@ def _of_fsspec(location: Location) -> Filesystem:
 
 
 def _system_of(location: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a path; for a chain, also its own name for the last path."""
+    """Return fsspec's filesystem for a path; for a chain, also fsspec's name for the last path."""
     import fsspec
     from fsspec.core import url_to_fs
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open files: writers that commit on close, and readers that survive a lost connection.
+"""File objects: writers that commit on close, and readers that survive a lost connection.
 
 A writer commits nothing if an exception leaves its `with`, or if it is dropped without `close()`.
 """

@@ -361,7 +361,7 @@ def test_what_is_replaced_while_it_is_opened_verifies(
 
 
 def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no version of the checksum file lists the file, it fails, even if that keeps changing."""
+    """A file that no version of its checksum file lists fails, even while that keeps changing."""
     lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
     (tmp_path / "file").write_bytes(b"damaged")
     monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))

@@ -23,7 +23,7 @@ _SHOW_PREFIX = flags.FLAGS["showprefixforinfo"]
 # torch's artifact loggers (guards, graph_code, ...) have this attribute.
 _ARTIFACT = "artifact_name"
 _INTERNAL = "torch._logging._internal"
-# The module that starts compilations. Until it is imported, there are none: a fast check.
+# The module that starts compilations. Until it is imported, there are none to look for.
 _COMPILER = "torch._dynamo.convert_frame"
 # os.environ's own dict of bytes: lookups copy no key and do not raise on a missing one.
 _ENVIRONMENT: Mapping[bytes, bytes] = vars(os.environ).get("_data", os.environb)
@@ -101,7 +101,7 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def artifact_of(record: logging.LogRecord) -> str | None:
-    """Return the name of the torch artifact of a record, or None."""
+    """Return the name of a record's torch artifact, or None."""
     return getattr(_LOGGERS.get(record.name), _ARTIFACT, None)
 
 
@@ -118,7 +118,7 @@ def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
 
 
 def compilation_of() -> str | None:
-    """Return the id of the compilation of this thread, such as `0/0`; None outside of one."""
+    """Return the id of this thread's compilation, such as `0/0`; None outside a compilation."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
     trace_id = context.current_trace_id() if context else None
     return None if trace_id is None else str(trace_id)
@@ -193,7 +193,7 @@ def _prefix(record: logging.LogRecord) -> str:
 
 
 def _keep(created: float) -> tuple[int, str]:
-    """Cache and return a time's second and its text `0102 03:04:05`: records come in bursts."""
+    """Return a time's second, and its text `0102 03:04:05`; cached, as records come in bursts."""
     global _last
     second = int(created)
     _last = second, time.strftime("%m%d %H:%M:%S", time.localtime(second))

@@ -28,7 +28,7 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# Limits of a part of a log in a remote store: bytes, and seconds since its first record.
+# Limits for a part of a log in a remote store: bytes, and seconds since its first record.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
 # How long the logging call waits until a record with severity ERROR is stored, and the pause before
@@ -316,7 +316,7 @@ class _RemoteFile:
                 self._some.notify_all()
 
     def _store(self, data: bytes) -> bool:
-        """Write the next part; return False if another log already has a part of that number."""
+        """Write the next part; return False if another log already has a part with that number."""
         # A part may exist although its upload failed. It belongs to this log, so overwrite it.
         mode = "wb" if self._begun else "xb"
         try:

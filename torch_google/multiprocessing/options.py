@@ -9,8 +9,8 @@ FLAGS = flags.FLAGS
 
 # The first is the default. A spawned process is a new program: it has the current environment, and
 # no lock that a thread held during a fork; torch, OpenMP and JAX all start threads. forkserver does
-# the same, but surprises with the environment in which its server was started. fork is the fastest,
-# and safe while the program has no threads.
+# the same, but with the environment in which its server was started, which surprises users. fork is
+# the fastest, and safe while the program has no threads.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 

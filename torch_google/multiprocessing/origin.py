@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a child process, with every start method, and the data that its parent passes on.
+"""Start-up of child processes, for every start method, and the data that the parent passes on.
 
 multiprocessing copies a process's configuration to each child: in memory if it forks, otherwise
 pickled. It contains an `Origin`. Unpickling it imports this module, whatever the child's main

@@ -189,7 +189,7 @@ def report(text: str) -> None:
 
 
 def forget() -> None:
-    """Close, in a forked process, the parent's listener and connection."""
+    """Close the parent's listener and connection in a forked process."""
     global _listener, _inherited, _connection
     _inherited = None
     if _listener is not None:

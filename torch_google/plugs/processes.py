@@ -16,8 +16,7 @@ def plug() -> None:
 
 
 # For these signals, torch's handlers write a message that ends in a NUL and is less informative
-# than
-# faulthandler's. The waiting process raises an error with torch's advice about shared memory.
+# than faulthandler's. The waiting process raises an error with torch's advice about shared memory.
 _FAULTS = (signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE)
 
 

@@ -29,7 +29,7 @@ def autoload() -> None:
 # registers.
 import torch  # noqa: E402, F401
 
-# Names that load JAX, imported on first use: from name to the package that defines it.
+# Names that load JAX, imported on first use, and the packages that define them.
 _LAZY = {
     "compile_step": "compile",
     "custom_kernel": "kernels",

@@ -75,7 +75,7 @@ def to_torch(dtype: object) -> torch.dtype:
 def default_dtype() -> torch.dtype:
     """Return the default dtype for floating-point numbers and tensors.
 
-    It is torch's, unless a program is traced after it was requested: see `defaulting_to`.
+    This is torch's own, except while a program is traced later than requested: see `defaulting_to`.
     """
     asked = _ASKED.get()
     return torch.get_default_dtype() if asked is None else asked

@@ -114,7 +114,7 @@ def _imported(name: str, known: Mapping[str, str]) -> str:
 
 
 def _packages(module: str) -> list[str]:
-    """Return the packages of a module, below the device's own."""
+    """Return the packages that contain a module, below the device's own."""
     parts = module.split(".")
     return [".".join(parts[:end]) for end in range(3, len(parts))]
 

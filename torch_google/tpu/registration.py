@@ -90,8 +90,8 @@ def _install_collectives() -> None:
 def _finish() -> None:
     """Stop autograd's threads and wait until they have ended.
 
-    Each of them takes the GIL once more as it ends; after the interpreter is finalised, it would
-    crash.
+    As it ends, each of them takes the GIL once more, which would crash after the interpreter is
+    finalised.
     """
     _C.finish()
     deadline = time.monotonic() + _PATIENCE

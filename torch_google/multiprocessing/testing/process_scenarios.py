@@ -112,7 +112,7 @@ def kill_me() -> None:
 
 @scenario
 def kill_me_plain() -> None:
-    """Like `kill_me`, with multiprocessing's own class, started by a thread that has ended."""
+    """Start sleeping children with multiprocessing's own class, from a thread that then ends."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
@@ -246,7 +246,7 @@ def fail_below(depth: int) -> None:
 
 
 def arrive(index: int, directory: str) -> None:
-    """Write the process id to a file; the second child raises when the first has done so, too."""
+    """Write the process id to a file. The second child waits for the first's file, then raises."""
     Path(directory, str(index)).write_text(str(os.getpid()))
     if index == 1:
         while not Path(directory, "0").exists():

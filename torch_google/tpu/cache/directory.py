@@ -94,7 +94,7 @@ class Directory:
 
     @contextmanager
     def _folder(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """Yield a descriptor of the folder that holds the entry of this name."""
+        """Yield a descriptor of the folder that holds the entry with this name."""
         root = open_directory(self._path)
         try:
             if create:

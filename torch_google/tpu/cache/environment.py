@@ -23,7 +23,7 @@ _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "fl
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return a string that is equal in two processes only if they may exchange executables."""
+    """Return a string; processes in which it is equal may exchange executables."""
     return "\n".join(
         (
             _software(),

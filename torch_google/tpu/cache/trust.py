@@ -30,7 +30,7 @@ class UntrustedEntry(PermissionError):
 
 
 def open_directory(path: Path, *, below: int | None = None) -> int:
-    """Return a descriptor of a directory; with `below`, open `path`'s name in it, rejecting links.
+    """Return a descriptor of a directory; with `below`, of `path.name` in it, rejecting links.
 
     The cache directory itself may be a link that this user or root owns: its target is checked.
     Another user's link could lead to a directory that we own, with contents that the other user

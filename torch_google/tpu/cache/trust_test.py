@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries that another user could have written are never read, and no entries are stored there."""
+"""Entries that other users could have written are never read, nor are any stored next to them."""
 
 from __future__ import annotations
 

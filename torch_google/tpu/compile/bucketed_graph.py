@@ -28,7 +28,7 @@ _PLANS = 1024
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """How to run calls of these sizes: the program, its result tensors, and other results."""
+    """A plan for calls with these sizes: the program, its result tensors, and other results."""
 
     program: BucketedProgram
     given: Any

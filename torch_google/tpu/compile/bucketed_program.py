@@ -267,7 +267,7 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return an input's dimensions; a product of symbols is one with several extents."""
+        """Return an input's dimensions; a product of symbols has several extents."""
         return [factored(scope, size, self._neighbours) for size in meta.shape]
 
     def _packed(

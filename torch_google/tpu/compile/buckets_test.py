@@ -17,7 +17,7 @@ from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
-    """Attention, with torch's operator or its formula, with a linear layer."""
+    """Attention (torch's operator or its formula) and a linear layer."""
 
     def __init__(self, *, formula: bool) -> None:
         super().__init__()

@@ -126,7 +126,7 @@ class CompiledGraph(OutputCode):
     def _open(self, graph: GraphModule) -> None:
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
-        self._accepted = False  # calling raises the CPU's refusals, compiling does not
+        self._accepted = False  # a call raises the CPU's errors; compilation does not
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
         self._bucketed: BucketedGraph | None = None
         if self.signature.symbolic and self.options.buckets is not False:

@@ -21,7 +21,7 @@ from torch_google.tpu.release import V2_6
 
 
 class SubgraphRunner(Protocol):
-    """An evaluation of the graph that contains a higher-order operator: `evaluate.Evaluation`."""
+    """An evaluation of the graph that contains a higher-order operator: `evaluation.Evaluation`."""
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
         """Return the flat results of a subgraph. `key` is its random key."""

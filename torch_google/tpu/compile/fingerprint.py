@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints of graphs, computed without lowering: equal graphs have equal ones everywhere."""
+"""Fingerprints of graphs, the same in every process for equal graphs, computed without lowering."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class GraphSignature:
         ]
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument that the output is after all writes, or None."""
+        """Return the index of the argument that an output equals after all writes, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
             return None  # the value before the write

@@ -44,7 +44,7 @@ def sub_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
 
 
 def mul(one: Any, other: Any) -> torch.Tensor:
-    """Return the sparse product of a sparse tensor and a number, a dense or a sparse tensor."""
+    """Return the sparse product of a sparse tensor and a number, dense tensor or sparse tensor."""
     dtype = _dtype(torch.mul, one, other)
     if not (isinstance(one, torch.Tensor) and one.is_sparse):
         one, other = other, one
@@ -313,7 +313,7 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _matches(
     places: torch.Tensor, sorted_places: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the indices of the wanted positions that exist, and their indices among the sorted."""
+    """Return the indices of the positions that occur in `sorted_places`, and their indices in it."""
     if not (places.shape[0] and sorted_places.shape[0]):
         return places[:0], places[:0]
     near = torch.searchsorted(sorted_places, places).clamp(max=sorted_places.shape[0] - 1)

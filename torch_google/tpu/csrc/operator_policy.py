@@ -43,7 +43,7 @@ class Releases(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """The properties that all overloads of an operator have. The fields of C++'s OperatorPolicy."""
+    """Properties that all overloads of an operator share; the fields of C++'s OperatorPolicy."""
 
     name: str  # with its namespace, without an overload
     crosses_devices: bool = False  # a call with tensors on several devices is a transfer

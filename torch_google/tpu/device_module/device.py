@@ -161,7 +161,7 @@ def __getattr__(name: str) -> Any:
     """Return `_initialized` or `_lazy_init`, which torch reads.
 
     Checkpointing reads `_initialized` before it saves random states. torch v2.6 calls `_lazy_init`
-    before any wait.
+    before it waits for anything.
     """
     if name == "_initialized":
         return is_initialized()

@@ -105,7 +105,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
         allowed = rf"for a size of 3. Use {low + 1} to 2$"
         with pytest.raises(IndexError, match=f"{pattern} {allowed}"):
             work(torch.tensor([index]).to("tpu"))
-    work(torch.tensor([2]).to("tpu"))  # and continues
+    work(torch.tensor([2]).to("tpu"))  # a valid index still works
 
 
 @pytest.mark.usefixtures("debug")

@@ -116,7 +116,7 @@ def check_uncached(call: OpCall) -> OpCall:
 
 
 def run_moving(call: OpCall) -> OpCall:
-    """Run a call whose views keep moving on blocks, with programs that take offsets as inputs."""
+    """Run on blocks a call whose views keep moving, with programs that take offsets as inputs."""
     if call.op in _host_shaped:
         return call
 
@@ -134,7 +134,7 @@ def run_strided_scatter(call: OpCall) -> OpCall:
 
 
 def lower(call: OpCall) -> OpCall:
-    """Lower the pure operator. Resize out= arguments. Run value-dependent shapes immediately."""
+    """Lower the pure operator, or run it now if shapes depend on values. Resize out= arguments."""
     normalized = call.call
     with _noting_baked_numbers(call):
         lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())

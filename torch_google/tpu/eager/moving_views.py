@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that move: x[i] with ever new i is not compiled for each i.
+"""Views that move: x[i] is not compiled again for every i.
 
 A program has its views' offsets built in, which is fastest: a weight that is split in three is
 never moved. If otherwise equal calls have had several offsets, the operator gets blocks instead.

@@ -101,7 +101,7 @@ def entry(executable: jax.stages.Compiled) -> Any:
     """Return the callable for later runs, which has no Python frame if JAX provides that.
 
     In a Python frame, a signal handler could raise after the program has run. Its results would
-    then be lost, after the donated inputs.
+    then be lost, and its donated inputs are gone.
     """
     return getattr(executable, "_call", None) or executable
 

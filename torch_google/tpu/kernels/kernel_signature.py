@@ -161,7 +161,7 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return the torch annotation, None if there is none, and whether it is a tuple."""
+    """Return the torch annotation (None if there is none) and whether it is a tuple."""
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:

@@ -73,14 +73,14 @@ def _multi_margin_loss(
     weight: torch.Tensor | None = None,
     reduction: int = 1,
 ) -> torch.Tensor:
-    """Match torch's kernels: one loss per target. Its meta kernel treats one target as a row."""
+    """Match torch's kernels: one loss per target. The meta kernel treats one target as a row."""
     return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _multilabel_margin_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Match torch's kernels: a single row's loss has no dimension. Its meta kernel adds one."""
+    """Match torch's kernels: a single row's loss has no dimension. The meta kernel adds one."""
     rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
     return x.new_empty(rows), x.new_empty(target.shape)
 
@@ -126,7 +126,7 @@ def _window(
 def _of_dimension(
     x: torch.Tensor, dim: int = -1, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Match torch's kernels. Its meta kernel treats any device like CUDA: nondeterministic."""
+    """Match torch's kernels. The meta kernel treats any device like CUDA: nondeterministic."""
     values = torch.ops.aten.kthvalue.default(x, 1, dim, keepdim)[0] if x.ndim else x
     return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
 
@@ -155,7 +155,7 @@ def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
-    """Match torch's kernels: classes may be uint8. Its meta kernel rejects that."""
+    """Match torch's kernels: classes may be uint8. The meta kernel rejects that."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
     losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *options)
@@ -170,7 +170,7 @@ def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: A
 
 
 def _view_copy(x: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """Match torch's kernels: strides may allow no view. Its meta kernel rejects such strides."""
+    """Match torch's kernels: strides may allow no view. The meta kernel rejects such strides."""
     return x.reshape(size).clone(memory_format=torch.contiguous_format)
 
 
@@ -181,7 +181,7 @@ def _in_place(*args: object, **options: object) -> None:
 def _bernoulli_out(
     x: torch.Tensor, *, generator: torch.Generator | None = None, out: torch.Tensor
 ) -> torch.Tensor:
-    """Match torch's kernels: any dtype can hold a draw. Its meta kernel accepts only floats."""
+    """Match torch's kernels: any dtype can hold a draw. The meta kernel accepts only floats."""
     return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
 
 

@@ -35,7 +35,7 @@ def is_number(value: Operand) -> bool:
 
 
 def dtype_of(value: Operand) -> torch.dtype:
-    """Return an operand's dtype, or a number's dtype in promotion."""
+    """Return an operand's dtype; for a number, the dtype that promotion uses."""
     if isinstance(value, bool):
         return torch.bool
     if isinstance(value, int):

@@ -70,7 +70,7 @@ def functional_of(op: OpOverload) -> OpOverload:
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return the pure operator and the use of its results. Raises like functional_of."""
+    """Return how to compute an operator with a pure one. Raises like functional_of."""
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]

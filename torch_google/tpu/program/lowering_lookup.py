@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowerings of prims, in which torch's decompositions end, by the equivalent aten operator."""
+"""Lowerings for prims, with which torch's decompositions end, from equivalent aten operators."""
 
 from __future__ import annotations
 

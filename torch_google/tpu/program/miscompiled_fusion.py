@@ -163,7 +163,7 @@ def _instruction(match: re.Match[str]) -> _Instruction:
 
 
 def _sources(call: _Instruction, caller: _Computation) -> list[str]:
-    """Return, for each operand of a call, the value whose buffer it is."""
+    """Return, for each operand of a call, the value that owns its buffer."""
 
     def source(name: str) -> str:
         instruction = caller.get(name)
@@ -217,7 +217,7 @@ class _Fusion:
                 yield instruction
             if instruction.opcode == "tuple" or len(instruction.operands) == 1:
                 pending += [self.computation[name] for name in instruction.operands]
-            elif instruction.opcode == _WRITE:  # a write of a written value
+            elif instruction.opcode == _WRITE:  # a write to a written value
                 pending.append(self.computation[instruction.operands[0]])
 
     def _is_unsafe(self, write: _Instruction) -> bool:

@@ -25,7 +25,7 @@ def _nothing_is_on_its_way() -> Iterator[None]:
 
 
 def _long(x: torch.Tensor | None = None) -> torch.Tensor:
-    """Return at once a value that is ready much later: the identity, or another matrix."""
+    """Immediately return a value that is ready much later: the identity, or another matrix."""
     x = torch.eye(768, device="tpu") if x is None else x
     eye = torch.eye(768, device="tpu")
     for _ in range(_PRODUCTS):

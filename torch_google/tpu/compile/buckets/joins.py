@@ -195,7 +195,7 @@ def _whole(call: RuleCall, axis: int) -> Any:
 
 
 def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
-    """Return the indices that a slice takes, followed by padding's indices."""
+    """Return the indices that a slice takes, followed by indices of padding."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
     step = call.argument("step") if "step" in names else 1
@@ -204,7 +204,7 @@ def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
 
 
 def _within(start: Any, size: Any) -> Any:
-    """Normalise a start index as Python does: a negative one counts from the end; clamp it."""
+    """Normalise and clamp a start index as Python does; negative ones count from the end."""
     if isinstance(start, int) and start >= 0:
         return start if not isinstance(size, int) else min(start, size)
     start = _from_front(start, size)

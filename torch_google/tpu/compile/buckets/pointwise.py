@@ -63,7 +63,7 @@ from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScop
     "prims::div",
 )
 def pointwise(call: RuleCall) -> Any:
-    """Compute on operands with the same padding, for operators that torch tags, and others."""
+    """Compute on operands with the same padding. Most of these operators have torch's tag."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     remaining = iter(alike)

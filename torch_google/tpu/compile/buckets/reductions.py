@@ -123,7 +123,7 @@ def softmax_backward(call: RuleCall) -> Any:
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
 def scan(call: RuleCall) -> Any:
-    """Scan a dimension with padding at its end, so that it never precedes a real element."""
+    """Scan a dimension that has its padding at the end, so that none precedes a real element."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [
