@@ -27,7 +27,7 @@ _QUIET = [
 
 
 def main(arguments: list[str]) -> int:
-    """Replace this process by the importer. Return an exit status only if it cannot start."""
+    """Replace this process with the importer. Return an exit status only if it cannot start."""
     with tempfile.TemporaryDirectory(prefix="import-py-") as scratch:
         script = os.path.join(scratch, "start")
         problem = build(script)
@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # Pass the script's text: the temporary file is deleted by now. Bazel writes bash scripts.
+    # Pass the script's text, since the temporary file is already deleted. Bazel writes bash.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 
 def build(script: str) -> str:
-    """Have Bazel build the importer and write its start script. Return the error, or ""."""
+    """Let Bazel build the importer and write its start script. Return the error, or ""."""
     options = list(_QUIET)
     if os.path.exists(_BUILT):
         options.append("--noshow_progress")

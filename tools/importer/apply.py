@@ -30,9 +30,9 @@ class ApplyError(UserError):
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:
-    """Patch `tree` in place and return the changed paths, sorted. All or nothing until writing.
+    """Patch `tree` in place and return the changed paths, sorted. Writes only if all hunks fit.
 
-    Changes of `absent` paths are skipped: the tree's origin does not contain such files.
+    Changes to `absent` paths are skipped: the tree's origin does not contain such files.
     """
     changed = patched_files(series, tree, absent=absent)
     for path, blob in changed.items():
@@ -64,7 +64,7 @@ def apply_patch(
 ) -> None:
     """Apply one patch to `work`, which has the files touched so far; `read` returns all others.
 
-    Changes of `absent` paths are skipped: the origin of the tree does not contain such files.
+    Changes to `absent` paths are skipped: the tree's origin does not contain such files.
     """
     for diff in patch.files:
         if any(path in absent for path in diff.paths):
@@ -78,7 +78,7 @@ def apply_patch(
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
     """Refuse a path below a file or a link: a write through a link could leave the tree.
 
-    `has_file` answers for paths that the series does not touch. Raises ApplyError.
+    `has_file` tells whether a path that the series does not touch exists. Raises ApplyError.
     """
     for path, blob in work.items():
         parts = path.split("/") if blob is not None else []
@@ -94,7 +94,7 @@ def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], boo
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
-    """Apply the change of one file to `files`, which has its paths. `name` is the patch's."""
+    """Apply one file's change to `files`, which has its paths. `name` is the patch's name."""
     where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applying a series: exactly there or not at all."""
+"""Applying a series: at exactly its lines, or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEN = "".join(f"line {number}\n" for number in range(1, 11))
 
 
 def _diff(old: bytes, new: bytes, path: str = "x", context: int = 1) -> bytes:
-    """A unified diff that, unlike difflib's own, marks a missing newline at the end."""
+    """Return a unified diff that marks a missing newline at the end, unlike difflib's."""
     out = b""
     for line in difflib.diff_bytes(
         difflib.unified_diff,
@@ -85,7 +85,7 @@ def test_applying_a_diff_gives_the_new_text(
 def test_a_shifted_text_is_never_patched_in_the_wrong_place(
     old: list[bytes], new: list[bytes], extra: bytes
 ) -> None:
-    """With a line put on top, a patch either fails or met that very text at its own lines."""
+    """With a line added on top, a patch fails, unless the same text is at its own lines."""
     before, after = b"".join(old), b"".join(new)
     for diff in parse_diff(_diff(before, after)):
         try:

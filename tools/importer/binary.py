@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary changes as git writes them: deflated, in base 85, each side whole or as a delta."""
+"""Binary changes in git's format: deflated, in base 85, each side whole or as a delta."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 _HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
 _LINE_BYTES = 52  # data bytes per line, as in git
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Bound the memory that a hostile length can use; upstream's largest source is far smaller.
+# A limit on the memory that a hostile length can use; upstream's largest source is far smaller.
 _LIMIT = 1 << 27
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diffs with anything wrong in them: parsed to what they say, or refused in one line.
+"""Damaged diffs: each is parsed as what it states, or refused with a one-line error.
 
-Real diffs, git's own, are damaged at random: bits, lines, headers, counts, names. A diff that is
-accepted comes back the same through our writer of hunks, stays inside the tree, and does what git
-does with it; one that is refused changes no file.
+Real diffs by git are damaged at random: bits, lines, headers, counts, names. An accepted diff is
+unchanged after our reader and writer, stays inside the tree, and has the same effect as with git. A
+refused one changes no file.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _COUNT = re.compile(rb"\d+")
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> bytes:
-    """Some of the diffs, with one to four things wrong."""
+    """Draw some of the diffs, with one to four defects."""
     lines = b"".join(draw(st.lists(st.sampled_from(_DIFFS), min_size=1, max_size=3))).split(b"\n")
     for _ in range(draw(st.integers(0, 4))):
         index = draw(st.integers(0, len(lines) - 1))
@@ -122,7 +122,7 @@ def _damaged(draw: st.DrawFn) -> bytes:
 
 
 def _parsed(data: bytes) -> tuple[FileDiff, ...] | None:
-    """The diffs, or None where they are refused in one line that names a line of the text."""
+    """Return the diffs, or None if refused with a one-line error that names a line of the text."""
     try:
         return parse_diff(data)
     except DiffError as error:
@@ -155,7 +155,7 @@ def _check(diff: FileDiff) -> None:
 
 
 def _written(hunk: Hunk) -> bytes:
-    """A hunk as text again, with our own count of its lines."""
+    """Return a hunk as text again, with our own line counts."""
     out = [b"@@ -%d,%d +1,%d @@%b\n" % (hunk.old_start, len(hunk.old), len(hunk.new), hunk.section)]
 
     def put(mark: bytes, lines: Sequence[bytes]) -> None:
@@ -206,7 +206,7 @@ def _files(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def _git(tree: Path, data: bytes) -> bool:
-    """Apply the diff as git does, index and configuration aside; whether it took it."""
+    """Apply the diff with git, ignoring index and configuration; return whether git accepted it."""
     done = subprocess.run(
         ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", "-"],
         cwd=tree,
@@ -224,7 +224,7 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Whether the new line numbers follow from the old ones; git looks there first, we never do."""
+    """Return whether new line numbers follow from old ones; git relies on that, we do not."""
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

@@ -2,7 +2,7 @@
 """The kinds of error that end a command, and the exit status of each.
 
 A message is one line: the problem, its place, the value found, the next step. Any other exception
-is a bug of the importer and keeps its traceback.
+is a bug in the importer and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """The exit statuses of a command. Documented in tools/importer/README.md."""
+    """A command's exit statuses, documented in tools/importer/README.md."""
 
     DONE = 0
     USER_ERROR = 1

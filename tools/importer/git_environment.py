@@ -2,7 +2,7 @@
 """Clear the caller's GIT_* variables that select a repository, an index or an editor.
 
 A git hook or a shell may have set GIT_DIR or GIT_INDEX_FILE, and each git that we start would then
-read or write there. Only variables for network access, authorship and git's own files are kept.
+use that repository. Only variables for network access, authorship and git's own files are kept.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _KEPT = re.compile(
-    # Network access and credentials prompts.
+    # Network access and prompts for credentials.
     r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|PROXY_COMMAND|ASKPASS|SSL_\w+|HTTP_\w+|CURL_\w+"
     # The user's settings. Only git commands that use the network read them (git_repo/client.py).
     r"|CONFIG_GLOBAL|CONFIG_SYSTEM|CONFIG_NOSYSTEM|CONFIG_COUNT|CONFIG_KEY_\d+|CONFIG_VALUE_\d+"
     r"|CONFIG_PARAMETERS"
     # Author and committer of a commit.
     r"|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
-    # The directory of git's own programs, and limits of the search for a repository.
+    # The directory of git's own programs, and limits on the search for a repository.
     r"|EXEC_PATH|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM)"
 )
 

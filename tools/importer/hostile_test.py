@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with damaged and malicious patches: an error of one line, little memory, no traceback."""
+"""Damaged and malicious patches: a one-line error, little memory, no traceback."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_hostile_diffs(diff: bytes, message: str) -> None:
 
 
 def test_git_reads_the_same_two_names() -> None:
-    """A quote and a space inside a name look like the end of it."""
+    """A quote and a space inside a name look like its end."""
     (diff,) = parse_diff(
         b'diff --git "a/q\\" b/x" "b/q\\" b/x"\nold mode 100644\nnew mode 100755\n'
     )
@@ -175,7 +175,7 @@ def test_git_reads_the_same_two_names() -> None:
 
 
 def _bomb() -> bytes:
-    """Two thousand bytes that inflate to two million, said to be one."""
+    """Return 2,000 bytes that inflate to two million, with a stated size of one."""
     lines = write_literal(b"\0" * 2_000_000).split(b"\n", 1)[1]
     return (
         b"diff --git a/x b/x\nnew file mode 100644\nindex %b\nGIT binary patch\nliteral 1\n%b"
@@ -187,7 +187,7 @@ def _bomb() -> bytes:
 
 
 def _cut_short() -> bytes:
-    """All bytes are there, their checksum is not."""
+    """Return complete data without its checksum."""
     packed = zlib.compress(b"\0bytes", 9)[:-3]
     line = bytes([ord("A") + len(packed) - 1]) + base64.b85encode(packed, pad=True)
     return (
@@ -214,7 +214,7 @@ def _delta(size: bytes, promised: bytes, operations: bytes) -> binary.Side:
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        # A copy of all 64 KiB, ten thousand times, though the promise is one byte.
+        # Copies all 64 KiB ten thousand times, though the stated size is one byte.
         (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "promised 1"),
         (_delta(b"\x80\x80\x04", b"\xff" * 8 + b"\x01", b""), "over the limit"),
         (_delta(b"\x80" * 100_000, b"", b""), "a size that git does not write"),
@@ -296,7 +296,7 @@ def test_a_mail_ends_with_a_signature() -> None:
 
 
 def test_a_file_that_has_lines_is_not_deleted_without_them(tmp_path: Path) -> None:
-    """As git: only an empty file goes by its name alone."""
+    """As in git, only an empty file may be deleted by its name alone."""
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "x").write_text("wanted\n")
@@ -345,7 +345,7 @@ def test_a_header_with_carriage_returns_is_read() -> None:
 
 
 def test_a_million_hunks_stay_small() -> None:
-    """Memory grows with the patch, not with what the patch says of itself."""
+    """Memory grows with the patch's size, not with the sizes that it states."""
     program = (
         "from tools.importer.unified import parse_diff\n"
         "text = b'--- a/x\\n+++ b/x\\n' + b'@@ -1,0 +1 @@\\n+x\\n' * 100_000\n"

@@ -77,7 +77,7 @@ def plain_path(name: bytes) -> str:
 
 
 def escapes(path: str, target: str) -> bool:
-    """Return whether a symlink at `path` in a tree, to `target`, leads or may lead out of the tree.
+    """Return whether a symlink at `path`, to `target`, leads or may lead out of the tree.
 
     It may if `..` follows a name: that name can itself be a link, and `..` is then the parent of
     the link's target.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check who can write a directory: a directory that another user may have filled is refused."""
+"""Check who can write to a directory: refuse one that another user may have filled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of one imported project: its pin, patches and metadata.
+"""An imported project's settings: its pin, patches and metadata.
 
 They are in third_party/<name>/import.json.
 """
@@ -29,7 +29,7 @@ class Project:
 
     @property
     def state(self) -> Path:
-        """The state directory of an unfinished command: ignored by git, on the same file system."""
+        """The directory with an unfinished command's state: git ignores it; same file system."""
         return self.workspace / STATE
 
     def series_of(self, label: str) -> Path:

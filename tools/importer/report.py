@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of a command: a terminal, plain lines, or one JSON document.
+"""A command's output: on a terminal, as plain lines, or as one JSON document.
 
 Result lines go to standard output, progress never does. Progress is a bar on the terminal, or a
-line on standard error for a step that takes over a second. With `--json`, standard output is one
-document.
+line on standard error for a step that takes over a second. With `--json`, standard output is a
+single document.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 
 class Report(Protocol):
-    """The output interface of commands and libraries, which never print."""
+    """The output interface for commands and libraries, which never print."""
 
     def say(self, line: str) -> None:
         """Show a line to people."""
@@ -56,7 +56,7 @@ def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None 
 
 
 def tell(line: str, file: TextIO) -> None:
-    """Print a line. After the reader has closed the pipe (`head`), output is dropped silently."""
+    """Print a line. After the reader has closed the pipe (`head`), drop output silently."""
     try:
         print(line, file=file, flush=True)
     except BrokenPipeError:
@@ -64,7 +64,7 @@ def tell(line: str, file: TextIO) -> None:
 
 
 def flush(file: TextIO) -> None:
-    """Write buffered output, as at the end of a program."""
+    """Write out buffered output, as at the end of a program."""
     try:
         file.flush()
     except BrokenPipeError:
@@ -81,7 +81,7 @@ def _drop(file: TextIO) -> None:
 
 
 class PlainReport:
-    """Lines for logs and pipes."""
+    """A report of plain lines, for logs and pipes."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out, self._err = out, err
@@ -98,11 +98,11 @@ class PlainReport:
             step.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing: the lines have told the result."""
+        """Do nothing: the lines have reported the result."""
 
 
 class TerminalReport:
-    """Lines, with progress bars below them while steps run."""
+    """A report of lines, with progress bars below them while steps run."""
 
     def __init__(self, out: TextIO) -> None:
         # Imported here: rich takes as long to load as a short command, and scripts never need it.
@@ -132,11 +132,11 @@ class TerminalReport:
                 bars.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing: the lines have told the result."""
+        """Do nothing: the lines have reported the result."""
 
 
 class JsonReport:
-    """Silent except for one document on standard output."""
+    """A report that prints only one document, on standard output."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -165,7 +165,7 @@ class _NoProgress:
 
 
 class _PlainProgress:
-    """A line after the first second of a step, then one every ten seconds."""
+    """Progress as a line after a step's first second, then one every ten seconds."""
 
     def __init__(self, label: str, total: int | None, err: TextIO) -> None:
         self._label, self._total, self._err = label, total, err

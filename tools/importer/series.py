@@ -23,8 +23,7 @@ REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
 OPTIONAL = ("Id", "Expires", "Budget", "Cherry-pick", "Rewrite")
 
-# Placeholders in the header of a new patch. The header check rejects each until the author fills
-# it.
+# Placeholders in a new patch's header. The header check rejects each until the author replaces it.
 TEMPLATE = {
     "Owner": "<the team or person responsible>",
     "Reason": f"<{' | '.join(REASONS)}>",
@@ -42,12 +41,12 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A fault in a series that a person has to fix: one line with place, problem and next step."""
+    """A fault in a series for a person to fix: one line with place, problem and next step."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a patch: added lines and, if stated, touched files."""
+    """A patch's limits: added lines and, if stated, touched files."""
 
     lines: int
     files: int | None = None
@@ -55,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Patch:
-    """One patch. `line` is its line in `series`; `header` has every key of REQUIRED."""
+    """A patch. `line` is its line in `series`; `header` has every key in REQUIRED."""
 
     name: str
     line: int
@@ -89,7 +88,7 @@ class Series:
 
     @property
     def digest(self) -> str:
-        """sha256 over names, order and bytes of the patches."""
+        """The sha256 over the names, order and bytes of the patches."""
         rows = "".join(f"{patch.digest}  {patch.name}\n" for patch in self.patches)
         return hashlib.sha256(rows.encode()).hexdigest()
 
@@ -128,7 +127,7 @@ def load_series(root: Path) -> Series:
 
 
 def overdue(series: Series, today: datetime.date) -> list[Patch]:
-    """Return the patches whose Expires has passed, in order.
+    """Return the patches whose Expires date has passed, in order.
 
     `load_series` does not check this: a build of old sources must not fail because of the date.
     """
@@ -136,7 +135,7 @@ def overdue(series: Series, today: datetime.date) -> list[Patch]:
 
 
 def parse_header(text: str, where: str) -> dict[str, str]:
-    """Return the checked header of a patch. `where` names the file in errors."""
+    """Return a patch's checked header. `where` names the file in errors."""
     header: dict[str, str] = {}
     key = ""
     for number, line in enumerate(text.split("\n", _HEADER_LINES + 1), start=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common interface of origins: an upstream tree at one pin, read by path."""
+"""The common interface of origins: a pinned upstream tree, read by path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = (REGULAR, EXECUTABLE, SYMLINK)
 
 @dataclass(frozen=True)
 class Blob:
-    """One file: its bytes and its git mode (one of MODES). The bytes of a link are its target."""
+    """A file: its bytes and its git mode (one of MODES). The bytes of a link are its target."""
 
     data: bytes
     mode: str = REGULAR
@@ -40,7 +40,7 @@ class Snapshot(Protocol):
 
     @property
     def label(self) -> str:
-        """The name shown to people: a tag such as `v2.14.1`, or a short commit."""
+        """The name shown to people: a tag such as `v2.14.1`, or a short commit id."""
 
     @property
     def commit(self) -> str | None:
@@ -48,7 +48,7 @@ class Snapshot(Protocol):
 
     @property
     def pin(self) -> Mapping[str, object]:
-        """JSON data to fetch exactly these bytes again: `kind` first, with hashes."""
+        """JSON data for fetching exactly these bytes again: `kind` first, with hashes."""
 
     def paths(self) -> Collection[str]:
         """Return the paths of all files, relative to upstream's repository."""
@@ -59,13 +59,13 @@ class Snapshot(Protocol):
     def carries(self, path: str) -> bool:
         """Return whether this origin would contain `path` if upstream had it.
 
-        A wheel has no tests and no C++ sources, so the answer for those is False. A patch of them
-        is then `not applicable` and kept, instead of being treated as a patch of a removed file.
+        False for tests and C++ sources in a wheel. A patch for them is then `not applicable` and
+        kept, instead of being treated as a patch for a removed file.
         """
 
 
 class DictSnapshot:
-    """A tree in memory: for tests, and for trees that a command has computed."""
+    """A tree in memory, for tests and for trees computed by a command."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# A fake Bazel: it prints messages on both outputs, then writes a script that starts the program.
+# A fake Bazel: it prints to both outputs, then writes a script that starts the program.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2
@@ -64,7 +64,7 @@ def test_the_importers_output_and_status_come_through_alone(
         "Bazel's words",
         "Bazel's other words",
     ]
-    # Bazel itself must be called inside of the workspace.
+    # Bazel itself must be called inside the workspace.
     assert (workspace / "bazelw.cwd").read_text().strip() == str(workspace)
 
 

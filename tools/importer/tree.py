@@ -2,9 +2,8 @@
 """One hash for a directory tree: names, contents, the executable bit and symlink targets.
 
 Times, owners and empty directories are ignored, so the same bytes give the same hash on every
-machine. The hash is sha256 over lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
-Modes are those of git: 100644, 100755 and 120000 (a link, whose digest is that of its target's
-name).
+machine. The hash is the sha256 of lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
+Modes are git's: 100644, 100755 and 120000 (a link, whose digest is that of its target's name).
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _entry(full: str, link: bool) -> Entry:
 
 
 def _read(full: str) -> tuple[int, str]:
-    """Return a file's mode and digest. The read buffer fits the file: most files are small."""
+    """Return a file's mode and digest. The buffer has the file's size: most files are small."""
     with open(full, "rb", buffering=0) as source:
         status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree hash sees what matters about a tree and nothing else."""
+"""The tree hash depends on the relevant properties of a tree and nothing else."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def test_a_link_in_place_of_the_root_is_followed(
 
 
 def test_large_files_are_read_whole(tmp_path: Path) -> None:
-    data = bytes(range(256)) * (9 << 10)  # more than two reads, and not a multiple of one
+    data = bytes(range(256)) * (9 << 10)  # more than two reads, and not a multiple of their size
     (tmp_path / "large").write_bytes(data)
     assert file_digest(tmp_path / "large") == hashlib.sha256(data).hexdigest()

@@ -21,7 +21,7 @@ _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
 _MARKS = (b" ", b"+", b"-")
-_SIGNATURE = b"-- "  # ends a mail from git; git's version follows
+_SIGNATURE = b"-- "  # ends a git mail; git's version follows
 _BINARY = b"GIT binary patch"
 
 
@@ -36,7 +36,7 @@ class DiffError(UserError):
 
 @dataclass(frozen=True)
 class Edit:
-    """One run of changed lines of a hunk: `old[start:stop]` becomes `new[new_start:new_stop]`."""
+    """A run of changed lines in a hunk: `old[start:stop]` becomes `new[new_start:new_stop]`."""
 
     start: int
     stop: int
@@ -46,7 +46,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Hunk:
-    """One hunk. `old` and `new` hold whole lines with their line ends; `added` counts `+` lines.
+    """A hunk. `old` and `new` have whole lines with their line ends; `added` counts `+` lines.
 
     `old_start` counts from 1. It is 0 only for a new file. If `old` is empty, it is the line
     *before* the insertion, as in every unified diff. `edits` are the changes inside the hunk,
@@ -68,10 +68,10 @@ class Hunk:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """The change of one file. `old_path` is None for a new file, `new_path` for a deleted one.
+    """One file's change. `old_path` is None for a new file, `new_path` for a deleted one.
 
     A mode is None if the diff does not state it. `binary` is set instead of hunks. `span` is the
-    range of lines in the patch file, half open, counted from 0.
+    half-open range of lines in the patch file, counted from 0.
     """
 
     old_path: str | None
@@ -105,7 +105,7 @@ def parse_diff(data: bytes) -> tuple[FileDiff, ...]:
 
 @dataclass
 class _Header:
-    """The extended header lines of one `diff --git`."""
+    """The extended header lines after one `diff --git`."""
 
     line: int
     paths: tuple[str, str] | None = None
@@ -121,7 +121,7 @@ class _Header:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.lines = data.split(b"\n")
-        self.cut = bool(self.lines[-1])  # the last line does not end with a newline
+        self.cut = bool(self.lines[-1])  # true if the last line does not end with a newline
         if not self.cut:
             self.lines.pop()
         self.at = 0
@@ -178,7 +178,7 @@ class _Reader:
             )
 
     def extended(self, head: _Header) -> bool:
-        """Parse one extended header line. Return False at the first other line."""
+        """Parse one extended header line. Return False at the first line of another kind."""
         key, _, rest = self.lines[self.at].partition(b" ")
         line = self.lines[self.at]
         if line.startswith((b"old mode ", b"deleted file mode ")):
@@ -220,7 +220,7 @@ class _Reader:
     def git_paths(self) -> tuple[str, str] | None:
         """Return the two paths of a `diff --git` line if they are equal, else None.
 
-        A rename states its paths on lines of its own.
+        A rename states its paths on separate lines.
         """
         rest = self.lines[self.at][len(b"diff --git ") :]
         quoted = _QUOTED.match(rest)
@@ -273,7 +273,7 @@ class _Reader:
         return FileDiff(old, new, (), head.old_mode, head.new_mode, binary)
 
     def headers_only(self, head: _Header) -> FileDiff:
-        """Return a change of name or mode, or an empty file that is created or deleted."""
+        """Return a rename or change of mode, or an empty file that is created or deleted."""
         old, new = self.header_paths(head)
         moved = old != new or head.old_mode != head.new_mode
         if not moved:
@@ -324,7 +324,7 @@ class _Reader:
             if line.startswith(_NO_NEWLINE):
                 self.drop_newline(old, new)
             elif (mark == b" " or line in (b"", b"\r")) and old_left and new_left:
-                if mark != b" ":  # editors strip a lone space
+                if mark != b" ":  # editors strip a single space
                     body = line + b"\n"
                 if since is not None:
                     edits.append(Edit(since[0], len(old), since[1], len(new)))

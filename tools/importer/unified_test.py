@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading diffs: what is accepted, and the line that each refusal names."""
+"""Reading diffs: which are accepted, and the line named by each refusal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata of third-party code: METADATA, bill of materials, licence check."""
+"""Metadata about third-party code: METADATA, bill of materials, licence check."""
 
 from tools.importer.metadata.licence import (
     ACKNOWLEDGE,

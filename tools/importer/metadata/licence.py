@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect changes of upstream's licence: an import stops until a person has read the new text.
+"""Detect changes to upstream's licence: an import stops until a person has read the new text.
 
 The sha256 of a text's words is compared: white space may change, but nothing else, not even a
-year. The texts themselves are not kept here. licence.json next to METADATA has the hash of each
+year. The texts themselves are not stored here. licence.json, next to METADATA, has the hash of each
 file.
 """
 
@@ -21,13 +21,13 @@ from tools.importer.metadata.vendored import read_json
 from tools.importer.project import Project
 from tools.importer.snapshot import SYMLINK, Snapshot
 
-# Paths in upstream's repository, whatever the origin calls them.
+# Paths in upstream's repository, whatever paths the origin uses.
 PATHS = ("LICENSE", "NOTICE")
 ACKNOWLEDGE = "--acknowledge-licence"
 
 _MOST_LINKS = 8
 _MOST_LETTERS = 100
-_MARK = b"\xef\xbb\xbf"  # some editors begin UTF-8 with it
+_MARK = b"\xef\xbb\xbf"  # some editors write this at the start of UTF-8 files
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,11 @@ class LicenceRecord:
 def check_licence(
     old: Snapshot | None, new: Snapshot, *, recorded: LicenceRecord | None, acknowledged: bool
 ) -> LicenceRecord:
-    """Return the record for `new`. Raises UserError for a changed text that is not acknowledged.
+    """Return the record for `new`. Raises UserError if a changed text is not acknowledged.
 
-    `old` is the current tree of the project, if available: it replaces a missing record, and its
-    lines show the change. A file that the origin of `new` does not contain keeps its
-    record. A file seen for the first time is recorded and reported, if no tree could have had
-    it.
+    `old` is the project's current tree, if available: it replaces a missing record, and its lines
+    show the change. If the origin of `new` never contains a file, its record is kept. A file that
+    no earlier tree could contain is recorded and reported as first seen.
     """
     digests = dict(recorded.digests) if recorded else {}
     changes = []
@@ -100,7 +99,7 @@ def words_digest(text: bytes) -> str:
 
 
 def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
-    """Return a file's bytes; links within the tree are followed."""
+    """Return a file's bytes, following links within the tree."""
     for _ in range(_MOST_LINKS):
         blob = snapshot.read(path) if snapshot else None
         if blob is None or blob.mode != SYMLINK:
@@ -122,7 +121,7 @@ def _change(
         return f"{path}: {new.label} has no such file any more"
     if known is None:
         return f"{path}: new in {new.label}, it begins {_quote(_lines(after)[:1])}"
-    # Only a text with the recorded hash may be shown as the old one.
+    # The old text may only be shown if it has the recorded hash.
     if old is None or before is None or words_digest(before) != known:
         return (
             f"{path}: {new.label} has another licence text than the recorded one "
@@ -137,7 +136,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
     """Return the first changed lines, and the number of changes."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    _, start, end, new_start, new_end = edits[0]  # the words differ, so a line does
+    _, start, end, new_start, new_end = edits[0]  # exists: the words differ, so a line differs
     gone = sum(edit[2] - edit[1] for edit in edits)
     come = sum(edit[4] - edit[3] for edit in edits)
     shown = f"{_quote(before[start:end])} -> {_quote(after[new_start:new_end])}"

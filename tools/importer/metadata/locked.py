@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels of the lock and Bazel modules, which have no METADATA file, and their licences.
+"""Locked wheels and Bazel modules, which have no METADATA file, and their licences.
 
-Neither the lock nor MODULE.bazel says a licence, so third_party/licences.json does. A package that
-has no line there counts as unknown (NOASSERTION), never as free.
+Neither the lock nor MODULE.bazel states a licence, so third_party/licences.json does. A package
+without an entry there counts as unknown (NOASSERTION), never as free.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LICENCES = "third_party/licences.json"
 
 @dataclass(frozen=True)
 class Locked:
-    """One wheel or module. `key` is its name in the lock, `licence` an SPDX expression or empty."""
+    """A wheel or module. `key` is its name in the lock, `licence` an SPDX expression or ""."""
 
     key: str
     name: str
@@ -36,9 +36,9 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The locks. Keys: `direct` are in requirements.in, `of_torch` in torch's requirements.
+    """The locked wheels. `direct` has the keys in requirements.in, `of_torch` torch's requirements.
 
-    `of_tests` are in the groups, whose wheels are in no program.
+    `of_tests` has the keys in the groups for tests; no program contains those wheels.
     """
 
     packages: tuple[Locked, ...]
@@ -69,7 +69,7 @@ def wheels(workspace: Path) -> Wheels:
 
 
 def modules(workspace: Path) -> tuple[Locked, ...]:
-    """Read the modules that MODULE.bazel depends on. Raises UserError."""
+    """Read MODULE.bazel's direct dependencies. Raises UserError."""
     licences = _licences(workspace, "bazel")
     file = workspace / "MODULE.bazel"
     locked = []
@@ -84,7 +84,7 @@ def modules(workspace: Path) -> tuple[Locked, ...]:
 
 
 def own_module(workspace: Path) -> tuple[str, str]:
-    """Return name and version of the workspace itself. Raises UserError."""
+    """Return the name and version of the workspace itself. Raises UserError."""
     for call in calls(workspace / "MODULE.bazel", "module"):
         if {"name", "version"} <= call.keys():
             return str(call["name"]), str(call["version"])
@@ -105,7 +105,7 @@ def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
 
 
 def _requirement_keys(requirements: Path) -> set[str]:
-    """Return the keys that a requirements file names."""
+    """Return the keys of the packages in a requirements file."""
     lines = (line.split("#", 1)[0] for line in read_text(requirements).splitlines())
     names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
     return {_key(name[1]) for name in names if name}
@@ -116,7 +116,7 @@ def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     if not isinstance(needs, list):
         raise TypeError(f"requires of {key} is no list")
     distribution, version = str(row["distribution"]), str(row["version"])
-    # Package URLs have PyPI's own normal form of names: lower case, dashes.
+    # Package URLs use PyPI's normalised names: lower case, dashes.
     name = _key(distribution).replace("_", "-")
     return Locked(
         key=key,

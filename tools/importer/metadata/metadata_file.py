@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One METADATA file: what a vendored dependency is, as the Android and google3 trees write it.
+"""A METADATA file: it describes a vendored dependency, in the format of Android and google3.
 
 People write the name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX
-licence expression; left out where there is none for it). The rest follows the pin.
+licence expression, omitted if there is none). The other fields follow the pin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SEE = "See tools/importer/metadata/README.md for its fields"
 
 
 class UrlType(enum.Enum):
-    """The kind of page that a URL leads to."""
+    """The kind of page at a URL."""
 
     HOMEPAGE = "HOMEPAGE"
     GIT = "GIT"
@@ -35,7 +35,7 @@ class UrlType(enum.Enum):
 
 
 class LicenseType(enum.Enum):
-    """The obligations of a licence for distributors, from the strictest to none."""
+    """A licence's obligations for distributors, from the strictest to none."""
 
     BY_EXCEPTION_ONLY = "BY_EXCEPTION_ONLY"
     RESTRICTED = "RESTRICTED"
@@ -74,7 +74,7 @@ class Metadata:
     def at(
         self, version: str, urls: tuple[Url, ...], *, modifications: str, today: datetime.date
     ) -> Metadata:
-        """Return it for a pin. The date changes only with the version, so it is deterministic."""
+        """Return the metadata for a pin. The date changes only with the version: deterministic."""
         homepage = tuple(url for url in self.urls if url.type is UrlType.HOMEPAGE)
         return replace(
             self,
@@ -105,14 +105,14 @@ def load_metadata(file: Path) -> Metadata:
 
 
 def loads(text: str) -> Metadata:
-    """The inverse of `Metadata.dumps`. Raises ValueError, TextprotoError among them."""
+    """Parse a METADATA file, the inverse of `Metadata.dumps`. Raises ValueError."""
     top = _Fields(read(text), "the file", ("name", "description", "third_party"))
     body = _Fields(top.block("third_party"), "third_party", _THIRD_PARTY)
     urls = tuple(
         Url(UrlType(block.symbol("type")), block.text("value"))
         for block in (_Fields(url, "url", ("type", "value")) for url in body.blocks("url"))
     )
-    day = (1970, 1, 1)  # a file that people have just begun
+    day = (1970, 1, 1)  # for a new file without a date
     if body.has("last_upgrade_date"):
         date = _Fields(body.block("last_upgrade_date"), "last_upgrade_date", _DATE)
         day = (date.number("year"), date.number("month"), date.number("day"))
@@ -165,7 +165,7 @@ def _message(data: Metadata) -> Message:
 
 
 class _Fields:
-    """Fields of a block by name and type; a missing, unknown or mistyped field raises."""
+    """A block's fields by name and type; raises if one is missing, unknown or of a wrong type."""
 
     def __init__(self, message: Message, where: str, known: tuple[str, ...]) -> None:
         self.message, self.where = message, where

@@ -32,13 +32,13 @@ _SOURCES = {
         strip_prefix = "zlib-1.2.13",
     ),
 }
-""" % ("d" * 64, "e" * 64)  # noqa: UP031 (braces are the text's own)
+""" % ("d" * 64, "e" * 64)  # noqa: UP031 (the text itself contains braces)
 
 _PACKAGES = """\
 _PROGRAMS = {"pool/main/l/llvm/clang-19_19.1.7-3~deb12u1_amd64.deb": "%s"}
 _LIBRARIES = {}
 _SYSROOT = {"pool/main/g/gcc-12/libstdc++6_12.2.0-14_amd64.deb": "%s"}
-""" % ("1" * 64, "2" * 64)  # noqa: UP031 (braces are the text's own)
+""" % ("1" * 64, "2" * 64)  # noqa: UP031 (the text itself contains braces)
 
 _MODULE = """\
 module(name = "ws", version = "0.1")
@@ -58,7 +58,7 @@ third_party {{
 
 
 def make(root: Path) -> Path:
-    """Write the workspace below `root`, its metadata up to date, and return `root`."""
+    """Write the workspace below `root`, with current metadata, and return `root`."""
     for path, text in _texts().items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 """The bill of materials of the workspace: a deterministic SPDX 2.3 document in JSON.
 
 Its date is that of the last upgrade of a vendored dependency, and its namespace has a hash of its
-content: it depends neither on a clock nor on random numbers.
+content. So it depends on neither a clock nor random numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMESPACES = "https://spdx.org/spdxdocs"
 _ROOT = "SPDXRef-workspace"
 _OWN_LICENCE = "Apache-2.0"
 
-# Tools that run only while building or formatting, and are in no artifact.
+# Tools that only run while building or formatting; no artifact contains them.
 _TOOLS = {"clang": "BUILD_TOOL_OF", "make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
 
 _Json = dict[str, object]
@@ -123,7 +123,7 @@ def _package(
         "SPDXID": key,
         "name": name,
         "versionInfo": version,
-        # The machine's own settings choose the index of wheels and modules.
+        # The index of wheels and modules depends on the machine's own settings.
         "downloadLocation": download or _UNKNOWN,
         "filesAnalyzed": False,
         "licenseConcluded": _UNKNOWN,

@@ -50,7 +50,7 @@ _INVENTORY = Inventory(
 
 
 def problems(document: dict[str, Any]) -> list[str]:
-    """What is wrong with a document: its form by the schema, then what a schema cannot say."""
+    """Return a document's faults: violations of the schema, then of rules outside the schema."""
     schema = json.loads((_HERE / "spdx-2.3.schema.json").read_text())
     try:
         fastjsonschema.compile(schema)(document)

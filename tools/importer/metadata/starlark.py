@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read pins from Starlark files without Bazel: constants and calls with constant arguments.
 
-Starlark's syntax is Python's, so Python's own parser reads it; nothing is run. Only literals count:
-texts, numbers, lists, dictionaries, and `dict(name = ...)`.
+Starlark's syntax is a subset of Python's, so Python's own parser reads it; nothing is executed.
+Only literals are accepted: strings, numbers, lists, dictionaries, and `dict(name = ...)`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Constants = dict[str, object]
 
 
 def constant(file: Path, name: str) -> object:
-    """Return the constant that a file's top level assigns to `name`. Raises UserError."""
+    """Return the constant that a file assigns to `name` at its top level. Raises UserError."""
     for statement in _statements(file):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text format of protocol buffers, as much of it as a METADATA file uses: written and read.
+"""Read and write the subset of protocol buffers' text format that METADATA files use.
 
-Accepted: `name: "text"` (quotes of either kind, pieces side by side are one text), whole numbers,
-symbols (enums, true, false), blocks `name { ... }`, and `#` comments, which are not kept. Refused:
-lists in brackets, extensions, floats. What `write` makes, `read` gives back.
+Accepted: `name: "text"` (either kind of quotes; adjacent strings are joined), integers, symbols
+(enums, true, false), blocks `name { ... }`, and `#` comments, which are dropped. Refused: lists in
+brackets, extensions, floats. `read` is the inverse of `write`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AS_THEY_ARE = "\"'\\?"
 
 
 class TextprotoError(ValueError):
-    """The text is not of this subset. `line` counts from 1."""
+    """The text is outside this subset. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -37,14 +37,14 @@ class TextprotoError(ValueError):
 
 @dataclass(frozen=True)
 class Symbol:
-    """An unquoted word: an enum's value, `true` or `false`."""
+    """An unquoted word: an enum value, `true` or `false`."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field as written in the file; a repeated field gives several."""
+    """One field as written in the file; a repeated field becomes several."""
 
     name: str
     value: Value
@@ -55,7 +55,7 @@ Value = str | int | Symbol | Message
 
 
 def write(message: Message, *, indent: str = "") -> str:
-    """Return one line per field, with blocks indented by two columns. A text stays on one line."""
+    """Return one line per field, with blocks indented by two spaces. A text stays on one line."""
     return "".join(_lines(message, indent))
 
 
@@ -89,7 +89,7 @@ def _escaped(character: str) -> str:
         return "\\n"
     if character == "\t":
         return "\\t"
-    # Octal, always three digits: a hexadecimal escape would swallow a digit that follows it.
+    # Octal with three digits: a hexadecimal escape would absorb a digit after it.
     return f"\\{ord(character):03o}" if ord(character) < 32 or ord(character) == 127 else character
 
 
@@ -171,7 +171,7 @@ def _unescaped(quoted: str, line: int) -> str:
             return code
         number = _code_point(code)
         if number > 127:
-            # In the format an octal escape is a byte; here it is a Unicode code point.
+            # In this format an octal escape is a byte; here it would become a code point.
             raise TextprotoError(line, f"cannot read the escape \\{code}; write the character")
         return chr(number)
 

@@ -20,11 +20,10 @@ _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 
 @dataclass(frozen=True)
 class Vendored:
-    """One dependency. `metadata` is the path of its METADATA file from the workspace's root.
+    """A dependency. `metadata` is the path of its METADATA file, relative to the workspace's root.
 
-    `version` is how people name it, `release` how its package is numbered (torch: v2.13.0,
-    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` are keys of the lock of
-    wheels.
+    `version` is the name people use, `release` the package's number (torch: v2.13.0, 2.13.0+cpu).
+    `purls` are package URLs, the main one first. `needs` has keys of the lock of wheels.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Vendored:
 
     @property
     def download(self) -> str:
-        """The URL of its bytes; empty if only the machine's settings know it."""
+        """The URL of its bytes; empty if only the machine's settings determine it."""
         archives = (url.value for url in self.urls if url.type is UrlType.ARCHIVE)
         return next(archives, "")
 
@@ -53,7 +52,7 @@ def projects(workspace: Path) -> list[Project]:
 
 
 def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ...]) -> Vendored:
-    """Return a project as pinned by the build's `pin`. Raises UserError."""
+    """Return a project at the version in the build's `pin`. Raises UserError."""
     wheel = pin.get("wheel")
     try:
         if not isinstance(wheel, Mapping):
@@ -88,10 +87,10 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
 
 
 def c_sources(workspace: Path) -> Iterator[Vendored]:
-    """Yield the tarballs of third_party/sources.bzl. Raises UserError.
+    """Yield the tarballs in third_party/sources.bzl. Raises UserError.
 
-    A pin without `urls` has Debian's tarball alone, and one with `integrity` (no SHA-256) is billed
-    as that; one whose folder is no `NAME-VERSION` has `version`.
+    A pin without `urls`, or with `integrity` instead of a sha256, is listed as Debian's tarball. A
+    pin whose folder is not named `NAME-VERSION` has a `version`.
     """
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")
@@ -159,7 +158,7 @@ def buildifier(workspace: Path) -> Vendored:
 
 
 def clang(workspace: Path) -> Vendored:
-    """Return the C and C++ toolchain: one dependency of many packages. Raises UserError."""
+    """Return the C and C++ toolchain: a single dependency with many packages. Raises UserError."""
     file = workspace / "third_party" / "clang" / "packages.bzl"
     pins: dict[str, str] = {}
     for table in ("_PROGRAMS", "_LIBRARIES", "_SYSROOT"):

@@ -30,7 +30,7 @@ SBOM = "third_party/sbom.spdx.json"
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One file that differs from its generated content."""
+    """A file that differs from its generated content."""
 
     path: str
     what: str
@@ -43,9 +43,9 @@ class Problem:
 def render_all(
     project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
 ) -> dict[str, bytes]:
-    """Return METADATA of the project and the bill of materials as they are after such a build pin.
+    """Return METADATA of the project and the bill of materials, as they are after such a build pin.
 
-    `today` is the date of an upgrade, if the version differs. Raises UserError.
+    `today` is the date of an upgrade, used if the version differs. Raises UserError.
     """
     files = render_workspace(project.workspace, pins={project.name: pin}, today=today)
     own = project.metadata.relative_to(project.workspace).as_posix()
@@ -58,9 +58,9 @@ def render_workspace(
     pins: Mapping[str, Mapping[str, object]] | None = None,
     today: datetime.date | None = None,
 ) -> dict[str, bytes]:
-    """Return every generated file by its path from the root; `pins` replace those of projects.
+    """Return every generated file by its path from the root; `pins` replace the projects' pins.
 
-    Raises UserError: an input is missing or cannot be read.
+    Raises UserError if an input is missing or cannot be read.
     """
     today = today or _today()
     locked = wheels(workspace)
@@ -80,7 +80,7 @@ def render_workspace(
 
 
 def check_all(workspace: Path) -> list[Problem]:
-    """Return stale files, by path; a single problem if an input cannot be read."""
+    """Return the stale files, by path; a single problem if an input cannot be read."""
     try:
         files = render_workspace(workspace)
     except UserError as error:
@@ -114,7 +114,7 @@ def _vendored(
 
 
 def _today() -> datetime.date:
-    """Return the date in UTC, or that of SOURCE_DATE_EPOCH for reproducible builds."""
+    """Return the date in UTC, or that in SOURCE_DATE_EPOCH for reproducible builds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.datetime.now(datetime.UTC)
     return (datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else now).date()
@@ -144,6 +144,6 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def _sentences(message: str) -> tuple[str, str]:
-    """Split an error's line into the problem and the next step, its last sentence."""
+    """Split an error's line into the problem and the next step, which is its last sentence."""
     fault, _, next_step = message.rpartition(". ")
     return (fault, next_step) if fault else (message, f"Correct it, then run `{UPDATE}`")

@@ -52,7 +52,7 @@ def test_an_import_moves_the_project_and_the_bill(root: Path) -> None:
     (package,) = [row for row in bill["packages"] if row["name"] == "torch"]
     assert package["versionInfo"] == "1.1+cpu"
     assert bill["creationInfo"]["created"] == "2030-02-03T00:00:00Z"
-    assert before == {path: (root / path).read_bytes() for path in before}  # nothing is written
+    assert before == {path: (root / path).read_bytes() for path in before}  # nothing was written
 
 
 def test_an_import_of_the_same_pin_changes_nothing(root: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_moved_pin_is_found_and_written(root: Path, monkeypatch: pytest.Monkey
         before.st_mtime_ns,
         before.st_ino,
     )
-    assert not list(root.rglob(".*"))  # nothing is left of the writing
+    assert not list(root.rglob(".*"))  # no temporary files are left
 
 
 def test_edits_by_people_stay(root: Path) -> None:

@@ -2,8 +2,7 @@
 """Replace single calls in the bytes of a file; all other bytes stay unchanged.
 
 Only the call itself is parsed as a concrete syntax tree, which keeps its comments, breaks and CRLF.
-Its new text replaces exactly its bytes. So the cost depends on the call, not on the size of the
-file.
+The replacement covers exactly its bytes. So the cost depends on the call, not on the file's size.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
     crlf = plain != text
     if "\r" in plain or (crlf and plain.count("\n") != text.count("\r\n")):
         return None  # mixed newlines in one call
-    # In parentheses, as a method call may have a line break before its dot.
+    # Add parentheses: a method call may have a line break before its dot.
     call = cst.parse_expression(f"({plain})")
     assert isinstance(call, cst.Call)
     if cst.Module([]).code_for_node(call) != f"({plain})":
@@ -65,7 +64,7 @@ def _replace(
 ) -> cst.BaseExpression:
     function = cst.parse_expression(target)
     if call.args and call.args[0].value is path:
-        # Keep the argument list, so that a call over several lines changes in one line.
+        # Keep the argument list as it is: in a call over several lines, only one line changes.
         only = call.args[0].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
         if len(call.args) > 1:
             only = only.with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -80,7 +79,7 @@ def _replace(
 
 
 def _imported(tree: ast.Module, root: str) -> bool:
-    """Return whether `import root`, or of a submodule, binds the name at the module's top level."""
+    """Return whether the module imports `root`, or a submodule of it, at its top level."""
     return any(
         alias.asname in (None, root) and alias.name.split(".")[0] == root
         for statement in tree.body

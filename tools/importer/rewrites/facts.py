@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about one file: few are kept, and its syntax tree is dropped.
+"""Facts about one file: these are kept, and its much larger syntax tree is dropped.
 
-Facts depend only on the bytes and on the paths that other files hand over. So they are cached
-across trees and rules: an import checks upstream's tree and then the patched one, in which a dozen
-of 2,000 files differ.
+Facts depend only on the bytes and on the paths received from other files. So they are cached across
+trees and rules: an import checks upstream's tree and then the patched one, which differs in a dozen
+of 2,000 files.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tools.importer.rewrites.module import Module
 from tools.importer.rewrites.sites import Site, sites_in
 from tools.importer.snapshot import blob_id
 
-# An `ast` tree takes forty times the bytes of its source. The few cached trees are those used next.
+# An `ast` tree is forty times as large as its source. The few cached trees are those used next.
 _HELD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The data flow of paths from `__file__` in a file, given those that it receives.
+    """The data flow of paths from `__file__` through a file, given the paths it receives.
 
-    `exports` are its names for such paths, `passed` are handed to other files, `sites` are calls on
-    one.
+    `exports` are its names for such paths, `passed` are paths passed to other files, `sites` are
+    calls on such a path.
     """
 
     exports: frozenset[Export]
@@ -50,7 +50,7 @@ class Tree:
 
 
 class Modules:
-    """The facts of files, cached by content: a second pass parses only changed files."""
+    """The facts about files, cached by content: a second pass parses only changed files."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str, frozenset[Given]], Facts | None] = {}
@@ -64,7 +64,7 @@ class Modules:
         return self._module(path, data, blob_id(data))
 
     def facts(self, tree: Tree, path: str, given: frozenset[Given]) -> Facts | None:
-        """Return the facts of a file, or None if Python cannot read it (see `readable`)."""
+        """Return the facts about a file, or None if Python cannot read it (see `readable`)."""
         key = (path, tree.ids[path], given)
         if key not in self._facts:
             data = tree.files[path]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place of a tree that no rule knows: a person decides, and a line of data records it."""
+"""A place in a tree that no rule covers: a person decides, and a line of data records that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = "patches/torch/rewrites.txt"
 
 @dataclass(frozen=True)
 class Finding:
-    """`sites` are the calls of one `function`, or of a file to be rewritten (function is "").
+    """`sites` are the calls in one `function`, or in a file to be rewritten (`function` is "").
 
     `what` describes the problem, `step` the possible next steps.
     """
@@ -28,7 +28,7 @@ class Finding:
 
 
 def refuse(findings: Sequence[Finding], label: str) -> None:
-    """Raise UserError with one line if there are findings."""
+    """Raise UserError with a one-line message if there are findings."""
     messages = []
     for head in dict.fromkeys((each.rule, each.step) for each in findings):
         alike = "; ".join(each.what for each in findings if (each.rule, each.step) == head)

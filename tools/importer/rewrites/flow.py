@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data flow of paths computed from `__file__` within one file.
 
-The flow goes by names, not by order: a name is such a path if any assignment to it is. This
-over-approximates on purpose: a false positive becomes an exception with a reason, but no test would
-show a missed call. Through a parameter the flow is weaker (`PASSED`): other callers pass other
-paths.
+The flow follows names, not the order of statements: a name is such a path if any assignment makes
+it one. This over-approximates on purpose: a false positive becomes an exception with a reason, but
+no test would show a missed call. Through a parameter the flow is weaker (`PASSED`): other callers
+pass other paths.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FILLS = frozenset(("append", "add", "extend", "insert", "update", "setdefault",
 
 @dataclass(frozen=True)
 class Passed:
-    """A path passed to a function of another file, by position or by parameter name."""
+    """A path passed to a function in another file, by position or by parameter name."""
 
     target: Import
     parameter: int | str
@@ -44,7 +44,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Taken:
-    """A path that function (or class) `name` of this file receives as an argument."""
+    """A path that the function (or class) `name` in this file receives as an argument."""
 
     name: str
     parameter: int | str
@@ -52,7 +52,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Export:
-    """A module's name that is such a path, or that returns one when `called`."""
+    """A name in a module that is such a path, or a function that returns one (`called`)."""
 
     name: str
     called: bool
@@ -60,7 +60,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Imported:
-    """An export of the file `maker`."""
+    """An export from the file `maker`."""
 
     maker: str
     export: Export
@@ -71,7 +71,7 @@ Given = Taken | Imported
 
 @dataclass
 class Flow:
-    """The marks of one file. `give` adds facts from other files; marks are only ever added."""
+    """The marked nodes of one file. `give` adds facts from other files; marks are never removed."""
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
@@ -79,15 +79,15 @@ class Flow:
     exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
-        """Mark `__file__`, `x.__file__` and the file functions of inspect."""
+        """Mark `__file__`, `x.__file__` and calls of inspect's functions that return a file."""
         for node in self.module.own_files:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                self._mark(call, PASSED)  # of any object: not always a file of this tree
+                self._mark(call, PASSED)  # the argument may be an object from outside this tree
 
     def give(self, given: Given) -> None:
-        """Mark the names that are such a path because of another file."""
+        """Mark the names that another file makes such a path."""
         if isinstance(given, Taken):
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)
@@ -120,7 +120,7 @@ class Flow:
             pending += [(reached, level) for reached in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
-        """Return the nodes that are such a path because `node` is."""
+        """Return the nodes that become such a path because `node` is one."""
         parent = self.module.parents[node]
         match parent:
             case ast.Call(func=func) if func is node:
@@ -264,7 +264,7 @@ class Flow:
 
 
 def _gives_path(callee: ast.expr) -> bool:
-    """Return whether a call may return a path that it was given; most constructors do not."""
+    """Return whether a call may return a path passed to it; most constructors do not."""
     name = _last(callee)
     return name not in _NO_PATH and (name in _PATH_CLASSES or not name.lstrip("_")[:1].isupper())
 

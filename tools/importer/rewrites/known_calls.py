@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that a person has reviewed, as data: `rewrites.txt` next to the series, one line each.
+"""Reviewed calls, as data: `rewrites.txt` next to the series, with one line for each.
 
     RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls in the function (1) stay unchanged
-    RULE rewrite RELEASE PATH xN                from that release on, N calls of the file are
-    rewritten
+    RULE rewrite RELEASE PATH xN                from that release on, N calls in the file are
+                                                rewritten
 
 Empty lines and lines that begin with `#` are comments.
 """
@@ -29,7 +29,7 @@ _REWRITE_HINT = "to rewrite them all, delete the marker lines; else `keep` each 
 
 
 def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Rule, ...]:
-    """Return the rules with the lines of `data`. `where` names the file in a UserError."""
+    """Return the rules with the data's lines added. `where` names the file in a UserError."""
     kept: dict[str, list[Kept]] = {rule.name: list(rule.kept) for rule in rules}
     expected = {
         rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
@@ -81,7 +81,7 @@ def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> byte
     for finding in findings:
         proposal = _proposal(finding, label)
         same = [index for index, line in enumerate(lines) if _key(line) == _key(proposal)]
-        if same and finding.function:  # its reason may also cover one more call
+        if same and finding.function:  # the old line's reason may also cover one more call
             proposal += lines[same[0]].partition(" --")[2].rstrip()
         block = [
             f"<<<<<<< {finding.rule}, {label}: {finding.what}",
@@ -108,7 +108,7 @@ def _proposal(finding: Finding, label: str) -> str:
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """Return a key that only one line may have; () for a comment or an invalid line."""
+    """Return a key that must be unique among the lines; () for a comment or an invalid line."""
     keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
     if keep:
         return (keep["rule"], "keep", keep["path"], keep["function"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One Python source, prepared for data flow: parents, scopes, reads of names, imports.
 
-Built once per file with the standard `ast`, which is ten times as fast as a concrete syntax tree
-and records each node's byte position. Files are never run or imported. One pass over the nodes
-indexes them by name. The meaning of a name is resolved lazily, for the few names that are queried.
+It is built once per file with the standard `ast`, which is ten times as fast as a concrete syntax
+tree and records each node's byte position. Files are never executed or imported. One pass over the
+nodes indexes them by name. The meaning of a name is resolved lazily, for the few names queried.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMED = frozenset(
 
 @dataclass(frozen=True)
 class Import:
-    """The target of a local name: `name` of a module, or the module itself (`name` is empty).
+    """The target of a local name: `name` in a module, or the module itself (`name` is empty).
 
     `module` is a path with slashes, from the root of absolute imports.
     """
@@ -87,7 +87,7 @@ class Module:
 
     @property
     def own_files(self) -> Sequence[ast.AST]:
-        """The reads of `__file__`, of this module or of another."""
+        """The reads of `__file__`, this module's or another's."""
         return [*self._reads.get("__file__", ()), *self.attributes.get("__file__", ())]
 
     def is_method(self, function: Function) -> bool:
@@ -130,7 +130,7 @@ class Module:
         if dotted is None or dotted[0] not in self.imports:
             return None
         bound = self.imports[dotted[0]]
-        # `from package import module`: the remaining names are below that module.
+        # After `from package import module`, the remaining names are below that module.
         below = [bound.name] if bound.name else []
         return Import(_slashed([*bound.module.split("/"), *below, *dotted[1:-1]]), dotted[-1])
 

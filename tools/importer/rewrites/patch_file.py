@@ -14,7 +14,7 @@ from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 from tools.importer.unified import parse_diff
 
-_CONTEXT = 1  # the patch is generated for each tree, so it needs no context to be located
+_CONTEXT = 1  # enough: the patch is generated for each tree, so context need not locate it
 
 
 def patch_files(
@@ -25,10 +25,10 @@ def patch_files(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, bytes]:
-    """Return the patch of each rule that rewrites, by file name, generated from upstream's tree.
+    """Return each rule's patch by file name, generated from upstream's tree.
 
-    Patches of the series keep their order and names. A new one is `<rule>.patch`, at the end.
-    Raises UserError as the rules do.
+    Patches in the series keep their order and names. A new one is `<rule>.patch`, at the end.
+    Rules without a target have no patch. Raises UserError like the rules.
     """
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
@@ -46,13 +46,13 @@ def patch_files(
 def regenerated_patch(
     patch: Patch, tree: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
 ) -> bytes:
-    """Return one generated patch for `tree`, which has the earlier patches applied."""
+    """Return one generated patch for `tree`, which has the patches before it applied."""
     done = run_rule(find_rule(patch.header[HEADER], rules), tree, label)
     return render_rewrite(done.rule, done.files, tree)
 
 
 def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> bytes:
-    """Return the patch file of a rule's result, with the rule's header."""
+    """Return the patch file for a rule's result, with the rule's header."""
     changes = [Change(path, path, before.read(path), files[path]) for path in sorted(files)]
     header = [f"Subject: {rule.about}", *(f"{key}: {text}" for key, text in rule.header.items())]
     header.append(f"{HEADER}: {rule.name}")
@@ -60,7 +60,7 @@ def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> b
 
 
 def same_patch(one: bytes, other: bytes) -> bool:
-    """Return whether two patch files are equal except for the order of files, as after a carry."""
+    """Return whether two patch files differ at most in the order of files, as after an import."""
     if header_of(one) != header_of(other):
         return False
     first, second = parse_diff(one), parse_diff(other)

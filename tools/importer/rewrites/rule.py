@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rewrite rule, as data: the calls to match, their replacement, exceptions, and expected counts.
 
-A rule without a `target` rewrites nothing. It is a guard: in a tree with all patches, only calls
-with a recorded reason may be left.
+A rule without a `target` rewrites nothing. It is a guard: in a tree with all patches, no call may
+remain without a recorded reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATH = "path"
 
 @dataclass(frozen=True)
 class Operation:
-    """One form of the call. `call` saves its path as PATH; `suffix` is put after the new call."""
+    """A form of the call. `call` captures its path as PATH; `suffix` is put after the new call."""
 
     name: str
     call: m.Call
@@ -28,7 +28,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Kept:
-    """Calls in one function that stay as they are; `function` is dotted, `<module>` at the top."""
+    """Calls in one function that stay unchanged; `function` is dotted, or `<module>`."""
 
     path: str
     function: str
@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rule:
-    """`guarded` are callees that may not be called on a path from `__file__`, except for `kept`.
+    """A rewrite rule. `guarded` callees may not be called on a path from `__file__`, except `kept`.
 
     `expected` has the number of rewritten calls per file, by the first release with that number.
     Both are data (see known_calls.py). `header` is the patch's, without its Subject.
@@ -56,7 +56,7 @@ class Rule:
     expected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def covers(self, path: str) -> bool:
-        """Return whether the rule applies to a file; `*` of a pattern also matches slashes."""
+        """Return whether the rule applies to a file; a pattern's `*` also matches slashes."""
         return any(fnmatchcase(path, pattern) for pattern in self.scope) and not any(
             fnmatchcase(path, pattern) for pattern in self.outside
         )
@@ -78,7 +78,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
 
 
 def _age(label: str) -> tuple[bool, tuple[int, ...], bool, str]:
-    """Order releases by number, candidates before them, branches and commits last."""
+    """Order releases by number; candidates before them, branches and commits last."""
     match = _RELEASE.fullmatch(label)
     if match is None:
         return (True, (), True, "")

@@ -2,9 +2,9 @@
 """Run a rule on a tree; return the changed files and findings, the deviations from the rule.
 
 The result is generated from every tree, never merged. So a call that upstream added is either
-rewritten, and the file's number of matches must be right, or it is a finding of the guard.
-`examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions` refuse
-them.
+rewritten, and the file's number of matches must be right, or reported by the guard as a finding.
+`examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions` raise
+UserError for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """`files` has only changed files; `unread` the files in scope that Python could not parse."""
+    """A rule's result: `files` has only changed files; `unread` could not be parsed."""
 
     rule: Rule
     files: Mapping[str, Blob]
@@ -43,7 +43,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Guarded:
-    """The findings in a patched tree; `unread` files name a path but could not be checked."""
+    """The findings in a patched tree; `unread` files contain a path but could not be checked."""
 
     findings: tuple[Finding, ...]
     unread: tuple[str, ...]
@@ -73,7 +73,7 @@ def run_rule(
 def examine(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite all matching calls of a tree, and return the other ones as findings."""
+    """Rewrite all matching calls in a tree, and return the other ones as findings."""
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -111,10 +111,10 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Check a tree with all patches: no guarded call is left without a reason. Raises UserError.
+    """Check that a tree with all patches has no guarded call without a reason. Raises UserError.
 
-    Return the files that name a path but that Python could not read: they are not checked. With the
-    `modules` of `decisions`, only files that the patches changed are parsed.
+    Return the unchecked files, which contain a path but which Python could not read. With the
+    `modules` used by `decisions`, only files that the patches changed are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)
@@ -124,7 +124,7 @@ def check_guards(
 def look(
     snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> Guarded:
-    """Return the guarded calls without a reason in a tree with all patches."""
+    """Return the guarded calls without a reason, in a tree with all patches."""
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     findings: list[Finding] = []
@@ -146,7 +146,7 @@ def decisions(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Decision]:
-    """Return the rewritten files of the generated patches (see `decide`). Raises UserError."""
+    """Return the rewritten files for the generated patches (see `decide`). Raises UserError."""
     decided, findings = decide(series, snapshot, label, rules=rules, modules=modules)
     refuse(findings, label)
     return decided
@@ -160,7 +160,7 @@ def decide(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-    """Return the rewritten files of the generated patches, for a carry of `series` to `snapshot`.
+    """Return the rewritten files for the generated patches, to rebase `series` onto `snapshot`.
 
     A file that such a patch no longer changes is returned with upstream's content.
     """
@@ -204,7 +204,7 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
-    """Separate the kept calls. A function with more calls than it may keep keeps none of them."""
+    """Separate the kept calls. If a function has more calls than may stay, it keeps none."""
     kept = {}
     taken: set[Site] = set()
     for each in rule.kept:

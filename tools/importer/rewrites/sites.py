@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a file that read a path from `__file__`, with their bytes."""
+"""Calls in a file that read a path from `__file__`, with their bytes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WRITES = frozenset("wax+")
 
 @dataclass(frozen=True)
 class Site:
-    """One call: its place, its callee, and its bytes (from `start` up to `end` of the file).
+    """A call: its place, its callee, and its bytes (from `start` up to `end` in the file).
 
-    `column` counts bytes of its line, as in `ast`. A site holds no node, which would keep a whole
-    tree.
+    `column` counts bytes in its line, as in `ast`. A site does not refer to a node, since that
+    would keep a whole tree in memory.
     """
 
     path: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rewrite rules of torch: changes that programs in one file need at every such place.
+"""torch's rewrite rules: changes that single-file programs need at every matching place.
 
 Exceptions and match counts are data: patches/torch/rewrites.txt (known_calls.py).
 """

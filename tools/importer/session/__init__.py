@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of the importer: atomic publication, and commands that wait for a person."""
+"""The importer's sessions: atomic publication, and commands that wait for user action."""
 
 from tools.importer.session.build_pin import moved_pin, pin_bytes
 from tools.importer.session.conflict import Unsettled, read_resolution, unsettled

@@ -32,7 +32,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWheel:
 
 
 def next_release(sample: SampleWheel) -> OriginSnapshot:
-    """Put another wheel in the place of the first, and open it."""
+    """Replace the wheel with another one, and open it."""
     sample.pack({**FILES, "torch/more.py": b"more = 1\n"})
     sha256 = file_digest(sample.wheel)
     with user_cache().scratch() as directory:

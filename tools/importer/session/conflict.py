@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a person resolves: written below `.import/conflict`, read back as a decision.
+"""Files for a person to resolve: written below `.import/conflict`, read back as a decision.
 
 Each is at its path in the new tree. Conflicting text has markers. If a merge cannot write markers
-(a binary, a file that upstream deleted), the person must change the file or confirm it.
+(for a binary, or a file that upstream deleted), the person must change the file or confirm it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIDDLE = b"======="
 
 @dataclass(frozen=True)
 class Unsettled:
-    """The remaining work in a file; `line` counts from 1, and 0 means the whole file."""
+    """The remaining work on a file; `line` counts from 1, and 0 means the whole file."""
 
     path: str
     line: int
@@ -40,13 +40,13 @@ class Unsettled:
 
 
 def stop_of(result: PatchResult) -> Stop:
-    """Return the files of a stopped patch that a person has to resolve."""
+    """Return the files of an undecided patch that a person has to resolve."""
     files = {file.new_path: _stop_file(result, file) for file in _open_files(result)}
     return Stop(result.patch.name, result.outcome.value, files)
 
 
 def stage_conflict(state: Path, result: PatchResult) -> None:
-    """Stage the files of a stopped patch. `show_conflict` publishes them."""
+    """Stage the files of an undecided patch. `show_conflict` publishes them."""
     shutil.rmtree(state / STAGED, ignore_errors=True)
     (state / STAGED).mkdir(parents=True)
     for file in _open_files(result):
@@ -71,7 +71,7 @@ def hide_conflict(state: Path) -> None:
 
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
-    """Return the remaining work, in the order of paths: markers and untouched files."""
+    """Return the remaining work, in the order of paths: markers and unchanged files."""
     problems: list[Unsettled] = []
     others = [path for path in _laid_out(state) if path not in stop.files]
     for path, file in sorted(stop.files.items()):
@@ -87,7 +87,7 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
 
 
 def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
-    """Return the files as the person left them; a deleted one is deleted. Raises UserError."""
+    """Return the files as the person left them; a missing file is deleted. Raises UserError."""
     files: dict[str, Blob | None] = {
         path: _read(state, path, file) for path, file in stop.files.items()
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: kill a process, or fail the disk, at the n-th change of the file system."""
+"""For tests: kill a process, or make the disk fail, at the n-th change to the file system."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 
 
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
-    """Run `action` with OSError(`code`) raised by the `number`-th call of CALLS, once.
+    """Run `action`; the `number`-th call of CALLS raises OSError(`code`), once.
 
     Return the exception that the action raised, or None.
     """
@@ -58,7 +58,7 @@ def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseExce
 
 
 def disk_full_at(number: int, action: Callable[[], object]) -> BaseException | None:
-    """Run `action` on a disk that is full for one call."""
+    """Run `action` on a disk that is full during one call."""
     return failing_at(number, errno.ENOSPC, action)
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a publication: the moves, and how to finish or roll back after a kill.
+"""The journal of a publication: its moves, and how to finish or roll back after a kill.
 
 A publication is a directory in the state directory. Its name is its phase, and each phase change is
 one rename:
 
     publish.new    staged or rolled back: the tree is the old one; may be deleted
     publish        committed: the next command finishes it
-    publish.done   the tree is the new one; the command's own state is still to be deleted
+    publish.done   the tree is the new one; the command's own state must still be deleted
     publish.back   rolling back: the next command finishes the rollback
 
-In it, `new/N` is the new content of file N, `old/N` a hard link to the old one, and `journal.json`
-lists them. Each file is moved by one rename. A missing `new/N` means that the move is done.
+In it, `new/N` is the new content of file N, `old/N` a hard link to the old file, and `journal.json`
+lists the files. Each file is moved by one rename. If `new/N` is missing, that move is done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JOURNAL = "journal.json"
 
 @dataclass(frozen=True)
 class Move:
-    """One file, by its path in the workspace. A hash is None if there is no such file."""
+    """A file, by its path in the workspace. A hash is None if there is no such file."""
 
     path: str
     before: str | None
@@ -41,7 +41,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """A publication: `made` are new directories; `clears` are state files deleted at its end."""
+    """A publication: `made` lists new directories; `clears` lists state files to delete at its end.
+
+    `what` names it in messages.
+    """
 
     what: str
     moves: tuple[Move, ...]
@@ -55,7 +58,7 @@ def write_journal(stage: Path, journal: Journal) -> None:
 
 
 def pending(state: Path) -> bool:
-    """Return whether a publication was started and not finished."""
+    """Return whether a publication was started but not finished."""
     return any((state / name).is_dir() for name in (VALID, DONE, BACK))
 
 
@@ -63,7 +66,7 @@ def recover(workspace: Path, state: Path) -> str | None:
     """Finish an interrupted publication, or its rollback.
 
     Return a line that reports it, or None if nothing was interrupted. Raises UserError if a file
-    that has yet to move was edited in the meantime: edits are never overwritten.
+    was edited before its move: edits are never overwritten.
     """
     if (state / BACK).is_dir():
         return roll_back(workspace, state)
@@ -125,7 +128,7 @@ def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync the names in a directory to the disk."""
+    """Sync a directory to the disk, so that the names in it are durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -150,7 +153,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
         os.unlink(target)
         return
     if not new.exists():
-        return  # already moved; do not touch later edits of the file
+        return  # already moved; keep later edits to the file
     _check(target, (move.before, move.after), move, check)
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(new, target)
@@ -159,7 +162,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
 def _move_back(workspace: Path, root: Path, number: int, move: Move) -> None:
     target, old = workspace / move.path, root / "old" / str(number)
     if move.after is not None and (root / "new" / str(number)).exists():
-        return  # it never moved
+        return  # this file never moved
     _check(target, (move.before, move.after), move, True)
     if move.before is None:
         target.unlink(missing_ok=True)
@@ -179,7 +182,7 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 def _clear(state: Path) -> None:
     """End a publication whose files are all in place."""
     root = state / DONE
-    if (root / _JOURNAL).exists():  # otherwise only the directory is left
+    if (root / _JOURNAL).exists():  # without it, only the directory is left to delete
         journal = _read(root)
         with _one_line(journal, "the next command cleans up"):
             sync_directory(state)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find edits that were never committed, before a command writes over them."""
+"""Find uncommitted edits before a command overwrites them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
 
 
 def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
-    """Return edited, deleted and new files below `paths`, or None without a repository."""
+    """Return edited, deleted and new files below `paths`, or None outside a git repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
     import git  # imported here: most commands do not use git
@@ -46,7 +46,7 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     tool = git.cmd.Git(workspace)
     tool.update_environment(**_CALM)
     try:
-        # -z: unquoted names. all: list the files of new directories. No optional locks: do not
+        # -z: unquoted names. all: list the files in new directories. No optional locks: do not
         # refresh the index, which another git may be using. safe.directory: the caller named this
         # checkout, even if another user owns it.
         out = tool.execute(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One command at a time in a workspace: a lock that the kernel releases when its holder dies."""
+"""Allow one command at a time in a workspace: the kernel releases the lock when its holder dies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IGNORE = ".gitignore"
 
 @contextmanager
 def lock(state: Path) -> Iterator[None]:
-    """Hold the workspace's lock. Raises UserError with the process if another command holds it.
+    """Hold the workspace's lock. Raises UserError, naming the process, if another command holds it.
 
     Create the state directory, ignored by git, and delete it at the end if it is empty.
     """
@@ -33,7 +33,7 @@ def lock(state: Path) -> Iterator[None]:
             (state / _IGNORE).unlink(missing_ok=True)  # before releasing the lock
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
-        with suppress(OSError):  # not empty: an unfinished command, or a new one has started
+        with suppress(OSError):  # not empty: a command is unfinished, or another one has started
             os.rmdir(state)
 
 
@@ -44,7 +44,7 @@ def _acquire(state: Path) -> int:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
-            continue  # its last holder has just deleted the directory
+            continue  # the last holder has just deleted the directory
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -57,7 +57,7 @@ def _acquire(state: Path) -> int:
             os.ftruncate(handle, 0)
             os.pwrite(handle, b"%d\n" % os.getpid(), 0)
             return handle
-        os.close(handle)  # this lock file was just deleted by its last holder
+        os.close(handle)  # the last holder has just deleted this lock file
 
 
 def _is(path: Path, handle: int) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One import: carry the series of one release to another upstream tree, and write its files."""
+"""One import: rebase the series of a release onto another upstream tree, and write its files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OURS = ("*.patch", "series", "base.json", "base.lines")
 
 @dataclass(frozen=True)
 class Source:
-    """The series to carry. `base` is None if none was recorded yet."""
+    """The series to rebase. `base` is None if none was recorded yet."""
 
     label: str
     series: Series
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Carried:
-    """A finished carry: the files of its series directory, by name."""
+    """A complete result: the files of the new series directory, by name."""
 
     label: str
     files: Mapping[str, bytes]
@@ -87,7 +87,7 @@ def _check_names(source: Source) -> None:
 
 
 def digest_of_directory(directory: Path) -> str:
-    """Return a hash over the inputs of a carry: the order, the diffs and the base.
+    """Return a hash over the inputs of an import: the order, the diffs and the base.
 
     Headers are excluded: they may be corrected while an import waits.
     """
@@ -108,11 +108,11 @@ def replay(
     rewrites: Rewrites | None = None,
     old: Snapshot | None = None,
 ) -> Carry:
-    """Carry the series as far as the decisions reach; deterministic. Raises UserError.
+    """Merge the series as far as the decisions reach; deterministic. Raises UserError.
 
-    A place that a rule does not know stops it like a conflict, before all patches. Share `rewrites`
-    of `new` with `finish`, to parse the files only once. `old`, the tree of the base, is used only
-    for the text of conflicts.
+    A place that no rule covers stops it like a conflict, before all patches. Pass the same
+    `rewrites` of `new` to `finish`, so that files are parsed only once. `old`, the base's tree, is
+    used only for the text of conflicts.
     """
     _check_names(source)
     if source.base is None:
@@ -154,7 +154,7 @@ def forecast(
     rewrites: Rewrites,
     old: Snapshot | None = None,
 ) -> tuple[PatchResult, ...]:
-    """Return the patches that stop after the first stop of `result`, if that patch is left out."""
+    """Return the further patches that need a decision if the first such patch is left out."""
     if source.base is None:
         return ()
     every = {**rewrites.decide(source.series)[0], **decisions}
@@ -183,7 +183,7 @@ def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) ->
 
 
 def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write a series directory to a temporary place."""
+    """Write a series directory to a temporary location."""
     for name, data in files.items():
         (directory / name).write_bytes(data)
 

@@ -2,8 +2,8 @@
 """Stop a command at a patch, and discard it: every step leaves a valid state for the next command.
 
 The order of writes matters, since a kill may come between any two. The files that a person edits
-belong to the patch that the state names. So before they are replaced by the next patch's files, the
-state records the decision. It then names no patch until the new files can be shown.
+belong to the patch named in the state. So the state records the decision before the next patch's
+files replace them. It then names no patch until the new files can be shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tools.importer.session.unfinished import (
     write_unfinished,
 )
 
-# All files of an unfinished command, in the order of their deletion.
+# All files of an unfinished command, in the order in which they are deleted.
 SESSION_FILES = (
     STATE_FILE,
     SUMMARY,
@@ -45,7 +45,7 @@ SESSION_FILES = (
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
-    """Record the decisions so far, and write the files of the stopped patch."""
+    """Record the decisions so far, and write the files of the patch that needs a decision."""
     stage_conflict(state, result)
     write_unfinished(state, dataclasses.replace(unfinished, stop=None))
     hide_conflict(state)
@@ -54,14 +54,14 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 
 
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
-    """Return whether a person's files can be read back; False after a kill just before that."""
+    """Return whether the person's files can be read back; False if a kill came before that."""
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
 def back_to_desk(state: Path) -> Unfinished | None:
-    """Undo a rebase that stopped because of an edit; the edit in `.import/edit` is unchanged.
+    """Undo a rebase that waits for a decision; the edit in `.import/edit` is unchanged.
 
-    Return the unfinished command, or None if there is no edit.
+    Return the unfinished edit, or None if there is no edit.
     """
     try:
         unfinished = read_unfinished(state)
@@ -88,7 +88,7 @@ def forget(state: Path) -> None:
 
 
 def refuse_unfinished(state: Path) -> None:
-    """Raise UserError if a command waits for a person: a new one must not overwrite it."""
+    """Raise UserError if a command waits for a decision: a new one must not overwrite it."""
     unfinished = read_unfinished(state)
     if unfinished is not None and unfinished.command == EDITING:
         raise UserError(
@@ -103,7 +103,7 @@ def refuse_unfinished(state: Path) -> None:
 
 
 def require_unfinished(state: Path) -> Unfinished:
-    """Return the command that waits for a person. Raises UserError if there is none."""
+    """Return the command that waits for a decision. Raises UserError if there is none."""
     unfinished = read_unfinished(state)
     if unfinished is None:
         raise UserError(f"{state}: nothing is under way. Start with `import.py --tag TAG`")

@@ -2,8 +2,8 @@
 """Publish a set of files in the workspace atomically.
 
 Everything is staged and synced before one rename commits the journal; only then are files moved
-into place, by renames. After a kill before that rename, the old tree is untouched. After a later
-kill, the next command finishes (see journal.py). An error while files move rolls all of them back.
+into place, by renames. After a kill before that rename, the old tree is untouched. After a kill
+later, the next command finishes (see journal.py). An error while files move rolls all of them back.
 Unchanged files are not rewritten, so their times stay and nothing is rebuilt for them.
 """
 
@@ -45,14 +45,14 @@ class Changes:
 
 
 class Transaction:
-    """Collect files and publish them. `what` names it in messages: "the import of v2.14.1"."""
+    """Collects files and publishes them. `what` names it in messages: "the import of v2.14.1"."""
 
     def __init__(self, workspace: Path, state: Path, *, what: str) -> None:
         self._workspace, self._state, self._what = workspace, state, what
         self._files: dict[str, bytes | None] = {}
 
     def write(self, path: str, data: bytes) -> None:
-        """Write this file on publication. An existing one keeps its mode. Raises UserError."""
+        """Write this file on publication; an existing one keeps its mode. Raises UserError."""
         self._files[self._checked(path)] = data
 
     def delete(self, path: str) -> None:
@@ -69,9 +69,9 @@ class Transaction:
         )
 
     def publish(self, *, last: Sequence[str] = (), clears: Sequence[str] = ()) -> Changes:
-        """Move everything into place; `last` are paths that move after all others, in that order.
+        """Move everything into place; paths in `last` move after all others, in that order.
 
-        `clears` are names in the state directory that are deleted at the end. The caller holds the
+        `clears` names files in the state directory to delete at the end. The caller must hold the
         lock. Raises EnvironmentProblem, after restoring the workspace.
         """
         changes = self.changes()
@@ -162,7 +162,7 @@ class Transaction:
 
 
 def _keep(target: Path, old: Path) -> None:
-    """Keep a file as a hard link, so that a rollback restores its inode; else as a copy."""
+    """Keep a file as a hard link, so that a rollback restores its inode; otherwise as a copy."""
     try:
         os.link(target, old, follow_symlinks=False)
     except OSError as error:

@@ -22,7 +22,7 @@ from tools.importer.snapshot import Blob
 
 STATE_FILE = "state.json"
 
-# The state of `import.py edit`: it waits for `refresh`, and no patch is stopped.
+# The state of `import.py edit`: it waits for `refresh`, without an undecided patch.
 EDITING = "edit"
 DESK = "edit"
 _FORMAT = 1
@@ -30,10 +30,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class StopFile:
-    """A file that a person has to resolve, as it was written to `.import/conflict`.
+    """A file that a person has to resolve, as written to `.import/conflict`.
 
-    `digest` is its sha256 then, None if no file was written. `marks` are lines of upstream or of
-    the patch that look like conflict markers.
+    `digest` is its original sha256, None if no file was written. `marks` are lines of upstream or
+    of the patch that look like conflict markers.
     """
 
     digest: str | None
@@ -44,7 +44,7 @@ class StopFile:
 
 @dataclass(frozen=True)
 class Stop:
-    """The patch that waits, and its files by their path in the new tree."""
+    """The patch that waits for a decision, and its files by their path in the new tree."""
 
     patch: str
     outcome: str
@@ -53,7 +53,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The state of a command. `command` continues it; `inputs` are needed to replay it."""
+    """A command's state. `command` continues it; `inputs` are needed to replay it."""
 
     command: str
     project: str

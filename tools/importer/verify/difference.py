@@ -17,12 +17,12 @@ class Kind(enum.Enum):
     MODE = "mode"
     MISSING = "missing"
     EXTRA = "extra"
-    DAMAGED = "damaged"  # its bytes cannot be read
+    DAMAGED = "damaged"  # the file's bytes cannot be read
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One wrong path of `where` (the pin, the wheel, the base, or a tree)."""
+    """A wrong path in `where` (the pin, the wheel, the base, or a tree)."""
 
     where: str
     kind: Kind
@@ -45,10 +45,10 @@ class Difference:
 def compare(
     where: str, want: Mapping[str, Entry], entries: Mapping[str, Entry]
 ) -> list[Difference]:
-    """Return the differences of `entries` from `want`, sorted by path.
+    """Return the differences between `entries` and `want`, sorted by path.
 
-    A path whose bytes and mode both differ gives two differences. Digests of both sides must be of
-    the same kind (sha256, or git's blob ids). kind (sha256, or git's blob ids).
+    If both bytes and mode of a path differ, it gives two differences. Both sides must have the
+    same kind of digests: sha256, or git's blob ids.
     """
     differences: list[Difference] = []
     for path in sorted(want.keys() | entries.keys()):

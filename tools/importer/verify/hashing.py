@@ -28,7 +28,7 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class WheelContents:
-    """All files of a wheel by path; `damaged` has unreadable paths with the reason."""
+    """All files in a wheel by path; `damaged` has unreadable paths with the reason."""
 
     members: dict[str, Member]
     damaged: dict[str, str]
@@ -55,7 +55,7 @@ def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
 
 
 def hash_wheel(wheel: Path, report: Report) -> WheelContents:
-    """Return an entry for every file of `wheel`. Raises UserError if it is not a wheel."""
+    """Return an entry for each file in `wheel`. Raises UserError if it is not a wheel."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             items = [item for item in archive.infolist() if not item.is_dir()]
@@ -69,7 +69,7 @@ def hash_wheel(wheel: Path, report: Report) -> WheelContents:
     with report.progress("Reading the wheel", len(items)) as progress:
 
         def work(item: zipfile.ZipInfo) -> Member | str:
-            if not hasattr(local, "archive"):  # a file handle per thread avoids a lock
+            if not hasattr(local, "archive"):  # one file handle per thread avoids a lock
                 local.archive = zipfile.ZipFile(wheel)
                 opened.append(local.archive)
             try:

@@ -28,7 +28,7 @@ class Rebuilt:
 
 
 def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) -> Rebuilt:
-    """Check all members of the wheel, rebuild the tree in memory, and compare with the pin.
+    """Check all files in the wheel, rebuild the tree in memory, and compare it with the pin.
 
     Every fault is a difference with its path. Raises UserError if `wheel` is not a wheel.
     """

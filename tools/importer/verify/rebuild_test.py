@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the wheel to the tree: each kind of damage is named by its path."""
+"""Rebuilding the tree from the wheel: each kind of damage is reported with its path."""
 
 from __future__ import annotations
 

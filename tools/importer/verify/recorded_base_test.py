@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded base that is not upstream's is seen, file by file."""
+"""A recorded base that differs from upstream is detected, file by file."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ diff --git a/torch/__init__.py b/torch/__init__.py
 
 @dataclass(frozen=True)
 class SampleWheel:
-    """Files below `root`, a workspace."""
+    """The files of a sample workspace below `root`."""
 
     root: Path
 
@@ -117,7 +117,7 @@ class SampleWheel:
 
 
 def make_sample(root: Path) -> SampleWheel:
-    """Write everything, with a pin that has no tree_hash yet."""
+    """Write everything; the pin has no tree_hash yet."""
     sample = SampleWheel(root)
     sample.seam.mkdir(parents=True)
     (sample.seam / "_utils_internal.py").write_text("USE_GLOBAL_DEPS = False\n")

@@ -20,7 +20,7 @@ _WHERE = "vendored"
 
 @dataclass(frozen=True)
 class VendoredTree:
-    """A branch's files in one directory; digests are git's blob ids. `labels` name the import."""
+    """A directory's files on a branch; digests are git's blob ids. `labels` name the import."""
 
     place: str
     labels: Labels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A vendored tree in a real repository: every path that somebody changed there is named."""
+"""A vendored tree in a real repository: every changed path is reported."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
 def check_record(wheel: Path, contents: WheelContents) -> list[Difference]:
-    """Return the files of a wheel that differ from its RECORD, sorted by path."""
+    """Return the files in a wheel that differ from its RECORD, sorted by path."""
     differences = [
         Difference(_WHERE, Kind.DAMAGED, path, why) for path, why in contents.damaged.items()
     ]
@@ -57,7 +57,7 @@ def _rows(wheel: Path, contents: WheelContents) -> dict[str, tuple[str, str]]:
 
 
 def _hex(digest: str) -> str:
-    """Return a hash of RECORD (url-safe base64 without padding) in hex; a bad one is unchanged."""
+    """Return a RECORD hash (url-safe base64 without padding) in hex; a bad one is unchanged."""
     kind, _, text = digest.partition("=")
     if not digest:
         return ""
