@@ -167,7 +167,7 @@ def _content(diff: FileDiff, before: Blob | None) -> bytes:
         raise ApplyError(f"the file's id is {before.oid}, the binary change is for {old}")
     result = apply_side(diff.binary.forward, data)
     if diff.new_path is not None and Blob(result).oid != new:
-        raise ApplyError(f"the binary change gives {Blob(result).oid}, it promises {new}")
+        raise ApplyError(f"the binary change gives {Blob(result).oid}, not the stated {new}")
     return result
 
 

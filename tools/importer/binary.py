@@ -96,9 +96,9 @@ def _side(lines: Sequence[bytes], index: int) -> tuple[Side, int]:
     except zlib.error as error:
         raise BinaryError(f"a binary patch does not inflate: {error}") from None
     if len(data) != size:
-        raise BinaryError(f"a binary side has {len(data)} bytes, its head says {size}")
+        raise BinaryError(f"a binary side has {len(data)} bytes, its header says {size}")
     if not unpacker.eof or unpacker.unused_data:
-        raise BinaryError("a binary patch is cut short, or has bytes behind its end")
+        raise BinaryError("a binary patch is cut short, or has bytes after its end")
     return Side(data, head[1] == b"delta"), index + 1
 
 
@@ -124,7 +124,7 @@ def _apply_delta(delta: bytes, base: bytes) -> bytes:
         else:
             raise BinaryError("the delta has an operation that git does not define")
     if len(out) != promised:
-        raise BinaryError(f"the delta gives {len(out)} bytes, it promised {promised}")
+        raise BinaryError(f"the delta gives {len(out)} bytes, its header says {promised}")
     return bytes(out)
 
 

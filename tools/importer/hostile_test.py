@@ -140,8 +140,8 @@ def test_paths_that_no_patch_may_touch(path: bytes, kind: str) -> None:
             b"diff --git a/x b/x\ndeleted file mode 100644\n+++ /dev/null\n-a\n",
             "without '---'",
         ),
-        (_names(b"x") + b"-c\n+d\n", "goes on behind the line counts"),
-        (_names(b"x") + b" c\n", "goes on behind the line counts"),
+        (_names(b"x") + b"-c\n+d\n", "continues after the line counts"),
+        (_names(b"x") + b" c\n", "continues after the line counts"),
         (
             b"diff --git a/x b/x\nnew file mode 100644\nindex %b\nGIT binary patch\n" % _OIDS
             + write_literal(b"\0bytes")[:-1],
@@ -200,7 +200,7 @@ def _cut_short() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("diff", "message"), [(_bomb(), "its head says 1"), (_cut_short(), "cut short")]
+    ("diff", "message"), [(_bomb(), "its header says 1"), (_cut_short(), "cut short")]
 )
 def test_binary_sides_that_lie(diff: bytes, message: str) -> None:
     with pytest.raises(DiffError, match=message):
@@ -218,7 +218,7 @@ def _delta(size: bytes, promised: bytes, operations: bytes) -> binary.Side:
         (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "promised 1"),
         (_delta(b"\x80\x80\x04", b"\xff" * 8 + b"\x01", b""), "over the limit"),
         (_delta(b"\x80" * 100_000, b"", b""), "a size that git does not write"),
-        (_delta(b"\x80\x80\x04", b"\x05", b"\x05ab"), "it promised 5"),
+        (_delta(b"\x80\x80\x04", b"\x05", b"\x05ab"), "its header says 5"),
     ],
 )
 def test_deltas_that_lie_take_little_memory(delta: binary.Side, message: str) -> None:
@@ -335,7 +335,7 @@ def test_a_series_file_that_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(SeriesError, match="series: not UTF-8 at byte 8"):
         load_series(tmp_path)
     (tmp_path / "series").write_bytes(b"a\x1b[2J.patch\n")
-    with pytest.raises(SeriesError, match=r"'a\\x1b\[2J.patch' is no patch name"):
+    with pytest.raises(SeriesError, match=r"'a\\x1b\[2J.patch' is not a patch name"):
         load_series(tmp_path)
 
 

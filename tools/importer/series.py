@@ -107,7 +107,7 @@ def load_series(root: Path) -> Series:
         where = f"{index}:{number}"
         if not PATCH_NAME.fullmatch(name):
             raise SeriesError(
-                f"{where}: '{shown(name)}' is no patch name. Use <subject>.patch in kebab case"
+                f"{where}: '{shown(name)}' is not a patch name. Use <subject>.patch in kebab case"
             )
         if name in listed:
             raise SeriesError(
@@ -156,7 +156,9 @@ def parse_header(text: str, where: str) -> dict[str, str]:
             continue
         match = _KEY.match(line)
         if match is None:
-            raise SeriesError(f"{where}:{number}: '{shown(line)}' is no header. Write 'Key: value'")
+            raise SeriesError(
+                f"{where}:{number}: '{shown(line)}' is not a header. Write 'Key: value'"
+            )
         key = match[1]
         if key not in REQUIRED and key not in OPTIONAL:
             near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)

@@ -78,7 +78,10 @@ def test_continued_header_lines_are_joined() -> None:
 @pytest.mark.parametrize(
     ("series", "message"),
     [
-        ("fix_worde.patch\n", r"series:1: 'fix_worde.patch' is no patch name. Use <subject>.patch"),
+        (
+            "fix_worde.patch\n",
+            r"series:1: 'fix_worde.patch' is not a patch name. Use <subject>.patch",
+        ),
         (
             "\nfix-worde.patch\n",
             r"series:2: no file 'fix-worde.patch'. Did you mean 'fix-word.patch'",
@@ -129,7 +132,7 @@ def test_a_directory_without_an_order(tmp_path: Path) -> None:
             _HEADER.replace("Owner: packaging", f"Owner: {TEMPLATE['Owner']}") + _DIFF,
             "header 'Owner' is not filled in: <the team or person responsible>. State it",
         ),
-        (_HEADER + "no header\n" + _DIFF, ":7: 'no header' is no header. Write 'Key: value'"),
+        (_HEADER + "no header\n" + _DIFF, ":7: 'no header' is not a header. Write 'Key: value'"),
         (_HEADER, "no diff in it"),
         (_HEADER + _DIFF.replace("-1 +1", "-1,9 +1"), ":11: the hunk ends before the line counts"),
     ],

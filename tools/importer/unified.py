@@ -258,7 +258,7 @@ class _Reader:
             raise self.error(f"no hunk for '{shown(new or old or '')}'")
         rest = self.peek()
         if rest[:1] in _MARKS and rest != _SIGNATURE and not self.at_pair():
-            raise self.error("the hunk goes on behind the line counts of its header")
+            raise self.error("the hunk continues after the line counts of its header")
         return FileDiff(old, new, tuple(hunks), head.old_mode, head.new_mode)
 
     def binary_file(self, head: _Header) -> FileDiff:
@@ -348,7 +348,7 @@ class _Reader:
         if since is not None:
             edits.append(Edit(since[0], len(old), since[1], len(new)))
         if any(not line.endswith(b"\n") for side in (old, new) for line in side[:-1]):
-            raise self.error("'\\ No newline' stands before the last line of its side", index=start)
+            raise self.error("'\\ No newline' precedes the last line of its side", index=start)
         return Hunk(int(head[1]), tuple(old), tuple(new), added, tuple(edits), head[5])
 
     def drop_newline(self, old: list[bytes], new: list[bytes]) -> None:

@@ -71,7 +71,7 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
     )
     settle(sample, "")
     assert sample.run("continue") == 1
-    assert "no reason behind `--`. Say why" in capsys.readouterr().err
+    assert "no reason after `--`. Say why" in capsys.readouterr().err
     settle(sample, " reads what it wrote")
 
     assert sample.run("continue") == 2
@@ -140,4 +140,4 @@ def test_a_file_of_upstreams_is_not_taken_at_this_stop(
     sample.conflict("torch").mkdir()
     sample.conflict("torch/new.py").write_text("x = 1\n")
     assert sample.run("continue") == 1
-    assert "it alone is settled at this stop" in capsys.readouterr().err
+    assert "the only file to resolve now" in capsys.readouterr().err

@@ -114,7 +114,7 @@ def _requirement_keys(requirements: Path) -> set[str]:
 def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     needs = row["requires"]
     if not isinstance(needs, list):
-        raise TypeError(f"requires of {key} is no list")
+        raise TypeError(f"requires of {key} is not a list")
     distribution, version = str(row["distribution"]), str(row["version"])
     # Package URLs use PyPI's normalised names: lower case, dashes.
     name = _key(distribution).replace("_", "-")

@@ -69,7 +69,7 @@ def test_a_package_without_a_licence_is_unknown(root: Path) -> None:
         ('"packages"', '"rows"', "no 'packages'. Run"),
         ('"torch_requires"', '"requires"', "no 'torch_requires'. Run"),
         ('"sha256"', '"sha1"', r"KeyError\('sha256'\)"),
-        ('"requires": []', '"requires": 1', "requires of a_b is no list"),
+        ('"requires": []', '"requires": 1', "requires of a_b is not a list"),
         ("{", "[", r"lock\.json:1: "),
     ],
 )

@@ -23,7 +23,7 @@ def constant(file: Path, name: str) -> object:
             for target in statement.targets:
                 if isinstance(target, ast.Name) and target.id == name:
                     return _literal(file, statement.value)
-    raise UserError(f"{file}: assigns no '{name}' at its top level. Say there what to pin")
+    raise UserError(f"{file}: assigns no '{name}' at its top level. Add it there")
 
 
 def calls(file: Path, function: str) -> list[Constants]:

@@ -139,7 +139,7 @@ def _replace(file: Path, data: bytes) -> None:
     except OSError as error:
         os.unlink(name)
         raise EnvironmentProblem(
-            f"{file}: cannot write: {error.strerror}. Free the disk or the rights, then run `{UPDATE}`"
+            f"{file}: cannot write: {error.strerror}. Free disk space or fix the permissions, then run `{UPDATE}`"
         ) from error
 
 

@@ -44,7 +44,7 @@ def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Ru
         match = keep or rewrite
         if match is None:
             raise UserError(
-                f"{position}: '{line[:60]}' is no line of it. Write `RULE keep PATH::FUNCTION -- REASON` "
+                f"{position}: '{line[:60]}' is not a valid line. Write `RULE keep PATH::FUNCTION -- REASON` "
                 "or `RULE rewrite RELEASE PATH xN`"
             )
         rule = _rule(match["rule"], rules, position)
@@ -60,7 +60,7 @@ def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Ru
             reason = keep["reason"].strip()
             if not reason:
                 raise UserError(
-                    f"{position}: no reason behind `--`. Say why the call works as it is, or delete the line"
+                    f"{position}: no reason after `--`. Say why the call works as it is, or delete the line"
                 )
             most = int(keep["most"] or 1)
             kept[rule.name].append(Kept(keep["path"], keep["function"], reason, most))

@@ -44,9 +44,9 @@ def test_a_count_of_none_ends_what_an_older_release_had() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("packed-resources keep torch/a.py::f --", r":1: no reason behind `--`"),
-        ("packed-resources keep torch/a.py::f", r":1: '.*' is no line of it. Write `RULE keep "),
-        ("packed-resources keep torch/a.py::f x0 -- why", r":1: '.*' is no line of it"),
+        ("packed-resources keep torch/a.py::f --", r":1: no reason after `--`"),
+        ("packed-resources keep torch/a.py::f", r":1: '.*' is not a valid line. Write `RULE keep "),
+        ("packed-resources keep torch/a.py::f x0 -- why", r":1: '.*' is not a valid line"),
         ("packed-things keep torch/a.py::f -- why", r":1: no rule 'packed-things'. Name one of: "),
         ("packed-resources keep docs/a.py::f -- why", r":1: 'docs/a.py' is outside the rule"),
         ("module-listing rewrite v1 torch/a.py x1", r":1: module-listing rewrites nothing"),
@@ -69,7 +69,7 @@ def test_proposals_stand_with_their_like_and_are_no_data_before_a_person_settles
     findings = examine(rule, snapshot, "v3").findings
     assert [each.path for each in findings] == ["torch/a.py", "torch/b.py", "torch/c.py"]
     text = with_proposals(_DATA, findings, "v3").decode()
-    with pytest.raises(UserError, match="is no line of it"):
+    with pytest.raises(UserError, match="is not a valid line"):
         _loaded(text.encode())
     settled = [line for line in text.splitlines() if line[:7] not in ("<<<<<<<", ">>>>>>>")]
     assert settled == [

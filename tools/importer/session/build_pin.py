@@ -30,7 +30,7 @@ def moved_pin(
         return None
     for key in ("version", "filename", "sha256"):
         if not isinstance(new.pin.get(key), str):
-            raise UserError(f"the wheel of {new.label}: its origin did not tell its {key}")
+            raise UserError(f"the wheel of {new.label}: its origin did not state its {key}")
     wheel = user_cache().file(str(new.pin["sha256"]))
     assert wheel is not None, "an opened wheel is in the cache"
     old = json.loads(project.pin.read_text(encoding="utf-8"))

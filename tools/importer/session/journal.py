@@ -212,7 +212,7 @@ def _one_line(journal: Journal, next_step: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise EnvironmentProblem(
-            f"{journal.what} is not finished: {error}. Put that right; then {next_step}"
+            f"{journal.what} is not finished: {error}. Fix that; then {next_step}"
         ) from error
 
 

@@ -32,7 +32,7 @@ def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
         named = ", ".join(edited[:_NAMED])
         more = f" and {len(edited) - _NAMED} more" if len(edited) > _NAMED else ""
         raise UserError(
-            f"{workspace}: not committed: {named}{more}. Commit or stash that first, or say --allow-dirty"
+            f"{workspace}: not committed: {named}{more}. Commit or stash that first, or use --allow-dirty"
         )
     return True
 

@@ -51,7 +51,7 @@ def _acquire(state: Path) -> int:
             holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(handle)
             raise UserError(
-                f"{path}: another import.py (process {holder}) is at work here. Wait for its end"
+                f"{path}: another import.py (process {holder}) is running here. Wait until it ends"
             ) from None
         if _is(path, handle):
             os.ftruncate(handle, 0)

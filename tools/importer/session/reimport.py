@@ -81,8 +81,8 @@ def _check_names(source: Source) -> None:
         for path in (path for diff in patch.files for path in diff.paths):
             if "\\" in path:
                 raise UserError(
-                    f"{source.series.root / patch.name}: '{path}' has a backslash, which is no name on "
-                    "every machine. Leave that file out of the patch"
+                    f"{source.series.root / patch.name}: '{path}' has a backslash, which not every "
+                    "machine allows in names. Leave that file out of the patch"
                 )
 
 
@@ -118,7 +118,7 @@ def replay(
     if source.base is None:
         if new.label != source.label:
             raise UserError(
-                f"{source.series.root}/base.json: no such file, so nothing is known of what the patches "
+                f"{source.series.root}/base.json: no such file, so it is unknown which tree the patches "
                 f"were made against. Run `import.py --tag {source.label}` once to record it"
             )
         return Carry(source.series, (), {})  # no merge: `new` is the base to record
@@ -178,7 +178,7 @@ def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) ->
             base = record_base(load_series(Path(scratch)), new)
         except (SeriesError, ApplyError) as error:
             where = str(error).replace(f"{scratch}/", f"{new.label}/")
-            raise UserError(f"the carried series cannot stay as it is: {where}") from error
+            raise UserError(f"the new series is invalid:  {where}") from error
     return Carried(new.label, {**files, **base_files(base)})
 
 

@@ -40,7 +40,7 @@ def settled_calls(
     blob = settled.files.get(KNOWN_CALLS) if isinstance(settled, Resolved) else None
     if blob is None or not isinstance(settled, Resolved) or len(settled.files) != 1:
         raise UserError(
-            f"{KNOWN_CALLS}: it alone is settled at this stop, and has to be there. Restore it, or "
+            f"{KNOWN_CALLS}: the only file to resolve now, and it must exist. Restore it, or "
             "`import.py abort`; patch other files once the import is through, with `import.py new`"
         )
     return blob.data, others

@@ -86,7 +86,7 @@ class Transaction:
             shutil.rmtree(self._state / STAGED, ignore_errors=True)
             raise EnvironmentProblem(
                 f"{self._what} could not be written to {self._state}: {error}. "
-                "Nothing was changed; put that right and run it again"
+                "Nothing was changed; fix that and run it again"
             ) from error
         try:
             roll_forward(self._workspace, self._state, check=False)
@@ -95,7 +95,7 @@ class Transaction:
                 raise  # all files are in place: only the cleanup failed
             raise EnvironmentProblem(
                 f"{self._what} could not be moved into place: {problem.__cause__}. "
-                "Everything was put back; put that right and run it again"
+                "Everything was put back; fix that and run it again"
             ) from problem
         return changes
 
@@ -150,7 +150,7 @@ class Transaction:
             if full.is_symlink():
                 raise UserError(
                     f"'{path}': '{full.relative_to(self._workspace)}' is a symlink, and what it names "
-                    "may be outside the workspace. Replace it by what it names"
+                    "may be outside the workspace. Replace it with its target"
                 )
             if depth < len(parts) and full.exists() and not full.is_dir():
                 raise UserError(
