@@ -105,7 +105,7 @@ class _ShowParser(flags.ArgumentParser[str]):
     def parse(self, argument: str) -> str:
         values = {"all": "all", "false": "", "true": "set"}
         if argument not in values:
-            raise ValueError(f"{argument!r} is not all")
+            raise ValueError(f"{argument!r} is not 'all'")
         return values[argument]
 
 

@@ -210,7 +210,7 @@ def test_a_variable_that_is_not_ours_is_named(monkeypatch: pytest.MonkeyPatch) -
         ("--torch_inductor_max_autotune_gemm_search_space=ALL", "is not Literal['DEFAULT'"),
         ("--torch_inductor_multi_kernel_hints=['a']", "is not list[int]"),
         ("--torch_justknobs=a", "'a' is not NAME=VALUE"),
-        ("--torch_flags_show=some", "'some' is not all"),
+        ("--torch_flags_show=some", "'some' is not 'all'"),
         ("--torch_dynamo_no_such_option", "Unknown command line flag"),
     ],
 )

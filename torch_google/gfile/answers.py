@@ -34,8 +34,8 @@ def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
         return reading_by_name(file)
     path = os.fspath(file)
     raise ValueError(
-        f"torch.load: {path}: {locate(path).scheme}:// cannot be mapped (mmap=True), only a file of "
-        "this machine can. Load it without mmap, gfile.Copy it to a local directory first, or allow a "
+        f"torch.load: {path}: {locate(path).scheme}:// cannot be mapped (mmap=True), only a local "
+        "file can. Load it without mmap, gfile.Copy it to a local directory first, or allow a "
         "temporary copy with gfile.configure(stage_mapped=True)"
     )
 
@@ -84,8 +84,8 @@ def directory_here(path: str) -> str:
     if is_remote(path):
         raise failure(
             errno.EINVAL,
-            "torch.hub keeps what it downloads, and imports it, in a directory of this machine; name "
-            "one (the URL itself may have any scheme)",
+            "torch.hub stores and imports its downloads in a local directory; name one (the URL "
+            "itself may have any scheme)",
             path,
         )
     return locate(path).inner

@@ -20,7 +20,9 @@ ALGORITHMS = ("blake2b", "sha256", "sha512")
 def check_algorithm(name: str) -> None:
     """Raise ValueError for an unsupported algorithm."""
     if name not in ALGORITHMS:
-        raise ValueError(f"checksum '{name}': there are {', '.join(ALGORITHMS)}; ask for one")
+        raise ValueError(
+            f"checksum '{name}': unknown algorithm; use one of {', '.join(ALGORITHMS)}"
+        )
 
 
 def digest(file: IO[bytes], algorithm: str) -> str:

@@ -26,8 +26,8 @@ def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> An
     if scheme in _NETWORK and not settings().network:
         raise failure(
             errno.EPERM,
-            "torch.hub may not use the network here; give a path of a store or a local one "
-            "(memory://, gs://, file://, ...), or allow it by gfile.configure(network=True) or "
+            "torch.hub may not use the network here; give a path in a store or a local path "
+            "(memory://, gs://, file://, ...), or allow it with gfile.configure(network=True) or "
             "TORCH_GOOGLE_NETWORK=1",
             name,
         )

@@ -313,7 +313,7 @@ def _belongs(shown: str, name: str) -> bool:
 def _check_owner(status: os.stat_result, directory: int, target: str) -> None:
     if is_planted(status, os.fstat(directory)):
         raise PermissionError(
-            errno.EACCES, "a file of another user in a sticky directory; name another file", target
+            errno.EACCES, "another user's file in a sticky directory; name another file", target
         )
 
 
@@ -330,7 +330,7 @@ def _follow(target: str) -> tuple[str, str]:
             return parent, name
         if is_planted(os.lstat(link), os.stat(parent or os.curdir)):
             raise PermissionError(
-                errno.EACCES, "a link of another user in a sticky directory; name its target", link
+                errno.EACCES, "another user's link in a sticky directory; name its target", link
             )
         path = os.path.join(parent, os.readlink(link))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), target)

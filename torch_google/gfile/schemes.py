@@ -73,7 +73,7 @@ def register_scheme(
         raise ValueError(f"register_scheme('{scheme}'): give lower-case letters, as in 'memory'")
     with _lock:
         if scheme in _registered and not overwrite:
-            raise ValueError(f"register_scheme('{scheme}'): it is registered; say overwrite=True")
+            raise ValueError(f"register_scheme('{scheme}'): it is registered; pass overwrite=True")
         make = filesystem if callable(filesystem) else lambda: filesystem
         _registered[scheme] = _Registered(_memoize(make), retry, rename_commits)
     if isinstance(filesystem, type):

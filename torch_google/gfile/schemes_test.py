@@ -105,7 +105,7 @@ def test_schemes_are_registered() -> None:
     assert gfile.ListDir("mine://") == ["a"]
     assert len(created) == 1
     assert not gfile.Exists("memory://a")
-    with pytest.raises(ValueError, match="say overwrite=True"):
+    with pytest.raises(ValueError, match="pass overwrite=True"):
         gfile.register_scheme("mine", make)
     with pytest.raises(ValueError, match="give lower-case letters"):
         gfile.register_scheme("Mine://", make)

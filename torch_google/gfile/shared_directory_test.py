@@ -234,7 +234,7 @@ def test_a_link_of_another_user_is_not_written_through(
     for number, target in enumerate(targets):
         path = shared / f"link{number}"
         run_as_other(shared, lambda name=path.name, target=target: os.symlink(target, name))  # type: ignore[misc]
-        with pytest.raises(PermissionError, match="a link of another user in a sticky directory"):
+        with pytest.raises(PermissionError, match="another user's link in a sticky directory"):
             action(path, b"content")
     _check(victim)
     assert not (victim.parent / "new").exists()
@@ -257,7 +257,7 @@ def test_a_file_of_another_user_is_not_written_in_place(shared: Path) -> None:
     run_as_other(shared, plant)
     reader = os.open(shared / "pipe", os.O_RDWR | os.O_NONBLOCK)
     for action, name in ((_write, "pipe"), (_write_by_path, "pipe"), (_append, "log")):
-        with pytest.raises(PermissionError, match="a file of another user in a sticky directory"):
+        with pytest.raises(PermissionError, match="another user's file in a sticky directory"):
             action(shared / name, b"content")
     with pytest.raises(BlockingIOError):
         os.read(reader, 1)

@@ -48,7 +48,7 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
         return _TO_JAX[dtype]
     except KeyError:
         raise TypeError(
-            f"tpu: no dtype of JAX for {dtype}. Use one of: "
+            f"tpu: JAX has no dtype for {dtype}. Use one of: "
             + ", ".join(str(known).removeprefix("torch.") for known in _TO_JAX)
         ) from None
 
@@ -69,7 +69,7 @@ def to_torch(dtype: object) -> torch.dtype:
     try:
         return _TO_TORCH[np.dtype(dtype)]
     except KeyError:
-        raise TypeError(f"tpu: no dtype of torch for {dtype}") from None
+        raise TypeError(f"tpu: torch has no dtype for {dtype}") from None
 
 
 def default_dtype() -> torch.dtype:

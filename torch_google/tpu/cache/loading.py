@@ -186,7 +186,7 @@ def _filled(tree: Any) -> Any:
     if isinstance(tree, list):
         return {"tuple": tuple, "list": list}[tree[0]](map(_filled, tree[1:]))
     if tree != 0:
-        raise ValueError(f"its description has {tree!r} where a container is")
+        raise ValueError(f"its description has {tree!r} instead of a container")
     return 0
 
 
@@ -196,5 +196,5 @@ def _tuple(numbers: Any) -> tuple[Any, ...]:
 
 def _word(text: Any) -> Any:
     if text is not None and not isinstance(text, str):
-        raise ValueError(f"its description has {text!r} where a string is")
+        raise ValueError(f"its description has {text!r} instead of a string")
     return text

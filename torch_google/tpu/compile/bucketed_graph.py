@@ -119,7 +119,7 @@ class BucketedGraph:
             }
             program = self._program(args, arrays, adapter, precision, buckets, fixed, static)
             if not program.scope.holds(values):
-                raise PaddingRefusal("sizes that are related in another way")
+                raise PaddingRefusal("sizes that break an assumption of the trace")
             plan = adapter.plan(program.tensors(values, self._loose))
             return _BucketPlan(program, plan, program.numbers_and_nones(values))
         except PaddingRefusal as refusal:

@@ -163,14 +163,14 @@ class BucketedProgram:
             if isinstance(meta, torch.SymInt):
                 meta = int(number(expr_of(meta), values))
             elif isinstance(meta, torch.SymFloat | torch.SymBool):
-                raise PaddingRefusal("a number for a result that is not whole")
+                raise PaddingRefusal("a float or bool result that depends on a size")
             results.append(None if isinstance(meta, torch.Tensor) else meta)
         return results
 
     def _check(self) -> None:
         signature = self._signature
         if any(is_symbolic(signature.metas[index]) for index in self._written):
-            raise PaddingRefusal("an argument with symbolic sizes that is written")
+            raise PaddingRefusal("a write to an argument with symbolic sizes")
         for _, node in self._made:
             if node.meta["val"].device != signature.device:
                 raise PaddingRefusal("a result on another device")

@@ -220,8 +220,8 @@ def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
     """Register the adapter for a device type. A second one for a type raises ValueError."""
     if _ADAPTERS.get(device_type, adapter) is not adapter:
         raise ValueError(
-            f"tpu: {type(_ADAPTERS[device_type]).__name__} serves tensors of '{device_type}' "
-            f"already. Do not register {type(adapter).__name__}"
+            f"tpu: {type(_ADAPTERS[device_type]).__name__} already serves tensors of "
+            f"'{device_type}'. Do not register {type(adapter).__name__}"
         )
     _ADAPTERS[device_type] = adapter
 

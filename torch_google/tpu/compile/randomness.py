@@ -94,8 +94,8 @@ def _refuse_drawn_again(joint: GraphModule) -> None:
                 _draws(joint, each) for each in inputs
             ):
                 raise NotImplementedError(
-                    f"tpu: torch.compile: the gradient of {node.target.name()} would draw other "
-                    "random numbers than its function did. Draw them before, and give them to it as "
+                    f"tpu: torch.compile: the gradient of {node.target.name()} would draw "
+                    "different random numbers than its function did. Draw them before, and pass them as "
                     "operands; or call it under torch.no_grad()"
                 )
 

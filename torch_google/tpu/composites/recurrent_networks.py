@@ -240,7 +240,7 @@ def _lowered_precision(
     elif any(t.dtype != x.dtype for t in tensors):
         dtype_names = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in tensors}))
         raise RuntimeError(
-            f"tpu: a recurrent network whose input, state and weights are of {dtype_names}. "
+            f"tpu: the input, state and weights of a recurrent network have dtypes {dtype_names}. "
             "Give them one dtype, or use torch.autocast('tpu')"
         )
     cells = tensors[2] if len(states) == 2 else None

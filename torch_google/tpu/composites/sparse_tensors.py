@@ -313,7 +313,7 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _matches(
     places: torch.Tensor, sorted_places: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the indices of the positions that occur in `sorted_places`, and their indices in it."""
+    """Return the indices of positions that occur in `sorted_places`, and their indices in it."""
     if not (places.shape[0] and sorted_places.shape[0]):
         return places[:0], places[:0]
     near = torch.searchsorted(sorted_places, places).clamp(max=sorted_places.shape[0] - 1)

@@ -141,7 +141,7 @@ def test_arrays_without_a_buffer() -> None:
     [
         (lambda: np.ones(3), "expected a jax.Array, found ndarray"),
         (lambda: jax.random.key(0), "use jax.random.key_data"),
-        (lambda: jnp.ones(2, jnp.int4), "no dtype of torch for int4"),
+        (lambda: jnp.ones(2, jnp.int4), "torch has no dtype for int4"),
     ],
 )
 def test_arrays_that_torch_has_no_tensor_for(make: Any, message: str) -> None:

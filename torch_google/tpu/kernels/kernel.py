@@ -33,8 +33,8 @@ class Kernel:
         schema = self.signature.schema()
         if self.name in torch._C._dispatch_get_all_op_names():
             raise ValueError(
-                f"{self.title}: '{self.name}' is an operator already. Choose another name; for one "
-                "of another library, register what it is in JAX by torch_google.tpu.lowering"
+                f"{self.title}: '{self.name}' is already an operator. Choose another name; for "
+                "another library's operator, register a lowering with torch_google.tpu.lowering"
             )
         lowering(self.name)(self.arrays)
         operator = torch.library.custom_op(
@@ -85,7 +85,7 @@ class Kernel:
                 results = self.function(*positional, **named)
             except _READS as error:
                 raise TypeError(
-                    f"{self.title}: it reads the values of an array, which has none before it runs: "
+                    f"{self.title}: it reads the values of an array, which is only traced: "
                     f"{str(error).partition(chr(10))[0]} Use jax.lax.cond or jax.numpy.where, or "
                     "take a number for that argument"
                 ) from error

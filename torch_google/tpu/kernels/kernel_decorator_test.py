@@ -276,9 +276,9 @@ def test_lowerings_of_other_libraries() -> None:
     lowering("kernels_test_other::twice")(lambda x: x * 2)
     x = torch.ones(2, device="tpu")
     assert torch.ops.kernels_test_other.twice(x).tolist() == [2.0, 2.0]
-    with pytest.raises(ValueError, match="'kernels_test_other::twice' is lowered in"):
+    with pytest.raises(ValueError, match="'kernels_test_other::twice' is already lowered in"):
         lowering("kernels_test_other::twice")(lambda x: x)
-    with pytest.raises(ValueError, match="is an operator already.*torch_google.tpu.lowering"):
+    with pytest.raises(ValueError, match="is already an operator.*torch_google.tpu.lowering"):
         custom_kernel("kernels_test_other::twice")(scale_by_two)
 
 

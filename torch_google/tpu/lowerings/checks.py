@@ -55,7 +55,7 @@ def _check(*names: str) -> Callable[[_F], _F]:
     def register(function: _F) -> _F:
         for name in names:
             if name in _TABLE:
-                raise ValueError(f"{__name__}: '{name}' has checks already. Keep one of them")
+                raise ValueError(f"{__name__}: '{name}' already has checks. Keep one of them")
             _TABLE[name] = function
         return function
 

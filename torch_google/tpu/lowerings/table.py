@@ -63,8 +63,8 @@ def lowering(
         for name in names:
             if name in _TABLE and _place(_TABLE[name].function) != _place(function):
                 raise ValueError(
-                    f"{function.__module__}: '{name}' is lowered in "
-                    f"{_TABLE[name].function.__module__} already. Keep one of them"
+                    f"{function.__module__}: '{name}' is already lowered in "
+                    f"{_TABLE[name].function.__module__}. Keep one of them"
                 )
             _TABLE[name] = Lowering(name, function, random, host_shape)
         return function

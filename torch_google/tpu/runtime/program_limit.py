@@ -38,7 +38,9 @@ class ProgramLimit:
     def set(self, limit: int | None) -> None:
         """Set the limit. Raises ValueError for one below 1."""
         if limit is not None and limit < 1:
-            raise ValueError(f"tpu: program limit {limit}; use a number above 0, or None for none")
+            raise ValueError(
+                f"tpu: program limit {limit}; use a number above 0, or None for no limit"
+            )
         self._limit, self._held = limit, 0
 
     def make_room(self) -> int:

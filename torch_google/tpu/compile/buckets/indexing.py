@@ -36,7 +36,7 @@ def embedding_backward(call: RuleCall) -> Any:
     if others[1]:
         raise PaddingRefusal("embeddings whose gradients are scaled by frequency")
     if not isinstance(size, int):
-        raise PaddingRefusal("a table of rows whose number is a symbol")
+        raise PaddingRefusal("a table with a symbolic number of rows")
     grad = redim(call.scope, grad, (*indices.dims, grad.dims[-1]))
     array = call.lower(cleared(call.scope, grad), cleared(call.scope, indices), size, *others)[0]
     return [PaddedArray(array, plain(array.shape) if array is not None else ())]
@@ -132,7 +132,7 @@ def index_put(call: RuleCall) -> Any:
 
 def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArray) -> Any:
     if values.dims or call.argument("accumulate"):
-        raise PaddingRefusal("a mask for an index")
+        raise PaddingRefusal("a mask as an index")
     mask = redim(call.scope, mask, x.dims[: len(mask.dims)])
     shape = [*mask.array.shape, *[1] * (len(x.dims) - len(mask.dims))]
     value = convert(values.array, call.metas[0].dtype)
@@ -146,7 +146,7 @@ def _indexed(
     indexed_axes = [position for position, item in enumerate(indices) if item is not None]
     tensors = [indices[position] for position in indexed_axes]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
-        raise PaddingRefusal("a mask for an index")
+        raise PaddingRefusal("a mask as an index")
     for axis in indexed_axes:
         x = leading(call.scope, x, axis)
     lead, alike = aligned(call.scope, tensors)
@@ -182,7 +182,7 @@ def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | No
             x = leading(scope, x, position)
         elif own != index_dim:
             if len(own) > 1 or len(index_dim) > 1:
-                raise PaddingRefusal("an index that is padded in another way")
+                raise PaddingRefusal("an index with different padding")
             if width(own) < width(index_dim):
                 grown = jnp.take(x.array, jnp.arange(width(index_dim)), position, mode="clip")
                 x = PaddedArray(grown, (*x.dims[:position], index_dim, *x.dims[position + 1 :]))

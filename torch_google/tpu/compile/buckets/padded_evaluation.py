@@ -130,6 +130,6 @@ def _exactly(call: RuleCall) -> list[PaddedArray | None]:
 
 def _constant(attribute: Any) -> Any:
     if not isinstance(attribute, torch.Tensor):
-        raise PaddingRefusal("a graph within the graph")
+        raise PaddingRefusal("a subgraph")
     array = constant(attribute)
     return PaddedArray(array, plain(array.shape))

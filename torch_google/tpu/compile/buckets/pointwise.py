@@ -151,5 +151,5 @@ def _alike(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray
     target_dims = tuple(() if own == () else dims[lead + axis] for axis, own in enumerate(x.dims))
     for own, other in zip(x.dims, target_dims, strict=True):
         if own != other and not (is_padded(own) or is_padded(other)):
-            raise PaddingRefusal("operands of other sizes")
+            raise PaddingRefusal("operands of different sizes")
     return redim(scope, x, target_dims)

@@ -53,7 +53,7 @@ def where(call: RuleCall) -> Any:
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
-            raise PaddingRefusal(f"{call.op.name()} of all, with padding within")
+            raise PaddingRefusal(f"{call.op.name()} over all elements, with padding inside")
         x = leading(call.scope, x, 0) if x.dims else x
     return _reduced(call, (least if "max" in call.op.name() else greatest)(x.array), x)
 

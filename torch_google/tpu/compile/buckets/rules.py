@@ -102,8 +102,8 @@ def rule(*names: str) -> Callable[[_F], _F]:
         for name in names:
             if name in _RULES:
                 raise ValueError(
-                    f"{function.__module__}: '{name}' has a rule in {_RULES[name].__module__} "
-                    "already. Keep one of them"
+                    f"{function.__module__}: '{name}' already has a rule in "
+                    f"{_RULES[name].__module__}. Keep one of them"
                 )
             _RULES[name] = function
         return function
