@@ -88,7 +88,7 @@ def _of_packed(
     if _transformed():
         return _as_torch_has_it(op, data, batch_sizes, hx, *rest)
     data, hx, cx, params = _lowered_precision(data, hx, params)
-    # The index of each step of each sequence: (T, B), clamped after a sequence has ended.
+    # The row in `data` of each step of each sequence, (T, B); clamped once a sequence has ended.
     starts = batch_sizes.cumsum(0) - batch_sizes
     places = torch.arange(int(batch_sizes[0]))
     live = places < batch_sizes[:, None]

@@ -27,7 +27,8 @@ class ProgramLimit:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._held = 0  # programs that survived the last eviction: not only the recorder holds them
+        # Programs that survived the last eviction: the recorder is not their only holder.
+        self._held = 0
         self._programs: WeakSet[jax.stages.Compiled] = WeakSet()
         self._lock = threading.Lock()
 
