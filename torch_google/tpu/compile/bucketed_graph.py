@@ -143,7 +143,7 @@ class BucketedGraph:
         if not reason.startswith("a size above") and self._refused is None:
             self._refused = reason
             _log.info(
-                "tpu: torch.compile: one program per set of sizes: padding would affect results: %s",
+                "tpu: torch.compile: one program per set of sizes, as padding affects results: %s",
                 reason,
             )
 

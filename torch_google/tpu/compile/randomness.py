@@ -95,8 +95,8 @@ def _refuse_drawn_again(joint: GraphModule) -> None:
             ):
                 raise NotImplementedError(
                     f"tpu: torch.compile: the gradient of {node.target.name()} would draw "
-                    "different random numbers than its function did. Draw them before, and pass them as "
-                    "operands; or call it under torch.no_grad()"
+                    "different random numbers than its function did. Draw them before, and pass them "
+                    "as operands; or call it under torch.no_grad()"
                 )
 
 
