@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archives that this machine gets Debian packages from: its apt sources, in both formats.
+"""The archives from which this machine gets Debian packages: its apt sources, in both formats.
 
 `apt-get indextargets` lists them too, but only those whose lists have been fetched, and a fresh
 container has none.
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from tools.bazel import command
 
-# A Debian archive is recognised by its suites. Other archives use other names for theirs.
+# A Debian archive is recognised by the names of its suites, which other archives do not use.
 _MOVING_SUITES = ("stable", "oldstable", "testing", "unstable", "sid")
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<rest>.+)$")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """One archive: its address, its keyring or key, and whether the machine trusts it unsigned."""
+    """An archive: its address, its keyring or key, and whether the machine trusts it unsigned."""
 
     uri: str
     signed_by: str = ""
@@ -36,7 +36,7 @@ class _Entry:
 
 
 def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
-    """Return the archives of component `main` of `codename` or of a moving suite, in order."""
+    """Return the archives with component `main` of `codename` or a moving suite, in order."""
     directory = etc or Path("/etc/apt")
     known = {codename, *_MOVING_SUITES} - {""}
     by_uri: dict[str, Origin] = {}
@@ -62,7 +62,7 @@ def apt_directory() -> Path:
 
 
 def stanza(origin: Origin, *, suite: str, sources: bool = False) -> str:
-    """Return a deb822 source for `main` of another suite of the archive: packages or sources."""
+    """Return a deb822 source for `main` in another suite of the archive: packages or sources."""
     kind, index = ("deb-src", "Sources") if sources else ("deb", "Packages")
     lines = [f"Types: {kind}", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
     # Only one index: tools such as apt-file may have configured apt to fetch many more.

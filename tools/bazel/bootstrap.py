@@ -19,7 +19,7 @@ Provider = Callable[[], Launcher]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exec the launcher. Return, with an exit status, only if it cannot be written."""
+    """Exec the launcher. Return an exit status only if it cannot be written."""
     # argparse cannot split this, because Bazel's arguments may contain another "--".
     end = argv.index("--")
     bazel_arguments = argv[end + 1 :]
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:
-    """Write `launcher`. One process at a time does so; others wait and use its result."""
+    """Write `launcher`. One process at a time does so; the others wait and use its result."""
     cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock") as lock:
@@ -63,7 +63,7 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
             "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
         }
         if debian_bazel.is_set_up(cache):
-            del providers["from npm"]  # it failed before, and trying it again takes longer
+            del providers["from npm"]  # it failed before, and trying again takes longer
         bazel = first_available(providers, version=version)
         rc = cache / "bazelrc"
         write_atomically(rc, shared_rc(cache.parent))
@@ -72,7 +72,7 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
 
 
 def first_available(providers: dict[str, Provider], *, version: str) -> Launcher:
-    """Return the first launcher that a provider gives. Raises Unavailable with every reason."""
+    """Return the first provider's launcher that works. Raises Unavailable with every reason."""
     reasons = []
     for name, provide in providers.items():
         try:
@@ -99,7 +99,7 @@ def shared_rc(directory: Path) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Hold the lock. It is released when this process and the tools that inherit it have ended."""
+    """Hold the lock. It is released when this process and all tools that inherit it have ended."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """An error of a tool that is missing, failed or timed out. The text is one line."""
+    """A tool is missing, failed or timed out. The message is one line."""
 
 
 def run(
@@ -24,8 +24,8 @@ def run(
     """Return the stdout of `argv`, or raise CommandError.
 
     coreutils' timeout(1) enforces the limit in a separate process, so a child ends even if this
-    process is killed. The child inherits the file descriptors in `hold` (a lock), so the lock stays
-    held until the last process that works under it ends.
+    process is killed. The child inherits the file descriptors in `hold` (such as a lock), so the
+    lock is held until the last process that needs it ends.
     """
     command = [str(word) for word in argv]
     result = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel from Debian's archive, on a Debian machine of any release: download, unpack, check."""
+"""Bazel from Debian's archive, for a Debian machine of any release: download, unpack, check."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "timeout")
 
 
 def is_set_up(cache: Path) -> bool:
-    """Return whether an earlier start has built the prefix."""
+    """Return whether an earlier call has built the prefix."""
     return _prefix(cache).is_dir()
 
 
 def provide(*, version: str, cache: Path, lock: int) -> Launcher:
-    """Return a launcher of Debian's Bazel in a prefix below `cache`. Raises Unavailable."""
+    """Return a launcher for Debian's Bazel in a prefix below `cache`. Raises Unavailable."""
     prefix = _prefix(cache)
     try:
         if not prefix.is_dir():
@@ -55,7 +55,7 @@ def _prefix(cache: Path) -> Path:
 
 
 def _work(prefix: Path) -> Path:
-    """Return the directory of apt's state, .debs and partial prefix. It survives a failure."""
+    """Return the directory for apt's state, .debs and the partial prefix. It survives a failure."""
     return prefix.with_name("debian.work")
 
 

@@ -2,8 +2,8 @@
 """Debian's Bazel in a private prefix: its packages, and the steps that make them runnable.
 
 The programs need a newer C library than the machine's, so the prefix contains the loader and every
-library they need. Actions still run on the machine's own userland. A prefix is built for its final
-path and cannot be moved.
+library they need. Actions still run with the machine's own programs and libraries. A prefix is
+built for its final path and cannot be moved.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _UNUSED = (
 
 
 class PrefixError(Exception):
-    """An error of packages that do not form a runnable Bazel. The text is one line."""
+    """The packages do not form a runnable Bazel. The message is one line."""
 
 
 def wanted_packages() -> list[str]:

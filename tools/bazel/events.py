@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-# Rows that are no strategy: Bazel's internal actions, and the total.
+# Rows that are not strategies: Bazel's internal actions, and the total.
 _NO_ACTION = ("internal", "total")
 
 

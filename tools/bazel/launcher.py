@@ -15,12 +15,12 @@ _USER_HAS_DISK_CACHE = (
 
 
 class Unavailable(Exception):
-    """An error of a provider that cannot supply Bazel on this machine. The text is one line."""
+    """A provider cannot supply Bazel on this machine. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """The command of one Bazel: program, startup options, defaults for the environment."""
+    """The command that starts a Bazel: program, startup options, default environment variables."""
 
     program: Path
     version: str

@@ -17,7 +17,7 @@ from tools.bazel.launcher import Launcher, Unavailable
 
 @dataclass(frozen=True)
 class Pin:
-    """One npm package: its name, its version, and npm's own sha512 of the tarball."""
+    """An npm package: its name, its version, and npm's own sha512 of the tarball."""
 
     package: str
     version: str
@@ -38,7 +38,7 @@ _NPM_SECONDS = 90
 
 
 def provide(*, root: Path, version: str, cache: Path) -> Launcher:
-    """Return a launcher of npm's bazelisk, kept only if it can fetch Bazel. Raises Unavailable."""
+    """Return a launcher for npm's bazelisk if it can fetch Bazel. Raises Unavailable."""
     program = cache / f"bazelisk-{BAZELISK.version}"
     if not program.exists():
         _fetch(program)

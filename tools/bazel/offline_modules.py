@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules for Debian's Bazel without a registry: overrides, stubs, and the rc with the options.
 
-`--override_module` ignores versions. So the workspace's single MODULE.bazel works with an official
-Bazel (exact versions from the public registry) and with this one (the rule sets that Debian ships).
-The options are in the prefix's own rc, because an official Bazel must never see them.
+`--override_module` ignores versions. So the workspace's single MODULE.bazel works both with an
+official Bazel (exact versions from the public registry) and with this one (the rule sets that
+Debian ships). The options are in the prefix's own rc, because an official Bazel must not see them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_stubs(install_base: Path) -> None:
 
 
 def rc(install_base: Path, *, registry: Path) -> str:
-    """Return the rc of a prefix with this final `install_base`. `registry` is an empty registry."""
+    """Return the rc for a prefix whose final path is `install_base`; `registry` is an empty one."""
     lines = [
         "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
         *(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that Debian's Bazel gets every module of the workspace, and that the lock is complete."""
+"""Tests that Debian's Bazel has every module that the workspace needs, and the lock is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_dependency_of_the_workspace_is_served() -> None:
 
 
 def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
-    """It has each module's MODULE.bazel and source.json, which has the hashes of the sources."""
+    """The lock has each module's MODULE.bazel, and source.json with the hashes of the sources."""
     text = (_WORKSPACE / "MODULE.bazel").read_text()
     named = re.findall(r'^bazel_dep\(name = "(.+?)", version = "(.+?)"\)$', text, re.MULTILINE)
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())

@@ -12,7 +12,7 @@ _FIELD = re.compile(r"^(Package|Version|Section|Depends|Pre-Depends|Provides): (
 
 @dataclass(frozen=True)
 class Package:
-    """One package in apt's index. The alternatives of a dependency keep their order."""
+    """A package in apt's index. The alternatives of a dependency keep their order."""
 
     name: str
     version: str
@@ -31,9 +31,9 @@ class PackageIndex:
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
         """Return every shared-library package that `roots` depend on, at any depth, sorted.
 
-        Only packages of section `libs` are followed, because Bazel's other dependencies (compilers,
-        a JDK, documentation) are not needed to run it. The check of the prefix detects any library
-        that this misses.
+        Only packages in section `libs` are followed, because Bazel's other dependencies (compilers,
+        a JDK, documentation) are not needed to run it. If this misses a library, the final check of
+        the prefix reports it.
         """
         libraries: set[str] = set()
         queue = list(roots)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of dependency closures over a small index in apt's own format."""
+"""Tests of dependency closures, with a small index in apt's own format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Depends: libalone9
 
 def test_follows_shared_libraries_only() -> None:
     index = package_index.parse(_DUMP, wanted=["tool"])
-    # libtwo2 by its virtual name, libthree3 as the first alternative, none of the compiler's.
+    # libtwo2 by its virtual name, libthree3 as the first alternative; no compiler packages.
     assert index.libraries_below(["tool"]) == ["libone1", "libthree3", "libtwo2", "libzero"]
 
 

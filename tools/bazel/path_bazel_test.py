@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of candidates on PATH: scripts that print the version of some Bazel."""
+"""Tests of candidates on PATH: scripts that print the version of a Bazel."""
 
 from __future__ import annotations
 

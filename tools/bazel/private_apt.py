@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private apt: the machine's programs, keys and proxies, with separate state in this cache.
+"""A private apt: the machine's programs, keys and proxies, but with its own state in our cache.
 
 It neither reads nor writes the machine's apt and dpkg state, so it needs no privileges and cannot
 break the machine.
@@ -23,7 +23,7 @@ _URI_LINE = re.compile(
 )
 
 # apt reads this after the machine's own settings and clears their hooks: a container's clean-up
-# hook would delete files from the machine's package cache.
+# hook would delete files in the machine's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -50,12 +50,12 @@ Dir::Log "{state}/log";
 
 
 class MissingPackageError(Exception):
-    """An error of a suite without a requested package. The text is one line."""
+    """The suite lacks a requested package. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The name and hash of one .deb, from the signed index."""
+    """The name and hash of a .deb or a source file, from the signed index."""
 
     name: str
     sha256: str
@@ -65,7 +65,7 @@ class PrivateApt:
     """One suite of one archive, with state below `state`.
 
     lock: a file descriptor that every apt process inherits, so that its lock stays held.
-    sources: whether this is about the suite's source packages instead of its binary packages.
+    sources: whether to use the suite's source packages instead of its binary packages.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PrivateApt:
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
-        """Return the suite's index. Raises MissingPackageError if a wanted package is absent."""
+        """Return the suite's index. Raises MissingPackageError if a wanted package is missing."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
         index = package_index.parse(dump, wanted=wanted)
         missing = [name for name in wanted if name not in index.packages]
@@ -104,7 +104,7 @@ class PrivateApt:
         return index
 
     def download(self, names: Sequence[str], *, into: Path) -> list[Path]:
-        """Download the .debs of `names` to `into`, unless they are there with the right hash."""
+        """Download the .debs of `names` into `into`, unless it has them with the right hash."""
         into.mkdir(parents=True, exist_ok=True)
         listing = self._run("apt-get", "download", "--print-uris", *names, seconds=60)
         archives = dict(self._archive(line) for line in listing.splitlines())
@@ -125,7 +125,7 @@ class PrivateApt:
 
     def source_versions(self, name: str) -> list[str]:
         """Return the versions of a source package. Raises MissingPackageError if it has none."""
-        # --only-source, because a binary package of another source may have the same name.
+        # --only-source: a binary package built from another source may have the same name.
         records = self._run("apt-cache", "showsrc", "--only-source", name, seconds=60)
         versions = re.findall(r"^Version: (\S+)$", records, re.MULTILINE)
         if not versions:

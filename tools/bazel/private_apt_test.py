@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with a real apt on a small local archive."""
+"""Tests of the real apt with a small local archive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def archive() -> Iterator[Path]:
-    """An archive in apt's layout: suite `testing` with the packages one and two.
+    """Yield an archive in apt's layout: suite `testing` with the packages one and two.
 
     Its path is short, because apt turns an archive's whole address into one file name.
     """
@@ -74,7 +74,7 @@ def _package(root: Path, name: str, architecture: str) -> str:
 
 
 def _apt(tmp_path: Path, archive: Path, lock: int, *, suite: str = "testing") -> PrivateApt:
-    # apt's copy: method copies files, as http does. file: would return the archive's own files.
+    # apt's copy: method copies files, like http. file: would return the archive's own files.
     origin = Origin(f"copy:{archive}", trusted="yes")
     return PrivateApt(tmp_path / "state", origin=origin, suite=suite, lock=lock)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that read the key store back by its layout. In the network test, Java reads one."""
+"""Tests that read the key store back by its layout; in the network test, Java reads one."""
 
 from __future__ import annotations
 
