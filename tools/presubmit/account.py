@@ -3,8 +3,8 @@
 
     python3 -m tools.presubmit.account FILE.xml|FOLDER ...
 
-FILE is a result file of pytest's --junitxml. For a FOLDER, such as bazel-testlogs after
-`bazel test //...`, every test.xml below it is read. `.ci/run` prints the same for its own run.
+FILE is a result file written by pytest's --junitxml. For a FOLDER, such as bazel-testlogs after
+`bazel test //...`, every test.xml below it is read. `.ci/run` prints the same tables for its run.
 Standard library only.
 """
 
@@ -20,14 +20,14 @@ from tools.presubmit import results
 from tools.presubmit.results import Case, Outcome
 
 _ANY = "no device"
-# Numbers, which can differ between skips for the same reason.
+# Numbers, which may differ between skips for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
 # A reason in a table is one line of this many characters.
 _WIDTH = 120
 
 
 class Account:
-    """Numbers of cases by room, by device and by reason of a skip."""
+    """Numbers of cases by room, by device and by skip reason."""
 
     def __init__(self) -> None:
         self._rooms: collections.defaultdict[str, collections.Counter[Outcome]]
@@ -44,7 +44,7 @@ class Account:
                 self._reasons[_grouped(case.reason)] += 1
 
     def lines(self) -> list[str]:
-        """Return the lines of the tables, without empty tables."""
+        """Return the lines of the tables; empty tables are omitted."""
         lines = _table("room", self._rooms) + _table("device", self._devices)
         if self._reasons:
             lines.append("skipped because")
@@ -80,12 +80,12 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """(room, file) for a file, or for every test.xml below a folder."""
+    """Return (room, file) for a file, or for every test.xml below a folder."""
     if not argument.is_dir():
         return [(argument.stem, argument)]
     pairs = []
     for path in sorted(argument.rglob("test.xml")):
-        # The folder of a target, or of one of its shards, below its package's.
+        # The folder of a target or one of its shards, below its package's folder.
         folder = path.parent.relative_to(argument)
         sharded = folder.name.startswith("shard_")
         target = folder.parent if sharded else folder

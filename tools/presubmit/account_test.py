@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""account reads the result files that pytest writes in a par_test."""
+"""The tool reads the result files that pytest writes in a par_test."""
 
 from __future__ import annotations
 

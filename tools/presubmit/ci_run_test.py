@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.ci/run` and `.ci/static`, with a fake Bazel."""
+"""`.ci/run` and `.ci/static` with a fake Bazel."""
 
 import json
 import os
@@ -17,9 +17,9 @@ _TALLY = [
     for name in ("__init__", "account", "results", "rotation", "seconds", "tally")
 ]
 
-# Prints its arguments, answers a query with two targets, writes the events of a test, and fails if
-# FAIL is among the arguments. CACHES is what the caches hold of the static build: all, or Bazel's
-# message if something is missing.
+# Prints its arguments, answers a query with two targets, writes a test's events, and fails if FAIL
+# is among the arguments. CACHES is the state of the static build's caches: `all`, or the message
+# that Bazel prints for a missing entry.
 _BAZELW = """\
 #!/bin/bash
 if [[ "$1" == query ]]; then

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: `.ci/static` with a real Bazel, on a workspace whose libtorch is one file.
+"""NETWORK: `.ci/static` with a real Bazel, in a workspace whose libtorch is one file.
 
-Not part of the test suite: it starts Bazel three times in fresh folders, half a minute, and a Bazel
-that is not Debian's fetches its own modules for them. Run it after a change of `.ci/static` or of
-Bazel.
+Not part of the test suite: it starts Bazel three times in fresh folders, which takes half a minute,
+and any Bazel but Debian's downloads its own modules for each. Run it after a change to `.ci/static`
+or Bazel.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Clone:
     def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
         self.root = root
         self._output = root.with_name(f"{root.name}.output")
-        # Debian's Bazel bundles its own modules for these, which must be named.
+        # Debian's Bazel has its own modules for these dependencies, but they must be named.
         lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
         modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
         for path, text in {
@@ -115,7 +115,7 @@ class Clone:
         return line, [line.split()[0] for line in lines if " PASSED in " in line]
 
     def has_output(self, name: str) -> bool:
-        """Return whether this output of the other repository exists here."""
+        """Return whether this output of the other repository exists in this workspace."""
         return any(self._output.glob(f"*/execroot/*/bazel-out/*/bin/external/*/{name}"))
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     assert line.startswith("static: every object of torch is in a cache")
     assert sorted(tests) == [f"//{package}:{name}" for package, name in _IN_STATIC_PROGRAMS.items()]
 
-    # As after cache eviction: the action's result is cached, but its outputs are gone.
+    # As after a cache eviction: the action's result is cached, but its outputs are gone.
     shutil.rmtree(tmp_path / "cache/cas")
     line, tests = thinned.static()
     assert line.startswith("static: not every object of torch is in a cache")

@@ -8,7 +8,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Finding:
-    """A fault to correct before a merge. `line` counts from 1 and is 1 for a whole file."""
+    """A fault to fix before a merge. `line` counts from 1; it is 1 for a whole file."""
 
     path: str
     line: int = 1
@@ -20,4 +20,4 @@ class Finding:
 
 
 class EnvironmentProblem(Exception):
-    """An error for a check that could not run on this machine; it does not judge the tree."""
+    """A check could not run on this machine; this says nothing about the tree."""

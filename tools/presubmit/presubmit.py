@@ -37,7 +37,7 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
 def run(
     chosen: collections.abc.Sequence[checks.Check], files: tree.Tree, shown: report.Report
 ) -> int:
-    """Run every check, then print all findings. A check that cannot run does not stop others."""
+    """Run every check, then print all findings. One that cannot run does not stop the others."""
     findings: list[finding.Finding] = []
     problems: list[str] = []
     for check in chosen:
@@ -74,7 +74,7 @@ def _fix(
 
 
 def _root(argument: str | None) -> pathlib.Path:
-    # `bazel run` starts programs in their runfiles and names the work tree in this variable.
+    # `bazel run` starts programs in their runfiles, and this variable names the work tree.
     return pathlib.Path(argument or os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.getcwd())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pinned programs that checks run, from this program's packages, never from PATH."""
+"""The pinned programs that checks run: from this program's packages, never from PATH."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clang_format() -> list[str]:
 
 
 def mypy() -> list[str]:
-    """Return the command that starts mypy under the interpreter that runs this program."""
+    """Return the command that starts mypy with the interpreter that runs this program."""
     if importlib.util.find_spec("mypy") is None:
         raise _missing("mypy")
     return [sys.executable, "-m", "mypy"]

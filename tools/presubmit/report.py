@@ -13,7 +13,7 @@ _REDRAW_SECONDS = 0.2
 
 
 class Report:
-    """A writer of progress to `stream`, which redraws lines only on a terminal."""
+    """A writer of progress to `stream`; it redraws lines only on a terminal."""
 
     def __init__(self, stream: typing.TextIO, *, total: int) -> None:
         self._stream = stream
@@ -23,7 +23,7 @@ class Report:
 
     @contextlib.contextmanager
     def running(self, name: str) -> collections.abc.Iterator[Row]:
-        """Show a running check; when the block ends, the outcome that it set on the row."""
+        """Show a running check; when the block ends, show the outcome that it set on the row."""
         self._started += 1
         row = Row(f"[{self._started:2d}/{self._total}] {name:<12}")
         stop = threading.Event()

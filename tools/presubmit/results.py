@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files of tests: the events of one `bazel test`, and pytest's file for each target.
+"""Tests' result files: the events of one `bazel test`, and pytest's file for each target.
 
-It imports only the standard library and modules with the same limit, because the host's python3
-runs it, even if the build failed.
+It imports only the standard library and modules that do the same, because the host's python3 runs
+it even after a failed build.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
-# Rules whose tests write their own results. If they did not, Bazel wrote one case for the target.
+# Rules whose tests write their own results. If a test did not, Bazel wrote one case for its target.
 _PYTEST_RULES = ("par_program_test rule", "par_packed_test rule", "par_shared_test rule")
 _ADDED = frozenset({"cpu_seconds"})
 _WRITTEN_BY_BAZEL = "Generated test.log"
 
 
 class ResultsError(Exception):
-    """An error for unreadable events or result files: one line with the file and the reason."""
+    """Events or result files are unreadable. The message is one line: the file and the reason."""
 
 
 class Outcome(enum.Enum):
@@ -33,7 +33,7 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One test. `reason`: why it was skipped; `device`: the device that it tests, if any."""
+    """A test. `reason`: why it was skipped; `device`: the device that it tests, if any."""
 
     name: str
     outcome: Outcome

@@ -3,9 +3,10 @@
 
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
-Reads labels, one per line, and prints those to run, one per line; describes the part on standard
-error. Each turn starts at another target, so that successive turns cover everything. The cost of
-each target is in tests/seconds.json; a missing one counts as five minutes. Standard library only.
+It reads labels, one per line, and prints those to run, one per line; a description goes to standard
+error. Each turn starts at a different target, so that successive turns cover everything. The cost
+of each target is in tests/seconds.json; without an entry it counts as five minutes. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def choose(
     budget: float,
     turn: int,
 ) -> list[str]:
-    """Return the targets of this turn, from the `turn`th on, as far as they fit; at least one.
+    """Return this turn's targets, starting with the `turn`th, that fit; at least one.
 
     budget: CPU seconds.
     """

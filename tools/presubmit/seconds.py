@@ -3,9 +3,9 @@
 
     python3 -m tools.presubmit.seconds default=EVENTS.json full=EVENTS.json
 
-EVENTS.json is the file of `bazel test --build_event_json_file`, for the default run or for one with
---config=full. Targets that ran get new figures, the others keep theirs. pytest targets record their
-CPU time; for other targets the elapsed time counts. Standard library only.
+EVENTS.json is the file from `bazel test --build_event_json_file`, for the default run or for one
+with --config=full. Targets that ran get new figures, the others keep theirs. pytest targets record
+their CPU time; for other targets the elapsed time counts. Standard library only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROPERTY = "cpu_seconds"
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """CPU seconds of one target: `total` of its `shards`, and `longest` of one shard."""
+    """CPU seconds of one target: `total` over its `shards`, and `longest` of any shard."""
 
     total: int
     longest: int

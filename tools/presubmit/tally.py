@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count test cases: `python3 -m tools.presubmit.tally EVENTS.json ... [STEP=STATUS ...]`.
 
-EVENTS.json is the file of `bazel test --build_event_json_file`. It names the result files of that
-run, cached ones included, so results of earlier runs are not counted. Each STEP of the caller with
-a STATUS other than 0 counts as a failure. Status 3 of a test step means "tests failed", which are
-counted already. Standard library only, because it must give a result even if the build failed.
+EVENTS.json is the file from `bazel test --build_event_json_file`. It names the result files of that
+run, including cached ones, so results of earlier runs are not counted. Each STEP of the caller with
+a STATUS other than 0 counts as a failure. A test step's status 3 means "tests failed", and those
+are already counted. Standard library only, because it must give a result even after a failed build.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
 _TESTS_FAILED = ("test=3", "full=3", "static=3")
-# Variables that every par_test must have, and records in its results: see .bazelrc.
+# Variables that every par_test must have and record in its results: see .bazelrc.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
 

@@ -33,7 +33,7 @@ def summary_lines(capsys: pytest.CaptureFixture[str]) -> SummaryLines:
 
 
 class Run:
-    """The events and result files of one `bazel test`."""
+    """The events and result files of a `bazel test`."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checked files: those that git tracks, and untracked ones that are not ignored."""
+"""The checked files: those tracked by git, and untracked ones that are not ignored."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tree:
                 "run from a git work tree"
             )
         listed = {path for path in done.stdout.split("\0") if path}
-        # A merge lists a path more than once, and a deleted file is listed until it is staged.
+        # A merge lists a path more than once, and a deleted file is listed until that is staged.
         return cls(root, (p for p in listed if _is_regular(root / p)))
 
     def text(self, path: str) -> str:

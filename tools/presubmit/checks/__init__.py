@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of checks, in the order they run: cheap ones first, to report findings early."""
+"""The table of checks, in running order: cheap ones first, to report findings early."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["CHECKS", "Check"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """One rule: finds violations, and fixes them if that can be automated."""
+    """A rule that finds violations, and can fix them if that is automated."""
 
     name: str
     about: str

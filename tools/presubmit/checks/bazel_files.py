@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""buildifier: lint and format of BUILD, module and .bzl files."""
+"""buildifier: lint and format BUILD, module and .bzl files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
-# Upstream's set without two: packages of our repository rules have fixed target names, so their
+# The default set without two: packages of our repository rules have fixed target names, so their
 # macros take no name, and `licenses` is a file group there.
 _WARNINGS = "-unnamed-macro,-attr-licenses"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield files that buildifier would reformat, its warnings and its syntax errors."""
+    """Yield files that buildifier would reformat, its warnings, and syntax errors."""
     paths = files.starlark()
     if not paths:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clang-format: C and C++ format, in the style of .clang-format."""
+"""clang-format: format C and C++ in the style of .clang-format."""
 
 from __future__ import annotations
 

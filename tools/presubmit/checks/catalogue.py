@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of changes to torch: every id once, with a test that exists.
+"""The table of changes to torch: every id occurs once, with a test that exists.
 
-The header of a patch names its ids (`Id`); changes that need no patch are in `catalogue.json`. The
-table in patches/README.md, and the summary above it, are generated from both.
+A patch's header names its ids (`Id`); changes that need no patch are in `catalogue.json`. The table
+in patches/README.md, and the summary above it, are generated from both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXTENSIONS = f"{_SERIES}/catalogue.json"
 _PAGE = "patches/README.md"
 _BEGIN, _END = "<!-- catalogue: begin -->", "<!-- catalogue: end -->"
 _KINDS = ("extension point", "not needed")
-_MEDIAN = 12  # changed lines of a patch
+_MEDIAN = 12  # limit for the median number of changed lines per patch
 _UPSTREAMABLE = {"upstream": "yes", "build": "no: how we build", "google": "no: a monorepo's"}
 _ID = re.compile(r"[A-Z]\d\d")
 _TEST = re.compile(r"[^\s,]+::\w+")
@@ -33,7 +33,7 @@ _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One id of the catalogue. `source` is the file that defines it."""
+    """An id in the catalogue. `source` is the file that defines it."""
 
     id: str
     spot: str
@@ -47,7 +47,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Catalogue:
-    """The changes to the release `tag`, which the build uses, and the series of every release."""
+    """The changes to the release `tag`, which the build uses, and every release's series."""
 
     tag: str
     series: dict[str, tuple[Patch, ...]]
@@ -94,7 +94,7 @@ def fix(files: tree.Tree) -> None:
 
 
 def read(files: tree.Tree) -> Catalogue:
-    """Return the catalogue sorted by id. Raises the errors of reading a series and JSON."""
+    """Return the catalogue sorted by id. Raises errors from reading series and JSON."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
         path.parent.name: load_series(files.root / path.parent).patches
@@ -103,7 +103,7 @@ def read(files: tree.Tree) -> Catalogue:
     }
     rows: list[Row] = []
     named: set[str] = set()
-    # A patch in several series counts for the first one; the build's series comes first.
+    # A patch in several series counts for the first of them; the build's series comes first.
     for each in sorted(series, key=lambda label: (label != tag, label)):
         for patch in series[each]:
             if patch.name not in named:

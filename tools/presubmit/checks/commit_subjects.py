@@ -10,14 +10,14 @@ import subprocess
 
 from tools.presubmit import finding, tree
 
-# Earlier commits have other forms. Author dates survive a rebase, and a shallow clone has them.
+# Earlier commits have other forms. Author dates survive a rebase, and shallow clones have them.
 _SINCE = int(datetime.datetime(2026, 11, 25, 2, tzinfo=datetime.UTC).timestamp())
 _LONGEST = 72
 _SUBJECT = re.compile(
     r"(?!Merge:)(?P<areas>[\w.][\w./+-]*(?:, [\w.][\w./+-]*)*): (?P<verb>[a-z][\w-]*)(?: .*\S)?"
 )
 _REVERT = re.compile(r'Revert ".+"')
-# Matches third person, past and -ing forms. The verbs below only have the same ending.
+# Matches third-person, past and -ing forms. The verbs below only have the same ending.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
 _VERBS = frozenset(
     {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}
@@ -25,7 +25,7 @@ _VERBS = frozenset(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each subject of another form. A tree without a history has none."""
+    """Yield a finding for each malformed subject; none for a tree without history."""
     for commit, subject in _commits(files):
         what = fault(subject)
         if what:

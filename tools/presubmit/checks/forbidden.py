@@ -12,7 +12,7 @@ from tools.presubmit import finding, tree
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A pattern, its meaning, and the text to write instead."""
+    """A pattern, its meaning, and the replacement to suggest."""
 
     pattern: re.Pattern[str]
     what: str
@@ -52,7 +52,7 @@ RULES = (
         "resolve the conflict",
     ),
 )
-# Bazel writes it, with addresses of the module registry.
+# Written by Bazel, with addresses of the module registry.
 _GENERATED = ("MODULE.bazel.lock",)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source names its licence in its first line (the second line after a `#!`)."""
+"""Every source states its licence on its first line (the second line after a `#!`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHELL_SUFFIX = ".sh"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield sources without the line, or with another licence.
+    """Yield sources without that line, or with another licence.
 
-    BUILD and module files are declarations and need no line; patches keep upstream's licence.
+    BUILD and module files are declarations and need no such line; patches keep upstream's licence.
     """
     for path in _sources(files):
         lines = files.lines(path)

@@ -54,7 +54,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
-    """Yield the numbered lines outside of code blocks."""
+    """Yield the lines outside code blocks, with their numbers."""
     in_code = False
     for number, line in enumerate(lines, start=1):
         if line.lstrip().startswith("```"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""METADATA files and the bill of materials, rendered and checked by the importer's rules."""
+"""METADATA files and the bill of materials are current, according to the importer."""
 
 from __future__ import annotations
 

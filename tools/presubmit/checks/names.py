@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name of a file describes its contents."""
+"""A file's name describes its contents."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import re
 from tools.presubmit import finding, tree
 
 _VAGUE = re.compile(r"(?:^|[_-])(utils?|commons?|helpers?|misc|stuff)$")
-# These folders mirror the upstream tree whose files include them.
+# These folders mirror an upstream tree, whose files include them.
 _UPSTREAMS = re.compile(r"third_party/[^/]+/source/cpp/")
 _SOURCE = (*tree.PYTHON_SUFFIXES, *tree.C_SUFFIXES, ".bzl", ".sh")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield sources with a vague name, and sources in a folder with one."""
+    """Yield sources with a vague name, or in a folder with one."""
     for path in files.paths:
         if not path.endswith(_SOURCE):
             continue

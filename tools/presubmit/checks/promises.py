@@ -69,7 +69,7 @@ def _rows(lines: list[str]) -> collections.abc.Iterator[_Row]:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a row. A bar in a code span is no separator."""
+    """Return the cells of a row. A bar in a code span is not a separator."""
     if not line.startswith("|"):
         return []
     hidden = _QUOTED.sub(lambda match: match[0].replace("|", "\0"), line)
@@ -100,7 +100,7 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yield the tests below a room, and those of its parent room."""
+    """Yield the tests below a room and those of its parent room."""
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ruff: lint and format, with the rules of pyproject.toml."""
+"""ruff: lint and format Python, with the rules in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find(files: tree.Tree) -> set[finding.Finding]:
     paths = files.python()
     if not paths:
         return set()
-    # Both report a file that does not parse; the formatter then ends with 2.
+    # Both report a file that does not parse; the formatter then exits with 2.
     return {
         *_run(files, ["check"], paths),
         *_run(files, ["format", "--check"], paths),

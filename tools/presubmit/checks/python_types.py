@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mypy: strict types, with the settings of pyproject.toml."""
+"""mypy: strict types, with the settings in pyproject.toml."""
 
 from __future__ import annotations
 

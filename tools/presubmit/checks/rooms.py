@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every room (a folder with its own subject) has a README with its purpose and how to change it."""
+"""Every room (a folder with its own subject) has a README: its purpose, and how to change it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import collections.abc
 
 from tools.presubmit import finding, tree
 
-# The folders in these are also rooms: one per dependency, tool or library.
+# Every folder in one of these is also a room: one per dependency, tool or library.
 _BUILDINGS = ("third_party", "tools", "torch_google")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No empty files, and no temporary files of editors or interrupted programs."""
+"""No empty files, and no temporary files left by editors or interrupted programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 from tools.presubmit import finding, tree
 
-# Files whose existence is their content.
+# Files that matter by their existence alone.
 _EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
 # Names used by editors, patch and merge tools, and our atomic writes: `.NAME.PID`,
 # `.NAME.partial-...`, `NAME.part`.
@@ -24,7 +24,7 @@ _TEMPORARY = re.compile(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield empty files, and files with the name of a temporary one."""
+    """Yield empty files, and files named like temporary ones."""
     for path in files.paths:
         name = path.rpartition("/")[2]
         if _TEMPORARY.fullmatch(name):
