@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks, which are run by hand; nothing depends on them."""
+"""Benchmarks, which are run by hand; no other code depends on them."""

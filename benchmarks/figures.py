@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write FIGURES.md, and the table of README.md, from the results in benchmarks/results.
+"""Write FIGURES.md, and the table in README.md, from the results in benchmarks/results.
 
 python3 -m benchmarks.figures            write both
 python3 -m benchmarks.figures --check    fail if one of them differs from the results
@@ -26,7 +26,7 @@ _README = "README.md"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A benchmark: its title, and how to measure, as Markdown with links from benchmarks/."""
+    """A benchmark: its title, and how to measure; Markdown with links relative to benchmarks/."""
 
     title: str
     how: str
@@ -54,7 +54,7 @@ SECTIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of README's table: the figure that it shows, and its description."""
+    """A row of README's table: its figure and its description."""
 
     what: str
     baseline: str
@@ -124,7 +124,7 @@ ROWS = (
     ),
 )
 
-# Each column of a table and the text of its cell; a column without any text is left out.
+# Each column of a table and the format of its cells; a column without any text is left out.
 _RATIO, _COUNT = "{:.2f}", "{:,.10g}"
 _COLUMNS = (
     ("case", "case", "{}"),
@@ -145,7 +145,7 @@ _COLUMNS = (
 
 
 class MissingFigureError(Exception):
-    """A row of README's table has no figure; the message names both."""
+    """A row in README's table has no figure; the message names both."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -188,7 +188,7 @@ def differences(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def load(directory: Path) -> list[Results]:
-    """Return all runs, newest first. Runs of one day are sorted by file name, last first."""
+    """Return all runs, newest first. Runs on the same day are sorted by file name, last first."""
     runs = [results.read(path) for path in sorted(directory.glob("*.json"), reverse=True)]
     for run in runs:
         if run.benchmark not in SECTIONS:
@@ -199,7 +199,7 @@ def load(directory: Path) -> list[Results]:
 
 
 def figures_page(runs: Sequence[Results]) -> str:
-    """Return FIGURES.md: a section for each benchmark, a table for each run."""
+    """Return FIGURES.md: a section for each benchmark, and in it a table for each run."""
     parts = [
         f"<!-- Written by `{COMMAND}` from benchmarks/results. -->\n\n# Figures\n\n"
         "A cell has one number. A ratio below 1 is in favour of the measured program. Seconds are "
@@ -245,7 +245,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def readme_table(runs: Sequence[Results]) -> str:
-    """Return README's table: the newest figure of each row."""
+    """Return README's table with the newest figure for each row."""
     lines = [_line(("what", "ours", "baseline", "how to measure")), "|---|---|---|---|"]
     lines += [_line((row.what, _figure_cell(row, runs), row.baseline, row.how)) for row in ROWS]
     return "\n".join(lines) + "\n"

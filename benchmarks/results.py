@@ -11,7 +11,7 @@ A file is a JSON object that describes one run on one machine:
 | `machine` | `cores`, `memory_gb`, `system` and `note`; never a host name or a path |
 | `note` | remarks about the whole run |
 | `figures` | list of objects with the fields of `Figure`; absent means not measured |
-| `details` | other data of the benchmark, which no table shows |
+| `details` | other data from the benchmark, which no table shows |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class ResultsError(ValueError):
-    """An error for an invalid file; the message names the file, the key and the correction."""
+    """A file is invalid; the message names the file, the key and the correction."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One row: the cost of a `case` for a `subject`.
+    """A row: the cost of a `case` for a `subject`.
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
     round, so it is not always the quotient of two medians. `number` has the `unit`, and is out of
@@ -100,7 +100,7 @@ def write(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a run of the current commit, date and machine atomically."""
+    """Write a run atomically, with the current commit, date and machine."""
     save(
         path,
         Results(
@@ -130,7 +130,7 @@ def save(path: Path, results: Results) -> None:
 
 
 def read(path: Path) -> Results:
-    """Return the run in a file. Raises `ResultsError`."""
+    """Return the run stored in a file. Raises `ResultsError`."""
     try:
         return _parse(json.loads(path.read_text(encoding="utf-8")), path.name)
     except json.JSONDecodeError as error:
@@ -180,7 +180,7 @@ def _dumps(results: Results) -> str:
 
 
 def _parse(fields: Any, name: str) -> Results:
-    """Check every key and type, so that a typing error cannot lose a figure."""
+    """Check every key and type, so that a typo cannot lose a figure."""
     _check_keys(fields, Results, name)
     for key in ("benchmark", "commit"):
         if not isinstance(fields[key], str) or not fields[key]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results are read as they were written, and a file with a mistake says which."""
+"""Results are read back as written, and the error for an invalid file names the mistake."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from benchmarks import results
 from benchmarks.google3 import report
 from benchmarks.google3.row import Sizes, measure
 
-# Modules here with `rows(sizes)`.
+# Modules in this package that have `rows(sizes)`.
 SUBJECTS = ("files", "imports", "records", "rate")
 
 

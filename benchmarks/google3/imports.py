@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The additional cost of `import torch` with torch_google plugged in and imported."""
+"""The additional cost of `import torch` with torch_google registered as a plugin and imported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.google3.row import Row, Sizes, Work
 
-# Both processes find torch's own entry points. One also finds those of the libraries, whether or
-# not they are installed. The entry point of the device is excluded; another benchmark measures it.
+# Both processes find torch's own entry points. One also finds the libraries' entry points, whether
+# or not they are installed. The device's entry point is excluded; another benchmark measures it.
 _ENTRY_POINTS = """
 from importlib import metadata
 found = metadata.entry_points

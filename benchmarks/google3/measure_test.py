@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both sides run equally often, in turn, and the ratio is that of their work."""
+"""Both sides run equally often, in alternation, and the ratio compares their work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lost lines and cost of four processes that each log a thousand lines per second."""
+"""Lost lines and CPU cost with four processes that each log a thousand lines per second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.google3.row import Row, Sizes, Work, clear
 from torch_google import logging
 
 PROCESSES = 4
-RATE = 1000  # lines per second of each process
+RATE = 1000  # lines per second in each process
 
 
 def rows(sizes: Sizes) -> list[Row]:

@@ -22,7 +22,7 @@ Log = Callable[..., object]
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the rows, each for a number of one-line records."""
+    """Return a row for each number of one-line records."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["google3"])
 
@@ -52,7 +52,7 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 class SameLine(python_logging.Formatter):
-    """A formatter of Abseil's line, with the features of Python's logging."""
+    """A formatter for Abseil's line format, built with Python's logging."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -67,7 +67,7 @@ class SameLine(python_logging.Formatter):
 
 @contextlib.contextmanager
 def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Set up Python's logging to standard error (a file in the directory) and another file."""
+    """Let Python's logging write to standard error (a file in the directory) and another file."""
     with _stderr(directory):
         handlers: list[python_logging.Handler] = [python_logging.StreamHandler()]
         if file:
@@ -86,7 +86,7 @@ def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def our_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Set up torch_google.logging to standard error (a file in the directory) and another file."""
+    """Let torch_google.logging write to standard error (a file in the directory) and to a file."""
     with _stderr(directory) as stderr:
         handler = absl_logging.get_absl_handler()
         before = handler.python_handler.setStream(stderr)
@@ -104,7 +104,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Replace sys.stderr by a line-buffered file, and remove all other logging handlers."""
+    """Replace sys.stderr with a line-buffered file, and remove all other logging handlers."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

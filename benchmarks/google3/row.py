@@ -15,7 +15,7 @@ Work = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The amount of work: bytes saved and loaded, records logged, seconds of the steady load."""
+    """The amount of work: bytes saved and loaded, records logged, seconds of steady load."""
 
     bytes: int
     records: int
@@ -26,9 +26,9 @@ class Sizes:
 class Row:
     """A comparison: `ours` and `plain` do the same work in a directory.
 
-    `most` is the promised ratio of CPU time, `most_added` the promised additional seconds. None
-    promises nothing. `prepare` runs before each of them and is not counted. `found` runs after each
-    of ours and describes the result.
+    `most` is the promised ratio of CPU times, `most_added` the promised additional seconds; None
+    promises nothing. `prepare` runs before each of the two, uncounted. `found` runs after each run
+    of `ours` and describes its result.
     """
 
     name: str
@@ -42,9 +42,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds: seconds of each, and of ratios and differences within each round.
+    """Medians over the rounds: each side's seconds, and ratios and differences within a round.
 
-    `found` has the description by `Row.found` for each round.
+    `found` has each round's description from `Row.found`.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Figure:
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
-    """Run both in turn, in alternating order, after a warm-up round."""
+    """Run both sides in alternating order, after a warm-up round."""
     plain: list[tuple[float, float]] = []
     our_times: list[tuple[float, float]] = []
     descriptions: list[str] = []

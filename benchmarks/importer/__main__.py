@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
 def _interleaved(
     shop: Workshop, contenders: Sequence[Contender], rounds: int
 ) -> tuple[dict[str, list[measure.Sample]], dict[str, list[Mapping[str, float]]]]:
-    """Start each once per round, in rotated order, after a warm-up round."""
+    """Start each contender once per round, in rotated order, after a warm-up round."""
     samples: dict[str, list[measure.Sample]] = {item.peer.name: [] for item in contenders}
     figures: dict[str, list[Mapping[str, float]]] = {item.peer.name: [] for item in contenders}
     for number in range(-1, rounds):

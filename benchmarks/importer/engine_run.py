@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured programs: a carry that writes its results, a drift, and a verify."""
+"""The measured programs: an import that writes its results, a drift, and a verify."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DirectoryTree:
 
 
 def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Carry to the first tree and write what an import writes: patches and patched files."""
+    """Rebase onto the first tree and write the outputs of an import: patches and patched files."""
     loaded, base = load_series(series), read_base(series)
     carried = carry(loaded, base, DirectoryTree(trees[0]))
     if carried.stopped:
@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Measure one more tag, the last tree: series and base are loaded, tree names are known."""
+    """Measure one more release, the last tree: series, base and the tree's paths are loaded."""
     del out
     loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:

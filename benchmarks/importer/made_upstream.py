@@ -3,7 +3,7 @@
 
 Files resemble PyTorch's: 1 to 100 kB, most of them small; some lines are common, most are unique. A
 release changes every twentieth file, and nearly all patched ones: it inserts lines above the patch,
-deletes one, and in every third patched file changes a line next to the patch.
+deletes one line, and in every third patched file changes a line next to the patch.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Upstream:
 
 
 def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
-    """Return `files` files in three releases and `patches` patches of the first one."""
+    """Return `files` files in three releases, and `patches` patches to the first release."""
     chance = random.Random(seed)
     first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
-    paths = sorted(path for path, text in first.items() if len(text) > 5000)  # room for a few
-    # Some files have several patches: four patches share three files.
+    paths = sorted(path for path, text in first.items() if len(text) > 5000)  # room for patches
+    # Some files have several patches: on average, four patches share three files.
     touched = chance.sample(paths, max(1, patches * 3 // 4))
     now, places, steps = dict(first), dict[str, list[str]](), []
     for number in range(patches):
@@ -45,9 +45,9 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
 
 
 def make_long_file(*, lines: int, patches: int, seed: int = 1) -> Upstream:
-    """Return one file of `lines` lines in two releases, and patches of one hunk each.
+    """Return one file with `lines` lines in two releases, and patches with one hunk each.
 
-    The release has a hundred lines more, and another line next to every third patch.
+    The second release has a hundred lines more, and changes a line next to every third patch.
     """
     chance = random.Random(seed)
     path, first = "generated/table.py", _lines(chance, lines)
@@ -92,7 +92,7 @@ def _text(chance: random.Random, number: int) -> str:
 def _patched(
     chance: random.Random, text: str, number: int, places: dict[str, list[str]], name: str
 ) -> str:
-    """Apply one to three hunks, and record a line two above each, which releases then change."""
+    """Apply one to three hunks; record the line two above each, which releases change later."""
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):
         for _ in range(50):

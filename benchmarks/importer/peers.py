@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same series and release in three tools, each with a work directory and its reset."""
+"""The same series and release for three tools, each with a work directory and its reset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer, and the command that resets its directory before each start (not measured)."""
+    """A tool to compare, and a command, not measured, that resets its directory before a start."""
 
     peer: Peer
     reset: Callable[[], None]
@@ -48,13 +48,13 @@ class Workshop:
     """A directory with the generated upstream for each tool; all of it may be deleted."""
 
     def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
-        """`make` generates the upstream. With an equal `recipe`, earlier output is reused."""
+        """`make` generates the upstream. If `recipe` is unchanged, earlier output is reused."""
         self.directory = directory.absolute()
         self._recipe = json.dumps([*recipe, 2])
         self._make = make
 
     def build(self) -> None:
-        """Make the trees, the series and the repository, unless an earlier run has."""
+        """Create the trees, the series and the repository, unless an earlier run did so."""
         stamp = self.directory / "made"
         if stamp.is_file() and stamp.read_text() == self._recipe:
             return
@@ -99,7 +99,7 @@ class Workshop:
         return Contender(peer, reset)
 
     def quilt(self) -> Contender:
-        """Return quilt from Debian's package, unpacked next to the trees and not installed."""
+        """Return quilt from Debian's package, unpacked next to the trees but not installed."""
         home = self.directory / "quilt-package"
         if not home.is_dir():
             packages = self.directory / "packages"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the start-up of a PAR with that of other packers; see README.md."""
+"""Compare the start-up of a PAR with programs from other packers; see README.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return the peers that options add to the packers: a venv of another release, and PARs."""
+    """Return the peers that options add: a venv with another release, and PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))
@@ -61,7 +61,7 @@ def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
 ) -> list[results.Figure]:
     print("measuring warm starts ...", flush=True)
-    # Fill the caches again, because an interrupted run may have left some incomplete.
+    # Fill the caches again: an interrupted run may have left some incomplete.
     measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
     figures = _summarize("Warm start", warm)
@@ -76,7 +76,7 @@ def _measure(
 
 
 def _measure_starts(interpreters: list[measure.Peer], rounds: int) -> list[results.Figure]:
-    """Measure the starts through a door and as a child process."""
+    """Measure starts with `-c`, as a module, and as a child process."""
     print("measuring starts through doors and as children ...", flush=True)
     base = interpreters[0].name
     tables = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data set of the program that starts a DataLoader's worker."""
+"""The data set for the program that starts a DataLoader worker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start programs in turn and measure each, mainly in CPU time, because machines are shared."""
+"""Start programs in turn and measure mainly their CPU time, because machines are shared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPECTED = b"tensor([2., 2.])\n"
 
 
 class StartError(RuntimeError):
-    """An error for a program with an unexpected status or output."""
+    """A program ended with an unexpected status or output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Peer:
     `caches` are the directories that a first start fills; `expected` is its output. With
     `interpreter`, the first word of the command is an interpreter that accepts `-c`. With
     `children`, the program adds a line with the CPU seconds and peak KiB of its child processes,
-    and the sample has those instead of its own.
+    and the sample has those instead of the program's own.
     """
 
     name: str
@@ -75,7 +75,7 @@ def interleaved(
 
 
 def start(peer: Peer) -> Sample:
-    """Start the peer and wait for its end. Raises `StartError`."""
+    """Start the peer and wait until it ends. Raises `StartError`."""
     read_end, write_end = os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, write_end, 1),
@@ -107,7 +107,7 @@ def start(peer: Peer) -> Sample:
 def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
     """Return the output before its last line, and that line's CPU seconds and peak KiB.
 
-    Without such a line, return what no program prints.
+    Without such a line, return output that no program prints.
     """
     match = re.fullmatch(rb"(.*\n)?([0-9.]+) ([0-9]+)\n", output, re.DOTALL)
     if match is None:
@@ -116,7 +116,7 @@ def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
-    """Return summaries in the order of `samples`; ratios are to the peer `base`."""
+    """Return summaries in the order of `samples`; ratios are relative to the peer `base`."""
     return [
         Summary(
             name=name,

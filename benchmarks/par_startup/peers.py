@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the same program with other packers, each once, from the same wheels."""
+"""Build the same program with other packers, once each, from the same wheels."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from collections.abc import Callable, Sequence
 from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-# The packers' own versions: the newest when the figures in README.md were taken.
+# The packers' versions: the newest ones when the figures in README.md were measured.
 PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """An error for a peer that could not be built, with the end of the tool's output."""
+    """A peer could not be built; the message has the end of the tool's output."""
 
 
 class Workshop:
     """A directory in which peers are built and kept.
 
     directory: anything in it may be removed, and is then built again.
-    python: the interpreter of all peers.
-    requirements: what the program needs, as pip understands it ("torch==...").
+    python: the interpreter for all peers.
+    requirements: the program's dependencies, in pip's format ("torch==...").
     index: another package index, used only if the user's pip configuration lacks the
         requirements.
     """
@@ -59,7 +59,7 @@ class Workshop:
         caches: dict[str, str] | None = None,
         interpreter: bool = False,
     ) -> measure.Peer:
-        """`caches`: name of an environment variable -> name of the directory that it gets."""
+        """Return a peer. `caches` maps environment variables to the directories they get."""
         home = self._home(name)
         directories = {key: home / below for key, below in (caches or {}).items()}
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
@@ -73,7 +73,7 @@ class Workshop:
         )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """Return the peer's directory; call `build` unless an earlier run has finished it."""
+        """Return the peer's directory; call `build` unless an earlier run completed it."""
         home = self._home(name)
         recipe = json.dumps([self._python, self.requirements, PACKERS])
         stamp = home / ".built"
@@ -115,7 +115,7 @@ class Workshop:
             env={**os.environ, **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # a tool that reads the terminal would stop in the background
+            start_new_session=True,  # otherwise a tool that reads the terminal would be stopped
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -228,14 +228,14 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
 
 
 def par(shop: Workshop, path: pathlib.Path, name: str = "PAR") -> measure.Peer:
-    """Return the peer of a PAR that Bazel has built."""
+    """Return the peer for a PAR built by Bazel."""
     shop.once(name, lambda home: None)
     caches = {"PAR_CACHE_DIR": "cache"}
     return shop.peer(name, [path.resolve(strict=True)], caches=caches, interpreter=True)
 
 
 def idle(peer: measure.Peer) -> measure.Peer:
-    """Return the interpreter of a peer with nothing to do: a process that does not import torch."""
+    """Return a peer's interpreter with nothing to do: a process that does not import torch."""
     return dataclasses.replace(
         peer,
         command=(peer.command[0], "-c", "pass"),
@@ -245,13 +245,13 @@ def idle(peer: measure.Peer) -> measure.Peer:
 
 
 def start(peer: measure.Peer, kind: str) -> measure.Peer:
-    """Return an interpreter that starts the same program in another way: see `STARTS`."""
+    """Return an interpreter that starts the same program another way: see `STARTS`."""
     environment = {**peer.environment, "PYTHONPATH": str(PROGRAM.parents[2])}
     if kind == "door, -c":
         command = (peer.command[0], "-c", "import torch; print(torch.ones(2) + 1)")
         environment["PAR_INTERPRETER"] = "1"
     else:
-        # A PAR runs a module of its own; an interpreter has the same module in this workspace.
+        # A PAR contains the module that it runs; an interpreter uses the workspace's copy.
         inside = len(peer.command) == 1
         environment["PAR_MAIN"] = _STARTS_MODULE
         command = (peer.command[0], *(() if inside else ("-m", _STARTS_MODULE)), STARTS[kind])
@@ -264,7 +264,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return the torch version of a peer; peers of one table may have different versions."""
+    """Return a peer's torch version; peers in one table may have different versions."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -281,7 +281,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """Return the lower bound of a first start: copying torch's libraries to the disk once."""
+    """Return the lower bound for a first start: copying torch's libraries to the disk once."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
@@ -295,7 +295,7 @@ def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     return tuple(os.fspath(word) for word in command)
 
 
-# How a start is called, and what starts.py calls it.
+# Names of the kinds of starts, with their names in starts.py.
 STARTS = {
     "door, -c": "",
     "door, module": "module",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same program, started as a module or in a child process: `starts.py KIND`.
 
-The kinds with a child process print, in a second line, the CPU seconds and the peak KiB of the
+The kinds with a child process print a second line with the CPU seconds and the peak KiB of the
 child alone.
 """
 
@@ -21,7 +21,7 @@ def module() -> None:
 
 
 def spawn() -> None:
-    """Run the program in a child of multiprocessing's spawn."""
+    """Run the program in a child process started by multiprocessing's spawn."""
     child = multiprocessing.get_context("spawn").Process(target=module)
     child.start()
     child.join()
@@ -29,7 +29,7 @@ def spawn() -> None:
 
 
 def loader() -> None:
-    """Compute the program's tensor in a DataLoader's worker."""
+    """Compute the program's tensor in a DataLoader worker."""
     from torch.utils.data import DataLoader
 
     from benchmarks.par_startup.dataset import Twos
@@ -40,7 +40,7 @@ def loader() -> None:
 
 
 def torchrun() -> None:
-    """Run the program in a worker of torchrun."""
+    """Run the program in a torchrun worker."""
     from torch.distributed import run
 
     run.main(["--standalone", "--nproc-per-node=1", "-m", "benchmarks.par_startup.program"])
@@ -48,7 +48,7 @@ def torchrun() -> None:
 
 
 def print_children() -> None:
-    """Print the resources of the children that have ended and were waited for."""
+    """Print the resources of the child processes that have ended and were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{usage.ru_utime + usage.ru_stime:.6f} {usage.ru_maxrss}")
 

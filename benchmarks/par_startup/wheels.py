@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels of the peers: those that third_party/ pins, or another release of torch."""
+"""The peers' wheels: those pinned in third_party/, or those of another torch release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def index() -> str:
 
 
 def compiled_release() -> str:
-    """Return the version in that index of the release that --config=static compiles."""
+    """Return the version, in that index, of the release that --config=static compiles."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -21,15 +21,15 @@ _PROGRAM = "bazel-bin/examples/train.par"
 
 
 class BuildFailed(RuntimeError):
-    """An error for a failed command of Bazel or git, with the end of its output."""
+    """A Bazel or git command failed; the message has the end of its output."""
 
 
 @dataclass(frozen=True)
 class Build:
     """Seconds and MiB of one build.
 
-    `cpu` is that of the actions, `bazel_cpu` Bazel's own. `together` and `largest` are those of
-    `MemoryWatch`, of actions alone. `runners` says how many actions ran in which way.
+    `cpu` is the actions' CPU time, `bazel_cpu` Bazel's own. `together` and `largest` come from
+    `MemoryWatch`, for actions only. `runners` has the number of actions per way of running them.
     """
 
     wall: float
@@ -41,7 +41,7 @@ class Build:
 
 
 class Clone:
-    """The last commit of a workspace, in work/clone; the outputs are in work/`outputs`."""
+    """A clone of a workspace's last commit, in work/clone; the outputs are in work/`outputs`."""
 
     def __init__(
         self, source: Path, work: Path, *, outputs: str = "outputs", options: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Clone:
         self.work.mkdir(parents=True, exist_ok=True)
         if not (self.root / ".git").is_dir():
             self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
-        # This also removes leftovers of an interrupted run.
+        # This also removes files left by an interrupted run.
         for command in (
             ["fetch", "--quiet", str(source.absolute()), "HEAD"],
             ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
@@ -66,7 +66,7 @@ class Clone:
 
     @property
     def series(self) -> Path:
-        """The patch series of the compiled release."""
+        """The patch series for the compiled release."""
         pin = json.loads((self.root / "third_party/torch/source/pin.json").read_text())
         return self.root / "patches/torch" / str(pin["tag"])
 
@@ -82,7 +82,7 @@ class Clone:
         return sources[0]
 
     def own_tree(self) -> tuple[Path, str]:
-        """Return a fresh copy of `source` for edits, and the option that makes builds use it."""
+        """Return a new copy of `source` for edits, and the option with which builds use it."""
         tree = self.work / "torch_source"
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(self.source, tree, symlinks=True)
@@ -113,7 +113,7 @@ class Clone:
         )
 
     def digest(self) -> str:
-        """Return the digest of the program that was built last."""
+        """Return the digest of the program built last."""
         with (self.root / _PROGRAM).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -135,7 +135,7 @@ class Clone:
 
     def _run(self, *command: str | os.PathLike[str], cwd: Path | None = None) -> str:
         """Return the command's output; its progress messages go to the log."""
-        # A hook's GIT_DIR would make `git -C` check out and clean the caller's own repository.
+        # If a hook set GIT_DIR, `git -C` would check out and clean the caller's own repository.
         environment = {
             name: value
             for name, value in os.environ.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of typical edits of a developer, and functions to apply and revert them."""
+"""A table of a developer's typical edits, and functions to apply and revert them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEADER = (
 
 
 class EditError(RuntimeError):
-    """An error for a file that does not match the table: one line with the next step."""
+    """A file does not match the table; the message is one line with the next step."""
 
 
 class Way(enum.Enum):
-    """Where an edit is made."""
+    """The kind of place that an edit changes."""
 
     WORKSPACE = "a file of the workspace"
     TREE = "a local tree (--override_repository)"
@@ -33,7 +33,7 @@ class Way(enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit that inserts a word into a message which contains `find`.
+    """An edit that inserts a word into a message that contains `find`.
 
     `path` is relative to the workspace, to `@torch_source`, or to the tree that patches apply to.
     `goal` is in seconds; None promises nothing.
@@ -130,7 +130,7 @@ def _edited(edit: Edit, text: str, word: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace a file by a new one, because the old one may have other hard links."""
+    """Replace a file with a new one, because other hard links to the old one may exist."""
     staged = file.with_name(f".{file.name}.edited")
     staged.write_text(text, encoding="utf-8")
     staged.replace(file)

@@ -18,9 +18,9 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds: seconds and MiB, as in `Build`; `walls` has each round's.
+    """Medians over the rounds: seconds and MiB, as in `Build`; `walls` has each round's wall time.
 
-    `runners` is that of the last round.
+    `runners` is the last round's.
     """
 
     name: str
@@ -55,7 +55,7 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
 
 
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
-    """Yield the cost of fetching and loading, then of a build without caches. Delete outputs."""
+    """Yield the cost of fetching and loading, then of an uncached build; delete the outputs."""
     cache = work.absolute() / "cold_cache"
     shutil.rmtree(cache, ignore_errors=True)
     without = (f"--disk_cache={cache}", "--remote_cache=", *options)

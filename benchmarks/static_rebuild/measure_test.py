@@ -21,7 +21,7 @@ from benchmarks.static_rebuild.edits import EDITS, Edit, EditError, Places, Way,
 from benchmarks.static_rebuild.measure import Figure
 from tools.importer import apply_series, load_series
 
-# Unpacks `upstream` as @torch_source, and "builds" a program of all that a build would read.
+# Unpacks `upstream` as @torch_source, and "builds" a program from all files a build would read.
 _BAZELW = """#!/bin/sh
 output=${1#--output_base=}; shift
 source=$output/external/_main~torch~torch_source
@@ -154,7 +154,7 @@ def test_every_edit_is_built_and_taken_back(
 def test_an_interrupt_takes_the_edit_back(
     name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The fourth build, after the warm-up, one without changes, and one before the edit.
+    # The fourth build follows the warm-up, one without changes, and one before the edit.
     (source / "interrupt").write_text("4")
     (source / "signal").write_text(name)
     _commit(source)

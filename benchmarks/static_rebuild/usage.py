@@ -18,7 +18,7 @@ _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12
 
 @dataclass(frozen=True)
 class Cpu:
-    """CPU seconds of a process, and of its ended descendants."""
+    """CPU seconds of a process, and of its descendants that have ended."""
 
     own: float
     children: float
@@ -44,7 +44,7 @@ def resident_below(pid: int) -> list[float]:
             continue
         try:
             fields = _fields(int(entry.name))
-        except OSError:  # It has ended.
+        except OSError:  # The process has ended.
             continue
         parents.setdefault(int(fields[_PARENT]), []).append(int(entry.name))
         resident[int(entry.name)] = int(fields[_RESIDENT]) * _PAGE
@@ -57,7 +57,7 @@ def resident_below(pid: int) -> list[float]:
 
 
 class MemoryWatch:
-    """A context that samples memory twice a second, in MiB; shared pages count for each process.
+    """A context manager sampling memory twice a second, in MiB; shared pages count per process.
 
     together: the peak of all descendants together.
     largest: the peak of a single descendant.

@@ -13,12 +13,12 @@ from typing import Any
 
 
 class RunError(RuntimeError):
-    """An error for a peer that failed to train; the message is one line."""
+    """A peer failed to train; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A torch: the command that starts `program.py` with it, and additional variables."""
+    """A build of torch: the command that starts `program.py` with it, and additional variables."""
 
     name: str
     command: tuple[str, ...]
@@ -27,7 +27,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Sample:
-    """The result of a process: seconds per unit, the last loss, and torch's build settings."""
+    """A process's result: seconds per unit, the last loss, and torch's build settings."""
 
     cpu: float
     wall: float
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds, in seconds. Speeds are relative to the first peer of each round."""
+    """Medians over the rounds, in seconds. Speeds are relative to the first peer in each round."""
 
     peer: str
     cpu: float

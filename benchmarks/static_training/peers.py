@@ -16,7 +16,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def wheel(venv: startup.Peer, data: pathlib.Path) -> Peer:
-    """Return the unpacked program with the torch of a virtual environment."""
+    """Return the unpacked program with the torch from a virtual environment."""
     command = (venv.command[0], "-m", "benchmarks.static_training.program", f"--data={data}")
     return Peer(venv.name, command, {**venv.environment, "PYTHONPATH": str(_ROOT)})
 
@@ -30,7 +30,7 @@ def par(shop: Workshop, path: pathlib.Path) -> Peer:
 
 
 def lesser(peer: Peer) -> list[Peer]:
-    """Return peers of that torch without features that the static build lacks: each, then both."""
+    """Return peers for that torch without features that the static build lacks: each, then both."""
     avx2 = {**peer.environment, "ATEN_CPU_CAPABILITY": "avx2"}
     without = (*peer.command, "--without-onednn")
     return [
@@ -41,7 +41,7 @@ def lesser(peer: Peer) -> list[Peer]:
 
 
 def packed_data(peer: Peer, target: pathlib.Path) -> pathlib.Path:
-    """Write the digits that a PAR carries to `target`, for the peers that carry none."""
+    """Write the digits packed in a PAR to `target`, for the peers without their own."""
     done = subprocess.run(
         [*peer.command, "data"],
         env=dict(peer.environment),

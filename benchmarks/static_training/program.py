@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one training, and print its cost and torch's build settings as JSON.
 
-`program.py CASE --threads N`, and `program.py data` for the digits that are packed into a PAR.
+Run `program.py CASE --threads N`, or `program.py data` for the digits that are packed into a PAR.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainings of `CASES` in torch: each warms up, then measures and returns its cost."""
+"""The trainings in `CASES` with torch: each warms up, then measures and returns its cost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.static_training.cases import CASES
 from benchmarks.tpu_eager.models import workload
 from examples import digits, training
 
-# Warm-up steps, in which torch's libraries select and generate their kernels.
+# Warm-up steps, during which torch's libraries select and generate their kernels.
 _WARM = 3
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one unit in CPU and wall-clock seconds; `loss` is the last one."""
+    """The cost of one unit in CPU and wall-clock seconds; `loss` is the last loss."""
 
     cpu: float
     wall: float
@@ -48,7 +48,7 @@ def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> C
 
 def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
     """Take `count` steps of AdamW with one batch."""
-    del data  # It is made from a seed.
+    del data  # The batch is generated from a seed.
     torch.set_num_threads(threads)
     work = workload("gpt")
     optimizer = work.optimizer(work.model)

@@ -12,10 +12,10 @@ STEPS = ("inductor", "inductor_whole", "compile", "compile_whole", "compile_step
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the report. Ratios are to the first peer.
+    """A line of the report. Ratios are relative to the first peer.
 
     `kind`: train (a step with its optimizer, and the loss read), infer, add (`x + y` of 8x8) or
-    record (the same, measured in the issuing thread only). `unit` is in seconds.
+    record (the same, measured only in the thread that issues it). `unit` is in seconds.
     """
 
     name: str

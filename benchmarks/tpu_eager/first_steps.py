@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time from the start of a process to the end of step 2, with an empty and a filled compile cache.
+"""Time from a process's start to the end of step 2, with an empty and with a filled compile cache.
 
 `python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints, as JSON, the CPU and wall time from
 the first tensor to the end of the second step. The process continues until nothing is left to
-compile, so that its cache is as complete as that of a longer run.
+compile, so that its cache is as complete as a longer run's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WARM_RUNS = 3
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """Seconds of CPU and wall time: of the process that fills the cache, and of later ones."""
+    """CPU and wall seconds of the process that fills the cache, and of later processes."""
 
     peer: str
     cold_cpu: float

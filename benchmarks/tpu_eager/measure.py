@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Query the peers for their figures in turn, and compute medians."""
+"""Ask the peers for their figures in turn, and compute medians."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# The answers of one process of each peer, one per round.
+# The answers from one process per peer, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -27,10 +27,10 @@ Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 class Figure:
     """The cost of one run of a case for a peer: medians over all rounds and processes, in seconds.
 
-    `ratio` compares CPU time with the case's first peer: the median over processes of the median of
-    the ratios within each round. `lowest` and `highest` are the extreme processes; costs differ
-    between processes, but hardly within one. `value` is the result of the third run, to show that
-    the peers agree. `error` is the reason if a peer has no figures.
+    `ratio` compares CPU time with the case's first peer: it is the median over processes of the
+    median ratio over rounds. `lowest` and `highest` are the extreme processes; costs differ between
+    processes, but hardly within one. `value` is the result of the third run, to show that the peers
+    agree. `error` is the reason if a peer has no figures.
     """
 
     peer: str
@@ -44,7 +44,7 @@ class Figure:
 
 
 class Worker:
-    """The process of a peer, pinned to as many processors as it has threads."""
+    """A peer's process, pinned to as many processors as it has threads."""
 
     def __init__(self, peer: str, *, python: str, threads: int) -> None:
         self.peer = peer
@@ -60,7 +60,7 @@ class Worker:
         )
 
     def ask(self, case: str, seconds: float) -> dict[str, Any]:
-        """Return a worker's answer, or an error if the worker has died."""
+        """Return the worker's answer, or an error if it has died."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -84,7 +84,7 @@ class Worker:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return the environment of a peer."""
+    """Return the environment for a peer."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -131,7 +131,7 @@ def interleaved(
 def _measured_rounds(
     name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
 ) -> Answers:
-    """Return the rounds of a case, in rotated order, so that machine load affects all."""
+    """Return the rounds for a case, in rotated order, so that machine load affects all peers."""
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
     for number in range(-1, rounds):  # the first round is a warm-up
@@ -145,7 +145,7 @@ def _measured_rounds(
 
 
 def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
-    """Return a figure for each peer of a case; a peer that did not run is absent."""
+    """Return a figure for each peer in a case; a peer that did not run is absent."""
     return [_figure(peer, case.peers[0], processes) for peer in case.peers]
 
 

@@ -27,13 +27,13 @@ class Workload:
 
 
 def workload(name: str) -> Workload:
-    """Return a workload of `WORKLOADS` with the same weights and inputs each time."""
+    """Return a workload from `WORKLOADS`, with the same weights and inputs each time."""
     torch.manual_seed(0)
     return WORKLOADS[name]()
 
 
 class Mlp(nn.Sequential):
-    """Hidden layers of one width with ReLU between, and ten classes."""
+    """Hidden layers of the same width with ReLU between them, and ten classes."""
 
     def __init__(self, width: int = 256, layers: int = 4) -> None:
         hidden = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
@@ -100,7 +100,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Sequential):
-    """Images (batch, 3, height, width) to scores of a thousand classes."""
+    """A ResNet-18: images (batch, 3, height, width) to scores for a thousand classes."""
 
     def __init__(self) -> None:
         stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]

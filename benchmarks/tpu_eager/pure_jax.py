@@ -15,7 +15,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, Arrays, zeros
 
 
 def train(name: str) -> Callable[[], float]:
-    """Return a training step, which returns its loss."""
+    """Return a function that takes one training step and returns its loss."""
     work = workload(name)
     state = _arrays(work.model.state_dict())
     inputs, targets = jnp.asarray(work.inputs.numpy()), jnp.asarray(work.targets.numpy())
@@ -41,7 +41,7 @@ def train(name: str) -> Callable[[], float]:
 
 
 def infer(name: str) -> Callable[[], float]:
-    """Return an inference of the ResNet, which returns the sum of its scores."""
+    """Return a function that runs the ResNet once and returns the sum of its scores."""
     work = workload(name)
     # Weights and images are channels-last, as is usual in JAX.
     parameters = {

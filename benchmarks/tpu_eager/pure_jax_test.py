@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer in plain JAX computes the same results as torch, so that figures are comparable."""
+"""The plain JAX peer computes the same results as torch, so that figures are comparable."""
 
 from __future__ import annotations
 

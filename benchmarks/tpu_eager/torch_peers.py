@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.tpu_eager.models import workload
 
-# The settings of a peer: its device, its eager mode, and the compiled part of a step: nothing, the
-# model, the step function, or the step function as one program. An inference runs the model only.
+# A peer's settings: its device, its eager mode, and the compiled part of a step: nothing, the
+# model, the step function, or the step function as one program. An inference runs only the model.
 SETTINGS: dict[str, tuple[str, str | None, str]] = {
     "torch": ("cpu", None, ""),
     "inductor": ("cpu", None, "model"),
@@ -38,7 +38,7 @@ class Torch:
             torch.tpu.set_eager_mode(mode)
 
     def train(self, name: str) -> Callable[[], float]:
-        """Return a training step, which returns its loss."""
+        """Return a function that takes one training step and returns its loss."""
         work = workload(name)
         model = copy.deepcopy(work.model).to(self.device)
         inputs, targets = work.inputs.to(self.device), work.targets.to(self.device)
@@ -65,7 +65,7 @@ class Torch:
         return run
 
     def infer(self, name: str) -> Callable[[], float]:
-        """Return an inference, which returns the sum of its scores."""
+        """Return a function that runs the model once and returns the sum of its scores."""
         work = workload(name)
         model = copy.deepcopy(work.model).to(self.device).eval()
         inputs = work.inputs.to(self.device)
@@ -93,7 +93,7 @@ class Torch:
             torch.tpu.synchronize()
 
     def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
-        """Run until nothing is compiled any more, also in the background."""
+        """Run until no more compilation happens, not even in the background."""
         if self.device != "tpu":
             return
         for _ in range(rounds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads with torchax: whole steps are jitted, other cases run op by op."""
+"""The workloads with torchax: whole steps are jitted, the other cases run op by op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """The state of the peer, in a separate process because torchax claims the backend's name."""
+    """The peer's state, in a separate process because torchax claims the backend's name."""
 
     def __init__(self) -> None:
         with _overloads_that_are_gone():
@@ -24,7 +24,7 @@ class Torchax:
             self._env = torchax.default_env()
 
     def train(self, name: str) -> Callable[[], float]:
-        """Return a training step, which returns its loss."""
+        """Return a function that takes one training step and returns its loss."""
         interop: Any = import_module("torchax.interop")
         work = workload(name)
         optimizer = OPTIMIZERS[name]
@@ -54,7 +54,7 @@ class Torchax:
         return run
 
     def infer(self, name: str) -> Callable[[], float]:
-        """Return an inference, jitted, which returns the sum of its scores."""
+        """Return a jitted function that runs the model once and returns the sum of its scores."""
         interop: Any = import_module("torchax.interop")
         work = workload(name)
         with self._env:
@@ -85,7 +85,7 @@ class Torchax:
 
 @contextmanager
 def _overloads_that_are_gone() -> Iterator[None]:
-    """Let torchax refer to overloads of named tensors, which torch 2.13 has removed."""
+    """Let torchax refer to overloads for named tensors, which torch 2.13 has removed."""
     original = OpOverloadPacket.__getattr__
 
     def overload(self: OpOverloadPacket, key: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizers of the workloads as plain arithmetic, for JAX arrays and torch tensors."""
+"""The workloads' optimizers as plain arithmetic, for JAX arrays and torch tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Arrays = dict[str, Any]
 
 
 def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """torch.optim.SGD(lr=0.01, momentum=0.9). `state` begins as zeros for each parameter."""
+    """Apply torch.optim.SGD(lr=0.01, momentum=0.9). `state` starts as zeros for each parameter."""
     speed = {name: state[name] * 0.9 + grads[name] for name in grads}
     return {name: parameters[name] - speed[name] * 0.01 for name in grads}, speed
 
@@ -17,7 +17,7 @@ def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Array
 def adamw(
     parameters: Arrays, grads: Arrays, state: dict[str, Any]
 ) -> tuple[Arrays, dict[str, Any]]:
-    """torch.optim.AdamW(lr=1e-3). `state` begins as `step`, `mean` and `square`, all zeros."""
+    """Apply torch.optim.AdamW(lr=1e-3). `state` starts as `step`, `mean`, `square`, all zeros."""
     step = state["step"] + 1
     mean = {n: state["mean"][n] * 0.9 + grads[n] * 0.1 for n in grads}
     square = {n: state["square"][n] * 0.999 + grads[n] * grads[n] * 0.001 for n in grads}
@@ -30,7 +30,7 @@ def adamw(
 
 
 def zeros(parameters: Arrays, optimizer: str) -> dict[str, Any]:
-    """Return the state that an optimizer, `sgd` or `adamw`, begins with."""
+    """Return the initial state of an optimizer, `sgd` or `adamw`."""
 
     def each() -> Arrays:
         return {name: value * 0 for name, value in parameters.items()}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one peer in a separate process: read names of cases, and answer with their cost.
+"""Run one peer in a separate process: read names of cases, and answer with their costs.
 
-`python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case", "seconds"}`;
-so is an answer: `{"cpu", "wall", "count", "value"}`, in seconds for one run, or `{"error"}`. The
-value is what the third run returned: a loss, or a sum of scores.
+Run `python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case",
+"seconds"}`. So is an answer: `{"cpu", "wall", "count", "value"}`, with the seconds of one run, or
+`{"error"}`. The value is the result of the third run: a loss, or a sum of scores.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# Operators per burst: fewer than the number at which fused mode starts to run them, so that a burst
-# only records.
+# Operators per burst: fewer than the number at which fused mode starts to run them, so a burst is
+# only recorded.
 _BURST = 48
 # Warm-up runs; the result of the last one shows whether peers agree.
 _WARM = 3
@@ -30,7 +30,7 @@ _WARM = 3
 
 @dataclass
 class _Ready:
-    """A case that is built and warm. One call of `run` does `size` units of work."""
+    """A case that is built and warmed up. One call of `run` does `size` units of work."""
 
     run: Callable[[], Any]
     wait: Callable[[], None]
@@ -42,7 +42,7 @@ class _Ready:
 
 def main(argv: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output of libraries must not mix with answers
+    os.dup2(2, 1)  # keep the output of libraries out of the answers
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer: Any = None
     ready: dict[str, _Ready] = {}
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
             if case.name not in ready:
                 ready[case.name] = _prepare(peer, case)
             answer = _measure(ready[case.name], request["seconds"])
-        except Exception as error:  # noqa: BLE001 - a peer that fails is a line of the report
+        except Exception as error:  # noqa: BLE001 - the report shows a failed peer as a line
             text = str(error).strip().partition("\n")[0]
             answer = {"error": f"{type(error).__name__}: {text}"}
         print(json.dumps(answer), file=answers, flush=True)
@@ -95,7 +95,7 @@ def _prepare(peer: Any, case: Case) -> _Ready:
 
 
 def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
-    """Run for about `seconds`. Only `record` does not wait for results within that time."""
+    """Run for about `seconds`. Only the case `record` excludes waiting for results."""
     spent, wall, runs = 0.0, 0.0, 0
     alone = case.clock is time.thread_time
     while runs == 0 or wall < seconds:
