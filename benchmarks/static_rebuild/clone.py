@@ -29,7 +29,7 @@ class Build:
     """Seconds and MiB of one build.
 
     `cpu` is the actions' CPU time, `bazel_cpu` Bazel's own. `together` and `largest` come from
-    `MemoryWatch`, for actions only. `runners` has the number of actions per way of running them.
+    `MemoryWatch`, for actions only. `runners` has the number of actions by Bazel's strategy.
     """
 
     wall: float

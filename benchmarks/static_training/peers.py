@@ -30,7 +30,7 @@ def par(shop: Workshop, path: pathlib.Path) -> Peer:
 
 
 def lesser(peer: Peer) -> list[Peer]:
-    """Return peers for that torch without features that the static build lacks: each, then both."""
+    """Return the peer without each feature that the static build lacks, then without both."""
     avx2 = {**peer.environment, "ATEN_CPU_CAPABILITY": "avx2"}
     without = (*peer.command, "--without-onednn")
     return [

@@ -42,7 +42,7 @@ class _Ready:
 
 def main(argv: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # keep the output of libraries out of the answers
+    os.dup2(2, 1)  # output from libraries must not mix with the answers
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer: Any = None
     ready: dict[str, _Ready] = {}
@@ -95,7 +95,7 @@ def _prepare(peer: Any, case: Case) -> _Ready:
 
 
 def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
-    """Run for about `seconds`. Only the case `record` excludes waiting for results."""
+    """Run for about `seconds`. Only the case `record` does not measure the wait for results."""
     spent, wall, runs = 0.0, 0.0, 0
     alone = case.clock is time.thread_time
     while runs == 0 or wall < seconds:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of apt sources in both formats, and of the source made from them, read by a real apt."""
+"""Tests of apt sources in both formats, and of the source generated from them, with a real apt."""
 
 from __future__ import annotations
 

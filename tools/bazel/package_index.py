@@ -23,7 +23,7 @@ class Package:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """The requested packages and every shared library of a suite."""
+    """The requested packages and every shared library in a suite."""
 
     packages: Mapping[str, Package]
     providers: Mapping[str, str] = field(default_factory=dict)

@@ -33,7 +33,7 @@ def provide(*, root: Path, version: str) -> Launcher:
 def probe(program: Path, *, root: Path, version: str) -> Launcher:
     """Return a launcher for `program` if it really runs `version` here. Raises Unavailable.
 
-    `--version` starts no server. bazelisk downloads and runs the right Bazel to answer it.
+    `--version` starts no server. To print it, bazelisk downloads and runs the right Bazel.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:

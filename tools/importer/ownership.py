@@ -13,7 +13,7 @@ from tools.importer.errors import UserError
 def check_own(directory: Path, step: str, *, link: bool = False) -> None:
     """Refuse a directory that other users may have filled; a missing directory is accepted.
 
-    `link` also accepts a link to such a directory. Raises UserError, whose text ends with `step`.
+    `link` also accepts a link to a safe directory. Raises UserError, whose text ends with `step`.
     """
     try:
         status = directory.stat() if link else directory.lstat()

@@ -21,7 +21,7 @@ _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
 _MARKS = (b" ", b"+", b"-")
-_SIGNATURE = b"-- "  # ends a git mail; git's version follows
+_SIGNATURE = b"-- "  # ends a mail by `git format-patch`; git's version follows
 _BINARY = b"GIT binary patch"
 
 

@@ -69,7 +69,7 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
     """Return the last attempt at each shard, in the order of labels.
 
     Raises:
-        ResultsError: the file is missing or is no event file of Bazel.
+        ResultsError: the file is missing, or is not an event file from Bazel.
     """
     latest: dict[tuple[str, int, int], tuple[int, Attempt]] = {}
     kinds: dict[str, str] = {}

@@ -42,7 +42,7 @@ def read(file: pathlib.Path = FILE) -> Table:
     """Return the committed table.
 
     Raises:
-        ResultsError: the file is missing, or is not such a table.
+        ResultsError: the file is missing, or has another format.
     """
     try:
         runs = json.loads(file.read_text(encoding="utf-8"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of imports that stop at calls that no rule knows, and continue with a line of data."""
+"""Imports that stop at calls that no rule covers, and continue after a line in rewrites.txt."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def _cuts(
 def _once(
     candidates: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
 ) -> dict[tuple[Mark, ...], int]:
-    """Return the index of each wanted run that occurs once in `lines`; `first` is its offset."""
+    """Return the index of each candidate that occurs once in `lines`, which start at `first`."""
     runs = zip(*(lines[skip:] for skip in range(_SAME_RUN)), strict=False)
     places = [(run, index) for index, run in enumerate(runs, first) if run in candidates]
     counts = Counter(run for run, _ in places)

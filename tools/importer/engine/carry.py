@@ -90,7 +90,7 @@ def carry(
     """Carry `series` from `base` to `new`.
 
     `decisions` are a person's, by patch name. Patches before index `first` are in `new` already.
-    With `keep_going`, a patch that needs a decision is left out and the later ones are merged
+    With `keep_going`, a patch that needs a decision is left out, and those after it are merged
     without it. `old` is the base's own tree, if available; only the text of conflicts uses it.
     Raises UserError if the series does not apply to its recorded base.
     """
@@ -174,7 +174,7 @@ class _Work:
     def with_whereabouts(
         self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
     ) -> FileResult:
-        """Add upstream's new place of the lines to the note of a file in conflict."""
+        """Add the lines' new place upstream to the note on a file in conflict."""
         if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
             return file
         others = {
@@ -308,7 +308,7 @@ class _Work:
         return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Return whether upstream has this patch and all later ones on the same lines."""
+        """Return whether upstream has this patch and all patches after it on the same lines."""
         group = self.history.neighbours(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):

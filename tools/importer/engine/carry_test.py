@@ -254,7 +254,7 @@ def test_outcomes(tmp_path: Path, case: _Case) -> None:
 
 @pytest.mark.parametrize("case", _CASES, ids=[case[0] for case in _CASES])
 def test_what_is_carried_applies_strictly_and_stays(tmp_path: Path, case: _Case) -> None:
-    """The carried series applies strictly to the new tree; a second carry changes no byte."""
+    """The new series applies strictly to the new tree; importing it again changes no byte."""
     _, old, steps, upstream, _ = case
     scenario = _scenario(tmp_path / "a", old, steps)
     new = over(scenario.old, upstream)
@@ -350,7 +350,7 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream has exactly all patches, the tree stays unchanged or a person is asked.
+    """If upstream has all patches and nothing else, the tree is unchanged or a person is asked.
 
     Not every patch has landed: two that undo each other may both stay. Repeated lines are rare
     here: a line such as `)` does not show which patch wrote it.
@@ -513,7 +513,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """Carried there and back, a patch that loses a file and regains it has its old bytes."""
+    """After an import there and back, a patch that lost and regained a file has its old bytes."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

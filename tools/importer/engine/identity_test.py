@@ -82,7 +82,7 @@ def _is_one_change(story: Story) -> bool:
     """Return whether only one reading is sensible.
 
     Either both sides wrote the same text and removed a line that proves it. Or the patch adds
-    lines, and upstream removed a block whose other reading is a conflict, never another text.
+    lines, and upstream removed a block; its other reading gives a conflict, not another text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of thousands of lines are aligned in pieces, with the same result."""
+"""Files with thousands of lines are aligned in pieces, with the same result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three-way merge of one text: upstream's changes and the patch's, against their base.
 
-Of the base, only the marks of its lines may be available. If changes of the two sides overlap or
+Possibly only the marks of the base's lines are available. If changes of the two sides overlap or
 touch, that is a conflict, unless they are equal or upstream's is a superset of the patch's.
 """
 

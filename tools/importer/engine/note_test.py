@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notes of patches that need a decision: what was found, and where moved lines are now."""
+"""The notes on patches that need a decision: the lines found, and where moved lines are now."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tools.importer.snapshot import Blob
 
 
 class Outcome(enum.Enum):
-    """Outcomes from best to worst: a patch has the worst outcome of its files."""
+    """Outcomes from best to worst; a patch has the worst of its files' outcomes."""
 
     CLEAN = "clean"  # every hunk applies at exactly its lines
     OFFSET = "offset"  # the same lines, elsewhere in the file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: an upstream tree, a series of patches on it, and another tree to carry them to."""
+"""For tests: an upstream tree, a series of patches for it, and another tree to rebase them onto."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
 
 
 def next_scenario(root: Path, carried: Carry, new: Files) -> Scenario:
-    """Write a carried series below `root`, as an import publishes it."""
+    """Write a rebased series below `root`, as an import publishes it."""
     root.mkdir(parents=True, exist_ok=True)
     for name, data in carried.series_files().items():
         (root / name).write_bytes(data)

@@ -13,7 +13,7 @@ def slid(old: Sequence[Mark], new: Sequence[Mark], changes: Sequence[Change]) ->
     """Slide each change down, unless it could then be another copy of a neighbouring block.
 
     Removing a function with the blank line above it or with the one below it is the same change.
-    Of two equal blocks, either may be meant.
+    Either of two equal blocks may be meant.
     """
     out: list[Change] = []
     for index in range(len(changes) - 1, -1, -1):
@@ -53,7 +53,7 @@ def _slid_down(
 
 
 def _root(lines: Sequence[Mark]) -> int:
-    """Return the length of the shortest block whose repetition gives `lines`."""
+    """Return the length of the shortest block that, repeated, gives `lines`."""
     size = len(lines)
     return next(
         root

@@ -13,7 +13,7 @@ from tools.importer.engine.marks import Mark
 
 @dataclass(frozen=True)
 class Stretch:
-    """base[start:stop] is ours[ours_start:ours_stop] upstream and theirs[begin:end] in the patch.
+    """base[start:stop] became ours[ours_start:ours_stop] upstream, theirs[begin:end] in the patch.
 
     `ours` and `theirs` are both sides' changes in it. If `same` is true, upstream's version
     contains all of the patch's changes and is kept.
@@ -43,7 +43,7 @@ def stretches(
 ) -> list[Stretch]:
     """Return each stretch that the patch changes, in order. Touching changes share a stretch."""
     out: list[Stretch] = []
-    shift = 0  # offset of ours from the base, after the last change of ours that was passed
+    shift = 0  # offset of ours from the base, after the last change before this position
     passed = 0
     for group in _groups(our_changes, their_changes):
         while (

@@ -18,7 +18,7 @@ _TELLING = 6
 
 @dataclass(frozen=True)
 class Text:
-    """Lines with their line ends. A text known only by its marks has `lines` None."""
+    """Lines with their line ends. `lines` is None if only their marks are known."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None

@@ -128,7 +128,7 @@ class Repository:
         return self.files(tree) if tree else {}
 
     def directory(self, commit: str, path: str) -> str | None:
-        """Return the tree of a directory of a commit, or None if it does not exist."""
+        """Return the tree of a directory in a commit, or None if it does not exist."""
         if not path:
             return self.find(commit, "tree")
         # -d: directories only
@@ -178,7 +178,7 @@ class Repository:
         return out.decode().strip()
 
     def write_tree(self, files: Mapping[str, TreeEntry]) -> str:
-        """Store the tree of these existing blobs, with a temporary index."""
+        """Store a tree with these existing blobs, using a temporary index."""
         with self.staging() as directory:
             index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
             # -z: unquoted names; --index-info: the index is built from ids, without files

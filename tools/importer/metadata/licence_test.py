@@ -25,7 +25,7 @@ _OTHER = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat we like.\nPay first.\
 
 
 class Tree(DictSnapshot):
-    """A snapshot with a few files, whose origin can contain `kinds` even if it has none."""
+    """A snapshot with a few files; its origin could contain `kinds`, even if it has none."""
 
     def __init__(
         self,

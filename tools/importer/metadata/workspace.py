@@ -43,7 +43,7 @@ class Problem:
 def render_all(
     project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
 ) -> dict[str, bytes]:
-    """Return METADATA of the project and the bill of materials, as they are after such a build pin.
+    """Return METADATA of the project and the bill of materials, as they are with that build pin.
 
     `today` is the date of an upgrade, used if the version differs. Raises UserError.
     """

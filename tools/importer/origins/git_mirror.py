@@ -204,7 +204,7 @@ class GitMirror:
     def _trust(self, scratch: Path) -> Mapping[str, str]:
         """Return settings for reading an origin on this disk that another user may own.
 
-        git requires safe.directory for such a repository; naming it as the origin is consent.
+        git then requires safe.directory; naming the repository as the origin is consent.
         """
         if self.local is None:
             return {}

@@ -26,8 +26,8 @@ _HELD_BYTES = 1 << 20
 class Facts:
     """The data flow of paths from `__file__` through a file, given the paths it receives.
 
-    `exports` are its names for such paths, `passed` are paths passed to other files, `sites` are
-    calls on such a path.
+    `exports` are its names for these paths, `passed` are paths passed to other files, `sites` are
+    calls on these paths.
     """
 
     exports: frozenset[Export]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data flow of paths computed from `__file__` within one file.
 
-The flow follows names, not the order of statements: a name is such a path if any assignment makes
+The flow follows names, not the order of statements: a name holds a path if any assignment gives
 it one. This over-approximates on purpose: a false positive becomes an exception with a reason, but
 no test would show a missed call. Through a parameter the flow is weaker (`PASSED`): other callers
 pass other paths.
@@ -52,7 +52,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Export:
-    """A name in a module that is such a path, or a function that returns one (`called`)."""
+    """A name that holds a path from `__file__`, or returns one when `called`."""
 
     name: str
     called: bool
@@ -87,7 +87,7 @@ class Flow:
                 self._mark(call, PASSED)  # the argument may be an object from outside this tree
 
     def give(self, given: Given) -> None:
-        """Mark the names that another file makes such a path."""
+        """Mark the names to which another file gives a path from `__file__`."""
         if isinstance(given, Taken):
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)
@@ -120,7 +120,7 @@ class Flow:
             pending += [(reached, level) for reached in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
-        """Return the nodes that become such a path because `node` is one."""
+        """Return the nodes that hold a path from `__file__` if `node` does."""
         parent = self.module.parents[node]
         match parent:
             case ast.Call(func=func) if func is node:

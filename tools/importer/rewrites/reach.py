@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find, in a whole tree, the calls that read a path computed from `__file__`.
 
-A file is parsed only if its bytes contain a source of such paths, or a name that another file
+A file is parsed only if its bytes contain a source of these paths, or a name that another file
 exports. So 2,000 files take a second or two.
 """
 
@@ -19,13 +19,13 @@ from tools.importer.rewrites.sites import Site
 
 @dataclass(frozen=True)
 class Reached:
-    """The calls on such paths in a tree. `unread` files contain one but cannot be parsed."""
+    """The calls on paths from `__file__`. `unread` files may have some but cannot be parsed."""
 
     unread: tuple[str, ...]
     _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
-        """Return the calls of `callees` (last names) on such paths, in the order of files."""
+        """Return the calls of `callees` (last names) on these paths, in the order of files."""
         return [site for site in self._sites if site.callee in callees]
 
 

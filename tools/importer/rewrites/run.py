@@ -31,7 +31,7 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A rule's result: `files` has only changed files; `unread` could not be parsed."""
+    """A rule's result: `files` has only changed files; `unread` lists files that did not parse."""
 
     rule: Rule
     files: Mapping[str, Blob]
@@ -43,7 +43,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Guarded:
-    """The findings in a patched tree; `unread` files contain a path but could not be checked."""
+    """The findings in a patched tree; `unread` files use `__file__` but could not be checked."""
 
     findings: tuple[Finding, ...]
     unread: tuple[str, ...]
@@ -113,7 +113,7 @@ def check_guards(
 ) -> tuple[str, ...]:
     """Check that a tree with all patches has no guarded call without a reason. Raises UserError.
 
-    Return the unchecked files, which contain a path but which Python could not read. With the
+    Return the unchecked files: they use `__file__`, but Python could not parse them. With the
     `modules` used by `decisions`, only files that the patches changed are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
@@ -162,7 +162,7 @@ def decide(
 ) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
     """Return the rewritten files for the generated patches, to rebase `series` onto `snapshot`.
 
-    A file that such a patch no longer changes is returned with upstream's content.
+    A file that a generated patch no longer changes is returned with upstream's content.
     """
     decided: dict[str, Decision] = {}
     findings: list[Finding] = []

@@ -32,7 +32,7 @@ _JOURNAL = "journal.json"
 
 @dataclass(frozen=True)
 class Move:
-    """A file, by its path in the workspace. A hash is None if there is no such file."""
+    """A file, by its path in the workspace. A hash is None if the file does not exist."""
 
     path: str
     before: str | None
@@ -137,7 +137,7 @@ def sync_directory(path: Path) -> None:
 
 
 def digest_of(path: Path) -> str | None:
-    """Return a file's sha256, or None if there is no file."""
+    """Return a file's sha256, or None if it does not exist."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except (FileNotFoundError, NotADirectoryError):

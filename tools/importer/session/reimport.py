@@ -110,7 +110,7 @@ def replay(
 ) -> Carry:
     """Merge the series as far as the decisions reach; deterministic. Raises UserError.
 
-    A place that no rule covers stops it like a conflict, before all patches. Pass the same
+    A place that no rule covers ends the merge like a conflict, before all patches. Pass the same
     `rewrites` of `new` to `finish`, so that files are parsed only once. `old`, the base's tree, is
     used only for the text of conflicts.
     """
