@@ -156,7 +156,7 @@ def test_paths_that_no_patch_may_touch(path: bytes, kind: str) -> None:
         ),
         (
             b"--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n-a\n+b\n\\ No newline\n+c\n",
-            "before the last line of its side",
+            "precedes the last line of its side",
         ),
     ],
 )
@@ -215,7 +215,7 @@ def _delta(size: bytes, promised: bytes, operations: bytes) -> binary.Side:
     ("delta", "message"),
     [
         # Copies all 64 KiB ten thousand times, though the stated size is one byte.
-        (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "promised 1"),
+        (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "its header says 1"),
         (_delta(b"\x80\x80\x04", b"\xff" * 8 + b"\x01", b""), "over the limit"),
         (_delta(b"\x80" * 100_000, b"", b""), "a size that git does not write"),
         (_delta(b"\x80\x80\x04", b"\x05", b"\x05ab"), "its header says 5"),

@@ -168,7 +168,7 @@ def test_a_base_recorded_anew_is_the_same(sample: SampleWorkspace) -> None:
         (["edit", "first", "--series", "v2"], "no series of v2. There are: v1"),
         (["edit", "first"], "no series of v0. There are: v1"),
         (["refresh"], "no patch is being edited. Begin with `import.py edit PATCH`"),
-        (["refresh", "--series", "v1"], "--series is for --base"),
+        (["refresh", "--series", "v1"], "--series needs --base"),
         (["edit", "first", "--series", "../torch/v1"], "no series of ../torch/v1"),
         (["drop", "fourth", "--series", "v1"], "no patch 'fourth.patch'"),
         (["new", "First", "--series", "v1"], "first.patch: already exists"),
