@@ -48,15 +48,15 @@ def _run(ctx, cc, step, arguments, stages, inputs, outputs, **kwargs):
     )
 
 def _configure(ctx, cc):
-    """Declare the step that needs no OpenSSL. Return the directories (configured, include)."""
+    """Declare the step that needs no OpenSSL. Return two directories: (configured, include)."""
     configured = ctx.actions.declare_directory("build/configured")
     include = ctx.actions.declare_directory("include/python3.11")
     stages = [
         stage
         for dep, name in ctx.attr.deps.items()
         for stage in _stages(dep, name)
-        # OpenSSL's two libraries keep their names.
-        if name
+        # OpenSSL's two libraries keep their names. The answers are also about the other libraries.
+        if name and (stage[1].startswith("include/") or not ctx.file.answers)
     ]
     _run(
         ctx,
@@ -141,8 +141,8 @@ cpython = rule(
     doc = """Static CPython.
 
 Output groups: `stdlib` (the contents of lib/python3.11), `include` (of include/python3.11),
-`python` (a relocatable interpreter: bin/python3.11 and lib/python3.11) and `configured` (the files that
-configure adds to the sources), one directory each.""",
+`python` (a relocatable interpreter: bin/python3.11 and lib/python3.11) and `configured` (the files
+that configure adds to the sources), one directory each.""",
     implementation = _cpython_impl,
     attrs = {
         "answers": attr.label(
