@@ -10,7 +10,7 @@ import pytest
 from third_party.torch.source import compiled_from, dry_run
 
 BUILD = """
-load("@@//somewhere:rules.bzl", "configured_header", "torch_objects")
+load("@torch_google//somewhere:rules.bzl", "configured_header", "torch_objects")
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load(":build_variables.bzl", "core_sources")
 
