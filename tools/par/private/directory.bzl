@@ -3,11 +3,14 @@
 
 def _file_directory_impl(ctx):
     output = ctx.actions.declare_directory(ctx.label.name)
-    package = ctx.label.package + "/"
+
+    # In another workspace, the paths of this module's files start with `../REPOSITORY/`.
+    repository = ctx.label.workspace_name
+    package = ("../%s/" % repository if repository else "") + ctx.label.package + "/"
     commands = ["set -eu", "out=$1"]
     for file in ctx.files.srcs:
         below = file.short_path.removeprefix(package)
-        if file.short_path.startswith("../") or below == file.short_path:
+        if below == file.short_path:
             below = file.basename
         commands.append('mkdir -p "$out/$(dirname %s)" && cp -L %s "$out/%s"' % (below, file.path, below))
     ctx.actions.run_shell(

@@ -51,7 +51,15 @@ def _import_roots(ctx):
     """Return the sys.path entries of the program's own code, below the runfiles, longest first."""
     wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
-    return sorted(roots, key = lambda r: -len(r)) + [ctx.workspace_name]
+
+    # Modules of other repositories, such as torch_google's in another workspace, are imported by their
+    # paths from the root of their repository.
+    repositories = {
+        file.owner.workspace_name: None
+        for file in ctx.attr.lib[PyInfo].transitive_sources.to_list()
+        if file.owner.workspace_name
+    }
+    return sorted(roots, key = lambda r: -len(r)) + [ctx.workspace_name] + sorted(repositories)
 
 def _from_runfiles(ctx):
     """Declare the program's launcher and its configuration. Return DefaultInfo."""
