@@ -1,29 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module extension `pypi`: the hub `@pypi`, and one repository for each locked wheel."""
+"""The module extension `pypi`: the hub `@pypi`, and one repository for each locked wheel.
 
+Every module may add locks. All are merged, so a build has one version of a package.
+"""
+
+load(":merge.bzl", "check_requirements", "file_name", "merge_annotations", "merge_locks")
 load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
 
-# No two locks have the same wheel. Groups are for wheels that few targets need.
-_LOCKS = [
-    Label("//third_party/pypi:lock.json"),
-    Label("//third_party/pypi:groups/cloud.lock.json"),
-    Label("//third_party/pypi:groups/cloud_servers.lock.json"),
-    Label("//third_party/pypi:groups/docs.lock.json"),
-    Label("//third_party/pypi:groups/remote.lock.json"),
-]
-_ANNOTATIONS = Label("//third_party/pypi:annotations.json")
+_TORCH_PIN = Label("//third_party/torch:pin.json")
+
+def _name(label):
+    return file_name(label.workspace_name, _TORCH_PIN.workspace_name, label.package, label.name)
+
+def _tags(mctx):
+    """Return (tag, whether the root module has it) pairs, torch_google's first."""
+    tags = [(tag, module.is_root) for module in mctx.modules for tag in module.tags.lock]
+    own = _TORCH_PIN.workspace_name
+    return ([each for each in tags if each[0].file.workspace_name == own] +
+            [each for each in tags if each[0].file.workspace_name != own])
+
+def _packages(mctx, tags):
+    locks = {}
+    for tag, _ in tags:
+        name = _name(tag.file)
+        lock = json.decode(mctx.read(tag.file))
+        if tag.requirements:
+            error = check_requirements(name, lock, _name(tag.requirements), mctx.read(tag.requirements))
+            if error:
+                fail(error)
+        locks[name] = lock
+    packages, error = merge_locks(
+        locks,
+        json.decode(mctx.read(_TORCH_PIN))["wheel"]["filename"].split("-")[1],
+    )
+    if error:
+        fail(error)
+    return packages
+
+def _annotations(mctx, tags, packages):
+    # torch_google annotates packages of its dev locks, which other workspaces lack.
+    annotations, error = merge_annotations(
+        {
+            _name(tag.annotations): (json.decode(mctx.read(tag.annotations)), is_root)
+            for tag, is_root in tags
+            if tag.annotations
+        },
+        packages,
+    )
+    if error:
+        fail(error)
+    return annotations
 
 def _pypi_impl(mctx):
-    packages = {}
-    for lock in _LOCKS:
-        packages = packages | json.decode(mctx.read(lock))["packages"]
-    annotations = json.decode(mctx.read(_ANNOTATIONS))
-    for name in annotations:
-        if name not in packages:
-            fail("%s: '%s' is in no lock. Remove the entry, or run third_party/pypi/update.py." % (
-                _ANNOTATIONS,
-                name,
-            ))
+    tags = _tags(mctx)
+    packages = _packages(mctx, tags)
+    annotations = _annotations(mctx, tags, packages)
     files = {name: annotations.get(name, {}).get("files", {}) for name in packages}
     for name, package in packages.items():
         wheel_repository(
@@ -32,6 +63,7 @@ def _pypi_impl(mctx):
             environment = annotations.get(name, {}).get("environment", {}),
             filename = package["filename"],
             files = files[name],
+            lock = package["lock"],
             requires = package["requires"],
             sha256 = package["sha256"],
             version = package["version"],
@@ -44,7 +76,19 @@ def _pypi_impl(mctx):
     )
     return mctx.extension_metadata(reproducible = True)
 
+_lock = tag_class(
+    doc = "A lock. All locks of a build are merged.",
+    attrs = {
+        "annotations": attr.label(doc = "annotations.json for packages of the lock, see README.md."),
+        "file": attr.label(doc = "The lock that update.py wrote.", mandatory = True),
+        "requirements": attr.label(
+            doc = "The file that the lock was made from. A build fails if it has changed.",
+        ),
+    },
+)
+
 pypi = module_extension(
     implementation = _pypi_impl,
     doc = "Makes the locked wheels available as `@pypi//NAME`.",
+    tag_classes = {"lock": _lock},
 )

@@ -18,8 +18,8 @@ def fetch_wheel(
         requirement,
         filename,
         sha256,
+        source,
         extra_index = None,
-        source = "third_party/pypi/lock.json",
         unpack = True):
     """Fetches a wheel and unpacks it into the repository's directory `site`.
 
@@ -28,8 +28,8 @@ def fetch_wheel(
       requirement: `NAME==VERSION`.
       filename: the wheel's file name; any other file is an error.
       sha256: the wheel's hash.
-      extra_index: an index to ask if the user's configured ones lack the wheel.
       source: the file with the pin, for messages.
+      extra_index: an index to ask if the user's configured ones lack the wheel.
       unpack: False to write the wheel itself, as `filename`, instead of `site`.
     """
     python = rctx.which("python3")

@@ -205,6 +205,8 @@ def _mismatch_error(pin: Pin, actual: str) -> FetchError:
 
 
 def _update_hint(pin: Pin) -> str:
+    if pin.source.startswith("//"):  # A lock of another workspace.
+        return "run @torch_google//third_party/pypi:update for it"
     if pin.source.endswith("lock.json"):
         return "run third_party/pypi/update.py"
     return f"edit {pin.source} and run third_party/pypi/update.py"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import subprocess
 import sys
@@ -59,6 +60,12 @@ def test_asks_for_the_hash_and_the_target_only(tmp_path: Path) -> None:
     assert set(options) <= set(call)
     requirement = (tmp_path / "requirements.txt").read_text()
     assert requirement == f"numpy==2.4.6 --hash=sha256:{_PIN.sha256}\n"
+
+
+def test_the_update_of_a_lock_of_another_workspace_is_named(tmp_path: Path) -> None:
+    pin = dataclasses.replace(_PIN, source="//:mine.lock.json")
+    with pytest.raises(FetchError, match="run @torch_google//third_party/pypi:update for it"):
+        fetch(pin, tmp_path, run=_Pip([b"other"]), sleep=lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -31,18 +31,23 @@ def wheel_repository_name(name):
     """Returns the repository name of the wheel with a normalised name."""
     return "pypi_" + name
 
+def _wheel_label(name):
+    # torch has a pin instead of a row in a lock. The label is that of the release that is set.
+    return "@torch//:torch" if name == "torch" else "@%s//:wheel" % wheel_repository_name(name)
+
 def _wheel_repository_impl(rctx):
     fetch_wheel(
         rctx,
         requirement = "%s==%s" % (rctx.attr.distribution, rctx.attr.version),
         filename = rctx.attr.filename,
         sha256 = rctx.attr.sha256,
+        source = rctx.attr.lock,
     )
     rctx.file("BUILD.bazel", _WHEEL_BUILD.format(
         wheel_targets = Label(":wheel_targets.bzl"),
         distribution = repr(rctx.attr.distribution),
         version = repr(rctx.attr.version),
-        deps = repr(["@%s//:wheel" % wheel_repository_name(name) for name in rctx.attr.requires]),
+        deps = repr([_wheel_label(name) for name in rctx.attr.requires]),
         zip_safe = rctx.attr.zip_safe,
         files = repr(rctx.attr.files),
         cold = repr([] if rctx.attr.hot else ["."]),
@@ -58,6 +63,7 @@ wheel_repository = repository_rule(
         "filename": attr.string(mandatory = True),
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
         "hot": attr.bool(doc = "Store its code uncompressed, to map it at the start of programs."),
+        "lock": attr.string(doc = "The lock that pins it, for messages.", mandatory = True),
         "requires": attr.string_list(doc = "Normalised names of the wheels that it requires."),
         "sha256": attr.string(mandatory = True),
         "version": attr.string(mandatory = True),
