@@ -109,7 +109,7 @@ def _edge_problems(lock: Lock, known: Lock, file: str = "lock.json") -> Iterable
         if (normalise(name), version) != (key, package.version):
             yield f"{where} {package.version}: '{package.filename}' is another package. {UPDATE}"
         for needed in package.requires:
-            if needed not in known.packages:
+            if needed != "torch" and needed not in known.packages:
                 yield f"{where} requires '{needed}', which is not locked. {UPDATE}"
     for needed in lock.torch_requires:
         if needed not in lock.packages:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,15 @@ def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
         assert any(key in value.packages for value in (_LOCK, *_GROUPS.values()))
         assert row["why"].endswith(".")
         assert set(row) <= {"data_only", "environment", "files", "hot", "why", "zip_safe"}
+
+
+def test_other_workspaces_get_the_shared_locks() -> None:
+    text = (Path(lock.__file__).parents[2] / "MODULE.bazel").read_text()
+    tag = r'^{}\.lock\([^)]*file = "//third_party/pypi:([^"]+)"'
+    shared = re.findall(tag.format("pypi"), text, re.MULTILINE)
+    assert shared == ["lock.json", *(f"groups/{name}.lock.json" for name in lock.SHARED_GROUPS)]
+    others = re.findall(tag.format("pypi_dev"), text, re.MULTILINE)
+    assert len(shared) + len(others) == 1 + len(_GROUPS)
 
 
 def test_what_torch_needs_is_there() -> None:

@@ -29,14 +29,14 @@ class NoPipError(Exception):
 
 @dataclass(frozen=True)
 class Pip:
-    """A command that starts pip, and its wheel (None: the interpreter's own module)."""
+    """A command that starts pip, and its import root (None: the interpreter's own)."""
 
     argv: tuple[str, ...]
-    wheel: Path | None = None
+    root: Path | None = None
 
 
 def find(*, cache: Path | None = None) -> Pip:
-    """Return the first pip that works: python3's own, a wheel on disk, or one from Debian."""
+    """Return the first pip that works: this interpreter's own, one on the machine, or Debian's."""
     # Importing a part of pip shows that it exists, in a quarter of the time of `--version`. A first
     # build checks once for each wheel.
     if _runs((sys.executable, "-c", "import pip._internal")):
@@ -46,7 +46,7 @@ def find(*, cache: Path | None = None) -> Pip:
         pip = _from_directory(directory)
         if pip:
             return pip
-    return _fetch(cache)
+    return _from_python3() or _fetch(cache)
 
 
 def cache_directory() -> Path:
@@ -69,6 +69,20 @@ def _from_directory(directory: Path | None) -> Pip | None:
         if _runs((*argv, "--version")):
             return Pip(argv, wheel)
     return None
+
+
+def _from_python3() -> Pip | None:
+    """Return the pip of the python3 on PATH, to run under this interpreter."""
+    ask = ["python3", "-c", "import pip; print(pip.__path__[0])"]
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            result = subprocess.run(ask, cwd=directory, capture_output=True, text=True, check=False)
+        except OSError:
+            return None
+    package = Path(result.stdout.strip())
+    argv = (sys.executable, str(package))
+    works = result.returncode == 0 and _runs((*argv, "--version"))
+    return Pip(argv, package.parent) if works else None
 
 
 def _runs(command: tuple[str, ...]) -> bool:

@@ -62,7 +62,20 @@ def test_the_interpreters_own_pip_comes_first(
 def test_a_wheel_on_the_disk_comes_next(bare_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_pip, "ensurepip_wheels", lambda: bare_host)
     pip = host_pip.find(cache=bare_host / "cache")
-    assert pip.wheel == bare_host / "pip-23.0-py3-none-any.whl"
+    assert pip.root == bare_host / "pip-23.0-py3-none-any.whl"
+    assert not (bare_host / "cache").exists()
+
+
+def test_the_pip_of_another_python3_comes_last(
+    bare_host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = bare_host / "bin/python3"
+    python.write_text("#!/bin/sh\necho /host/site-packages/pip\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(host_pip, "_runs", lambda argv: argv[1] == "/host/site-packages/pip")
+    assert host_pip.find(cache=bare_host / "cache") == host_pip.Pip(
+        (sys.executable, "/host/site-packages/pip"), Path("/host/site-packages")
+    )
     assert not (bare_host / "cache").exists()
 
 
@@ -73,10 +86,10 @@ def test_debians_is_fetched_once(
     monkeypatch.setenv("FAKE_LISTS", lists)
     cache = bare_host / "cache"
     first = host_pip.find(cache=cache)
-    assert first.wheel == cache / "pip-23.0-py3-none-any.whl"
+    assert first.root == cache / "pip-23.0-py3-none-any.whl"
     assert host_pip.find(cache=cache) == first
     assert len((bare_host / "log").read_text().splitlines()) == calls
-    assert sorted(path.name for path in cache.iterdir()) == ["lock", first.wheel.name]
+    assert sorted(path.name for path in cache.iterdir()) == ["lock", first.root.name]
 
 
 def test_starts_at_once_fetch_once(bare_host: Path) -> None:

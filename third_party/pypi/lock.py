@@ -10,13 +10,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 FILE = Path(__file__).parent / "lock.json"
 REQUIREMENTS = Path(__file__).parent / "requirements.in"
 ANNOTATIONS = Path(__file__).parent / "annotations.json"
 TORCH_PIN = Path(__file__).parents[1] / "torch" / "pin.json"
+# The groups that other workspaces get. MODULE.bazel marks the others dev_dependency.
+SHARED_GROUPS = ("cloud",)
 _GROUPS = Path(__file__).parent / "groups"
 
 
@@ -54,6 +56,9 @@ class Lock:
     `inputs` is the `digest(...)` of the inputs it was resolved from. `requirements` are the lines
     of the input file, and `torch_needs` the Requires-Dist lines of torch's wheel. With both, an
     update asks pip only about new lines, and does not fetch torch.
+
+    `resolved_with` is for a lock of another workspace: the versions of torch and of packages in
+    other locks that it was resolved with. Bazel rejects the lock if the build has others.
     """
 
     inputs: str
@@ -61,6 +66,7 @@ class Lock:
     packages: Mapping[str, Package]
     requirements: tuple[str, ...] = ()
     torch_needs: tuple[str, ...] = ()
+    resolved_with: Mapping[str, str] = field(default_factory=dict)
 
     def dumps(self) -> str:
         """Return the canonical text: equal locks give equal bytes."""
@@ -68,13 +74,15 @@ class Lock:
             key: {**asdict(package), "requires": sorted(package.requires)}
             for key, package in self.packages.items()
         }
-        document = {
+        document: dict[str, object] = {
             "inputs": self.inputs,
             "packages": packages,
             "requirements": sorted(self.requirements),
             "torch_needs": list(self.torch_needs),
             "torch_requires": sorted(self.torch_requires),
         }
+        if self.resolved_with:
+            document["resolved_with"] = dict(self.resolved_with)
         return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
 
@@ -91,6 +99,7 @@ def loads(text: str) -> Lock:
         packages=packages,
         requirements=tuple(document["requirements"]),
         torch_needs=tuple(document["torch_needs"]),
+        resolved_with=document.get("resolved_with", {}),
     )
 
 

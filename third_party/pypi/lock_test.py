@@ -24,6 +24,7 @@ _locks = st.builds(
     packages=st.dictionaries(_keys, _packages, max_size=4),
     requirements=st.lists(_keys, unique=True, max_size=4).map(lambda keys: tuple(sorted(keys))),
     torch_needs=st.lists(st.text(max_size=8), max_size=4).map(tuple),
+    resolved_with=st.dictionaries(_keys, st.text(max_size=8), max_size=4),
 )
 # On a busy machine the first inputs take seconds, which hypothesis reports as slow generation.
 _busy = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
@@ -44,6 +45,7 @@ def test_bytes_do_not_depend_on_the_order_of_making(value: lock.Lock) -> None:
         {key: value.packages[key] for key in reversed(list(value.packages))},
         tuple(reversed(value.requirements)),
         value.torch_needs,
+        {key: value.resolved_with[key] for key in reversed(list(value.resolved_with))},
     )
     assert backwards.dumps() == value.dumps()
 

@@ -98,7 +98,7 @@ def _main(
         for line in (old.requirements if old else ())
         if lock.requirement_key(line) not in alone
     ]
-    rows, torch = _solve(
+    rows, torch = solve(
         code,
         before=before,
         own=locked,
@@ -139,7 +139,7 @@ def _groups(
     earlier = {**locked, **(old.main.packages if old.main else {})}
     # If the main lock changed a version, a group's packages may not accept the new one.
     keep = all(base[key].version == earlier[key].version for key in base.keys() & earlier.keys())
-    rows, _ = _solve(
+    rows, _ = solve(
         [line for lines in inputs.groups.values() for line in lines],
         before=[line for value in old.groups.values() for line in value.requirements],
         # A group may still need packages that the main lock dropped.
@@ -165,7 +165,7 @@ def _groups(
     return locks
 
 
-def _solve(
+def solve(
     lines: Sequence[str],
     *,
     before: Sequence[str],
@@ -209,7 +209,13 @@ def _solve(
         raise ConflictError(f"{error}. {next_step}") from None
     rows = resolve.packages(report, fresh)
     torch_row = rows.pop("torch", None)
-    return {**rows, **{key: _joined(kept[key], rows.get(key)) for key in kept}}, torch_row
+    return {**rows, **{key: joined(kept[key], rows.get(key)) for key in kept}}, torch_row
+
+
+def joined(row: Package, other: Package | None) -> Package:
+    """Return `row` with the requirements of `other`: a new line can ask for more extras."""
+    needed = {*row.requires, *(other.requires if other else ())}
+    return dataclasses.replace(row, requires=tuple(sorted(needed)))
 
 
 def _in_the_way(lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], ask: Ask) -> str:
@@ -228,12 +234,6 @@ def _in_the_way(lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], 
         if key in free and not line.endswith(f"=={free[key]['version']}")
     ]
     return f"Without the locks pip moves these: add {' '.join(f'--upgrade {key}' for key in moved)}"
-
-
-def _joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the requirements of `other`: a new line can ask for more extras."""
-    needed = {*row.requires, *(other.requires if other else ())} - {"torch"}
-    return dataclasses.replace(row, requires=tuple(sorted(needed)))
 
 
 def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:

@@ -6,29 +6,47 @@
     third_party/pypi/update.py --upgrade           upgrade everything
     third_party/pypi/update.py --upgrade numpy     upgrade one package
 
+In another workspace, resolve its files against these locks, NAME.in to NAME.lock.json:
+
+    bazel run @torch_google//third_party/pypi:update -- requirements.in
+    bazel run @torch_google//third_party/pypi:update -- --upgrade=einops requirements.in
+
 pip resolves, with the indexes that the user configured.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import os
 import platform
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from third_party.pypi import host_pip, lock, pip_report, resolution, target, torch_metadata
+from third_party.pypi import (
+    extra_locks,
+    host_pip,
+    lock,
+    pip_report,
+    resolution,
+    target,
+    torch_metadata,
+)
+from third_party.pypi.extra_locks import Base, PinnedError
 from third_party.pypi.fetch_wheel import FetchError
 from third_party.pypi.host_pip import NoPipError
 from third_party.pypi.pip_report import ConflictError
-from third_party.pypi.resolution import EVERYTHING, Inputs, Locks
+from third_party.pypi.resolution import EVERYTHING, Ask, Inputs, Locks
+
+# A lock's file, its content before (None: the file did not exist), and after.
+Result = tuple[Path, lock.Lock | None, lock.Lock]
 
 
 class UpdateError(Exception):
@@ -40,26 +58,77 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--upgrade", nargs="?", action="append", default=[], const=EVERYTHING)
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="NAME.in", help="requirements of another workspace"
+    )
     flags = parser.parse_args()
     start = time.monotonic()
     try:
         upgrade = [name if name == EVERYTHING else lock.normalise(name) for name in flags.upgrade]
-        old = read_locks()
-        new = resolve(old, upgrade)
-    except (UpdateError, ConflictError, FetchError, NoPipError, OSError) as error:
+        results = extra_results(flags.files, upgrade) if flags.files else own_results(upgrade)
+    except (
+        UpdateError,
+        PinnedError,
+        ConflictError,
+        FetchError,
+        NoPipError,
+        OSError,
+        ValueError,
+    ) as error:
         print(f"third_party/pypi/update.py: {error}", file=sys.stderr)
         return 1
-    assert new.main
-    results = [(lock.FILE, old.main, new.main)]
-    results += [
-        (group.file, old.groups.get(group.name), new.groups[group.name]) for group in lock.groups()
-    ]
     for file, before, after in results:
         write(file, after.dumps())
         for line in changes(before, after):
             print(f"{file.name}: {line}")
     print(f"update.py: {time.monotonic() - start:.0f} s", file=sys.stderr)
     return 0
+
+
+def own_results(upgrade: Sequence[str]) -> list[Result]:
+    """Resolve torch_google's own requirements."""
+    if "BUILD_WORKSPACE_DIRECTORY" in os.environ:
+        raise UpdateError(
+            "no file is named. For your own packages, name NAME.in files. For the locks of"
+            " torch_google, start third_party/pypi/update.py there, without `bazel run`."
+        )
+    old = read_locks()
+    new = resolve(old, upgrade)
+    assert new.main
+    return [
+        (lock.FILE, old.main, new.main),
+        *(
+            (group.file, old.groups.get(group.name), new.groups[group.name])
+            for group in lock.groups()
+        ),
+    ]
+
+
+def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]:
+    """Resolve NAME.in files of another workspace. Paths are relative to the user's directory."""
+    _check_python()
+    directory = Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    requirements = {str(file): directory / file for file in files}
+    for name, path in requirements.items():
+        if path.suffix != ".in":
+            raise UpdateError(f"{name}: its name does not end in .in. The lock is NAME.lock.json.")
+    outputs = {name: path.with_suffix(".lock.json") for name, path in requirements.items()}
+    old = {name: lock.loads(path.read_text()) for name, path in outputs.items() if path.exists()}
+    known = {key for value in old.values() for key in value.packages}
+    own = read_locks()
+    assert own.main
+    shared = [own.main, *(own.groups[name] for name in lock.SHARED_GROUPS)]
+    base = Base.of(shared, torch=lock.torch_requirement(lock.TORCH_PIN.read_text()))
+    _check_upgrade(upgrade, known | base.rows.keys(), "the named locks")
+    with _pip(base.torch, own.main.torch_needs) as ask:
+        new = extra_locks.update(
+            old,
+            {name: lock.requirement_lines(path.read_text()) for name, path in requirements.items()},
+            base=base,
+            upgrade=upgrade,
+            ask=ask,
+        )
+    return [(path, old.get(name), new[name]) for name, path in outputs.items()]
 
 
 def read_inputs() -> Inputs:
@@ -89,35 +158,44 @@ def read_locks() -> Locks:
 
 def resolve(old: Locks, upgrade: Sequence[str]) -> Locks:
     """Return the locks for the input files. `upgrade` has keys of packages, or EVERYTHING."""
+    _check_python()
+    _check_upgrade(upgrade, old.keys(), "third_party/pypi/lock.json or groups/*.lock.json")
+    inputs = read_inputs()
+    same_torch = old.main and old.main.inputs == lock.digest(
+        [*old.main.requirements, inputs.torch], inputs.alone
+    )
+    needs = old.main.torch_needs if old.main and same_torch else torch_metadata.read()
+    with _pip(inputs.torch, needs) as ask:
+        return resolution.update(old, inputs, upgrade=upgrade, ask=ask, torch_needs=lambda: needs)
+
+
+def _check_python() -> None:
     if sys.version_info[:2] != target.PYTHON or platform.machine() != "x86_64":
         raise UpdateError(
             f"{sys.executable} is Python {platform.python_version()} on {platform.machine()}, but"
             f" pip evaluates environment markers for its own interpreter: run this with"
             f" {target.DESCRIPTION}."
         )
-    unknown = sorted(set(upgrade) - {EVERYTHING} - old.keys())
+
+
+def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -> None:
+    unknown = sorted(set(upgrade) - {EVERYTHING} - set(known))
     if unknown:
         raise UpdateError(
-            f"--upgrade {unknown[0]}: no lock has that package. Give a name of"
-            " third_party/pypi/lock.json or groups/*.lock.json, or a line in requirements.in."
+            f"--upgrade {unknown[0]}: no lock has that package. Give a name of {where}, or a line in"
+            " the requirements."
         )
+
+
+@contextlib.contextmanager
+def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
+    """Yield a function that asks pip, which finds a small stand-in of torch with these needs."""
     pip = host_pip.find()
-    if pip.wheel:
-        sys.path.append(str(pip.wheel))  # `resolve` may import packaging from it.
-    inputs = read_inputs()
-    same_torch = old.main and old.main.inputs == lock.digest(
-        [*old.main.requirements, inputs.torch], inputs.alone
-    )
-    needs = old.main.torch_needs if old.main and same_torch else torch_metadata.read()
+    if pip.root:
+        sys.path.append(str(pip.root))  # `resolve` may import packaging from it.
     with tempfile.TemporaryDirectory() as scratch:
-        torch_metadata.write_stand_in(Path(scratch), inputs.torch, needs)
-        return resolution.update(
-            old,
-            inputs,
-            upgrade=upgrade,
-            ask=functools.partial(pip_report.ask, links=Path(scratch)),
-            torch_needs=lambda: needs,
-        )
+        torch_metadata.write_stand_in(Path(scratch), torch, needs)
+        yield functools.partial(pip_report.ask, links=Path(scratch))
 
 
 def changes(old: lock.Lock | None, new: lock.Lock) -> list[str]:

@@ -42,6 +42,33 @@ def test_an_upgrade_of_an_unknown_package_is_refused() -> None:
         update.resolve(update.read_locks(), ["nmpy"])
 
 
+def test_a_file_of_another_workspace_gets_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("third_party.pypi.target.PYTHON", sys.version_info[:2])
+    monkeypatch.setattr("third_party.pypi.host_pip.find", lambda: Pip(("pip",)))
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    (tmp_path / "mine.in").write_text("numpy  # ours\n")
+    ((path, before, after),) = update.extra_results([Path("mine.in")], [])
+    assert path == tmp_path / "mine.lock.json"
+    assert before is None
+    assert after.packages == {}  # torch_google has it
+    assert after.requirements == ("numpy",)
+    assert list(after.resolved_with) == ["numpy"]
+
+
+def test_a_file_with_another_suffix_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("third_party.pypi.target.PYTHON", sys.version_info[:2])
+    with pytest.raises(update.UpdateError, match=r"mine.txt: its name does not end in \.in"):
+        update.extra_results([Path("mine.txt")], [])
+
+
+def test_bazel_run_without_a_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", "/other")
+    with pytest.raises(update.UpdateError, match=r"no file is named. For your own packages, name"):
+        update.own_results([])
+
+
 def test_nothing_to_do_asks_neither_pip_nor_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing changed, but pip was asked")

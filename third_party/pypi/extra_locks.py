@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks of another workspace, resolved against torch_google's.
+
+A build has one version of a package. So the versions of torch_google stay, and an extra lock has
+only the packages that torch_google's locks lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from third_party.pypi import lock, resolution
+from third_party.pypi.lock import Lock, Package
+from third_party.pypi.pip_report import ConflictError
+from third_party.pypi.resolution import Ask, Rows
+
+_TORCH = "torch"
+
+
+class PinnedError(Exception):
+    """A request for another version of a package that torch_google pins."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """torch_google's packages, including torch itself. Their versions stay."""
+
+    rows: Rows
+    torch: str
+
+    @staticmethod
+    def of(locks: Collection[Lock], *, torch: str) -> Base:
+        """Return the packages of `locks` and `torch`, a requirement `torch==VERSION`."""
+        distribution, version = torch.split("==")
+        rows = {key: row for value in locks for key, row in value.packages.items()}
+        return Base({**rows, _TORCH: Package(distribution, version, "", "", ())}, torch)
+
+
+def update(
+    old: Mapping[str, Lock],
+    inputs: Mapping[str, Sequence[str]],
+    *,
+    base: Base,
+    upgrade: Collection[str] = (),
+    ask: Ask,
+) -> dict[str, Lock]:
+    """Return the lock for each file of `inputs`, which has the lines by file name.
+
+    A package that several files need is in the lock of the first. `upgrade` has keys of packages,
+    or `resolution.EVERYTHING`. `ask` must find a torch that requires the same as the real one.
+    """
+    _check(inputs, base, upgrade)
+    lines = [line for file in inputs.values() for line in file]
+    before = [line for value in old.values() for line in value.requirements]
+    locked = {key: row for value in old.values() for key, row in value.packages.items()}
+    held = {key: row for key, row in base.rows.items() if key != _TORCH}
+    if not any("[" in line for line in set(before) - set(lines)):
+        # The old locks may use more extras of these.
+        held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
+    try:
+        rows, _ = resolution.solve(
+            lines,
+            before=before,
+            own={key: row for key, row in locked.items() if key not in held},
+            base=held,
+            upgrade=upgrade,
+            keep=all(
+                key in base.rows and base.rows[key].version == version
+                for value in old.values()
+                for key, version in value.resolved_with.items()
+            ),
+            ask=ask,
+            torch=base.torch,
+            with_torch=False,
+        )
+    except ConflictError as error:
+        raise ConflictError(f"{error}. The versions of torch_google's locks stay") from None
+    assigned: set[str] = set()
+    locks = {}
+    for file, file_lines in inputs.items():
+        locks[file] = _lock(file_lines, rows, base, assigned)
+        assigned |= locks[file].packages.keys()
+    return locks
+
+
+def _check(inputs: Mapping[str, Sequence[str]], base: Base, upgrade: Collection[str]) -> None:
+    from third_party.pypi import resolve  # Imports packaging, which may be pip's own.
+
+    for file, lines in inputs.items():
+        for line in lines:
+            row = base.rows.get(lock.requirement_key(line))
+            if row and not resolve.admits(line, row.version):
+                raise PinnedError(
+                    f"{file}: '{line}', but torch_google pins {row.distribution} {row.version}. A"
+                    " build has one version of a package: change the line to allow that one, or"
+                    " the pin in torch_google."
+                )
+    for key in upgrade:
+        if key in base.rows:
+            raise PinnedError(
+                f"--upgrade {key}: torch_google pins {key} {base.rows[key].version}. A build has one"
+                " version of a package: upgrade it in torch_google."
+            )
+
+
+def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str]) -> Lock:
+    roots = [lock.requirement_key(line) for line in lines]
+    keys = lock.reachable(rows, roots)
+    packages = {
+        key: rows[key]
+        for key in keys - set(assigned)
+        # torch_google's row lacks the packages that further extras require.
+        if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
+    }
+    edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}
+    return Lock(
+        inputs=lock.digest(lines, []),
+        torch_requires=(),
+        packages=packages,
+        requirements=tuple(sorted(lines)),
+        resolved_with={key: base.rows[key].version for key in sorted(edges & base.rows.keys())},
+    )
+
+
+def _extended(row: Package, other: Package | None) -> Package:
+    return resolution.joined(row, other) if other and other.version == row.version else row
