@@ -142,6 +142,10 @@ def _dist_info_impl(ctx):
     files = depset(outputs)
     return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
 
+def _path(file):
+    """Return a file's path from the root of its repository, which may be another module."""
+    return file.short_path.split("/", 2)[2] if file.short_path.startswith("../") else file.short_path
+
 def _wheel_impl(ctx):
     tag = "py3-none-any"
     if ctx.attr.native_code:
@@ -160,9 +164,9 @@ def _wheel_impl(ctx):
         ]).to_list()
         # Leave out the metadata of other distributions.
         if ".dist-info/" not in file.short_path and
-           [p for p in packages if file.short_path.startswith(p)]
+           [p for p in packages if _path(file).startswith(p)]
     ]
-    rows = ["%s\t%s" % (file.short_path, file.path) for file in files]
+    rows = ["%s\t%s" % (_path(file), file.path) for file in files]
     rows += ["%s/%s\t%s" % (directory, file.basename, file.path) for file in metadata]
     rows.append("%s/licenses/LICENSE\t%s" % (directory, ctx.file.licence.path))
     manifest = ctx.actions.declare_file(ctx.label.name + ".manifest")
