@@ -27,6 +27,8 @@ def provide(*, version: str, cache: Path, lock: int) -> Launcher:
     try:
         if not prefix.is_dir():
             _build(prefix, version=version, lock=lock)
+        # An older bazelw may have written the rc.
+        debian_prefix.write_rc(prefix, prefix=prefix)
         debian_prefix.check(prefix, version=version)
     except (command.CommandError, debian_prefix.PrefixError) as error:
         raise Unavailable(str(error)) from error

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.bazel import command, offline_modules, trust_store
+from tools.bazel.launcher import write_atomically
 
 PROGRAM_PACKAGES = (
     "bazel-bootstrap",
@@ -132,6 +133,12 @@ def startup_options(prefix: Path) -> tuple[str, ...]:
     )
 
 
+def write_rc(directory: Path, *, prefix: Path) -> None:
+    """Write the rc into `directory`, the prefix or one under construction."""
+    rc = offline_modules.rc(prefix / _INSTALL_BASE, registry=prefix / _REGISTRY)
+    write_atomically(directory / _RC, rc)
+
+
 def check(prefix: Path, *, version: str) -> None:
     """Raise PrefixError unless every program finds all its libraries inside `prefix`."""
     label = (prefix / _INSTALL_BASE / "build-label.txt").read_text().strip()
@@ -208,8 +215,7 @@ def _write_settings(staging: Path, *, prefix: Path) -> None:
     offline_modules.write_stubs(staging / _INSTALL_BASE)
     (staging / _REGISTRY / "modules").mkdir(parents=True)
     (staging / _REGISTRY / "bazel_registry.json").write_text("{}\n")
-    rc = offline_modules.rc(prefix / _INSTALL_BASE, registry=prefix / _REGISTRY)
-    (staging / _RC).write_text(rc)
+    write_rc(staging, prefix=prefix)
     authorities = staging / _JAVA / "lib/security/cacerts"
     authorities.unlink(missing_ok=True)
     authorities.write_bytes(trust_store.key_store(trust_store.certificates()))

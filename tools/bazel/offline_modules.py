@@ -69,5 +69,7 @@ def rc(install_base: Path, *, registry: Path) -> str:
         f"common --registry=file://{registry}",
         "# MODULE.bazel.lock pins the public registry, which these modules do not come from.",
         "common --lockfile_mode=off",
+        "# The rules that Bazel adds to each WORKSPACE are not in this prefix either.",
+        "common --noenable_workspace",
     ]
     return "\n".join(lines) + "\n"
