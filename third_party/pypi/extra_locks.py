@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from third_party.pypi import lock, resolution
 from third_party.pypi.lock import Lock, Package
-from third_party.pypi.pip_report import ConflictError
 from third_party.pypi.resolution import Ask, Rows
 
 _TORCH = "torch"
@@ -58,24 +57,22 @@ def update(
     if not any("[" in line for line in set(before) - set(lines)):
         # The old locks may use more extras of these.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
-    try:
-        rows, _ = resolution.solve(
-            lines,
-            before=before,
-            own={key: row for key, row in locked.items() if key not in held},
-            base=held,
-            upgrade=upgrade,
-            keep=all(
-                key in base.rows and base.rows[key].version == version
-                for value in old.values()
-                for key, version in value.resolved_with.items()
-            ),
-            ask=ask,
-            torch=base.torch,
-            with_torch=False,
-        )
-    except ConflictError as error:
-        raise ConflictError(f"{error}. The versions of torch_google's locks stay") from None
+    rows, _ = resolution.solve(
+        lines,
+        before=before,
+        own={key: row for key, row in locked.items() if key not in held},
+        base=held,
+        upgrade=upgrade,
+        keep=all(
+            key in base.rows and base.rows[key].version == version
+            for value in old.values()
+            for key, version in value.resolved_with.items()
+        ),
+        ask=ask,
+        torch=base.torch,
+        with_torch=False,
+        firm_hint="The versions of torch_google's locks stay: ask for versions that go with them.",
+    )
     assigned: set[str] = set()
     locks = {}
     for file, file_lines in inputs.items():

@@ -137,5 +137,7 @@ def test_a_conflict_says_which_versions_stay() -> None:
     def refuse(*_: object, **__: object) -> dict[str, Any]:
         raise ConflictError("pip exited 1: ResolutionImpossible")
 
-    with pytest.raises(ConflictError, match="The versions of torch_google's locks stay"):
+    with pytest.raises(
+        ConflictError, match="Impossible. The versions of torch_google's locks stay"
+    ):
         extra_locks.update({}, {"f": ["tool"]}, base=_BASE, ask=refuse)

@@ -120,12 +120,18 @@ def _run(command: Sequence[str], directory: Path, errors: Any, progress: _Progre
         command, cwd=directory, stdout=subprocess.PIPE, stderr=errors, text=True
     ) as pip:
         assert pip.stdout
+        causes: list[str] | None = None
         for text in pip.stdout:
             hopeless = progress.line(text)
             if hopeless:
                 pip.kill()
                 raise ConflictError(hopeless)
+            if text.startswith("The conflict is caused by:"):
+                causes = []
+            elif causes is not None and text.startswith("    "):
+                causes.append(text.strip())
     if pip.returncode:
         errors.seek(0)
         lines = [line.strip() for line in errors if line.startswith("ERROR")]
-        raise ConflictError(f"pip exited {pip.returncode}: {(lines or ['no message'])[-1]}")
+        reason = "; ".join(causes) if causes else (lines or ["no message"])[-1]
+        raise ConflictError(f"pip exited {pip.returncode}: {reason}")

@@ -59,6 +59,24 @@ def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert str(caught.value) == "pip exited 3: ERROR: No a==9"
 
 
+def test_the_causes_of_a_conflict_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _fake_pip(
+        monkeypatch,
+        tmp_path,
+        """
+        print("The conflict is caused by:\\n    a 9 depends on b<1\\n    The user requested b==2\\n")
+        print("To fix this you could try to:")
+        print("ERROR: ResolutionImpossible: for help", file=sys.stderr)
+        sys.exit(1)
+        """,
+    )
+    with pytest.raises(pip_report.ConflictError) as caught:
+        pip_report.ask(["a==9"], constraints=["b==2"])
+    assert str(caught.value) == "pip exited 1: a 9 depends on b<1; The user requested b==2"
+
+
 def test_a_hopeless_search_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _fake_pip(
         monkeypatch,

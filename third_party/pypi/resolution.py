@@ -176,11 +176,14 @@ def solve(
     ask: Ask,
     torch: str,
     with_torch: bool,
+    firm_hint: str = "Locked versions of groups are not the cause; add --upgrade alone, or edit the"
+    " inputs.",
 ) -> tuple[Rows, Package | None]:
     """Return the rows for `lines`, including `base`, and torch's row if pip resolved torch.
 
     Versions of `own` may change, those of `base` may not. `before` are the lines that `own` was
     resolved from. Without `keep`, pip resolves every line, and torch itself if `with_torch`.
+    `firm_hint` is the next step if the versions of `base` are the cause of a conflict.
     """
     from third_party.pypi import resolve
 
@@ -205,7 +208,7 @@ def solve(
     try:
         report = ask(fresh, constraints=[*firm, *soft], max_retries=limit)
     except ConflictError as error:
-        next_step = _in_the_way(fresh, firm, soft, ask)
+        next_step = _in_the_way(fresh, firm, soft, ask) or firm_hint
         raise ConflictError(f"{error}. {next_step}") from None
     rows = resolve.packages(report, fresh)
     torch_row = rows.pop("torch", None)
@@ -218,14 +221,19 @@ def joined(row: Package, other: Package | None) -> Package:
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 
 
-def _in_the_way(lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], ask: Ask) -> str:
-    """Return the next step, with the locked versions that pip would change to resolve `lines`."""
+def _in_the_way(
+    lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], ask: Ask
+) -> str | None:
+    """Return the next step, with the locked versions that pip would change to resolve `lines`.
+
+    None if `firm` alone conflicts with `lines`.
+    """
+    if not soft:
+        return None
     try:
         report = ask(lines, constraints=firm)
     except ConflictError:
-        return (
-            "Locked versions of groups are not the cause; add --upgrade alone, or edit the inputs."
-        )
+        return None
     free = {lock.normalise(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
     keys = [lock.requirement_key(line) for line in soft]
     moved = [
