@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cut pictures into patches."""
+
+import einops
+import torch
+
+
+def patches(pictures: torch.Tensor, *, size: int) -> torch.Tensor:
+    """Return the square patches of `pictures` (batch, height, width) as rows, one per patch."""
+    return einops.rearrange(pictures, "b (h p) (w q) -> (b h w) (p q)", p=size, q=size)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NETWORK: a program of another workspace, with a package from that workspace's lock.
+
+Each workspace unpacks torch and its wheels, so this takes minutes even if every action is cached.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.consumer.workspace import SOURCES, Workspace
+
+_OUTPUT = "torch.Size([16, 4]) on tpu:0\n"
+_LOCK = "requirements.lock.json"
+_UPDATE = ("@torch_google//third_party/pypi:update", "--", "requirements.in")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("consumer")
+
+
+@pytest.fixture(scope="module")
+def workspace(directory: Path) -> Iterator[Workspace]:
+    workspace = Workspace(directory / "first")
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture
+def lock(workspace: Workspace) -> Iterator[Path]:
+    """The workspace's lock, which is restored after the test."""
+    path = workspace.file(_LOCK)
+    text = path.read_text()
+    yield path
+    path.write_text(text)
+
+
+def test_no_option_is_needed(workspace: Workspace) -> None:
+    options = workspace.file(".bazelrc")
+    text = options.read_text()
+    options.unlink()
+    result = workspace.bazel("build", "--nobuild", "//...")
+    options.write_text(text)
+    assert result.status == 0, result.stderr
+
+
+def test_a_program_runs_from_the_sources(workspace: Workspace) -> None:
+    result = workspace.bazel("run", "//shapes")
+    assert (result.status, result.stdout) == (0, _OUTPUT), result.stderr
+
+
+def test_a_program_is_one_file(workspace: Workspace, tmp_path: Path) -> None:
+    result = workspace.bazel("build", "//shapes:shapes.par")
+    assert result.status == 0, result.stderr
+    program = tmp_path / "moved.par"
+    workspace.file("bazel-bin/shapes/shapes.par").rename(program)
+    environment = {"PATH": "", "PAR_CACHE_DIR": str(tmp_path / "cache")}
+    assert subprocess.check_output([program], env=environment, text=True) == _OUTPUT
+
+
+def test_a_test_runs(workspace: Workspace) -> None:
+    result = workspace.bazel("test", "//shapes:patches_test")
+    assert result.status == 0, result.stdout + result.stderr
+
+
+def test_two_pins_are_refused(workspace: Workspace, lock: Path) -> None:
+    own = json.loads((SOURCES / "third_party/pypi/lock.json").read_text())["packages"]["numpy"]
+    workspace.edit_lock(numpy={**own, "version": "1.26.4"})
+    result = workspace.bazel("build", "--nobuild", "//shapes")
+    assert result.status != 0
+    assert (
+        f"numpy is {own['version']} in @torch_google//third_party/pypi:lock.json, but 1.26.4 in"
+        f" //:{_LOCK}. A build has one version of a package. Run `bazel run {' '.join(_UPDATE)}`"
+    ) in result.stderr
+
+
+def test_requirements_that_changed_are_noticed(workspace: Workspace) -> None:
+    path = workspace.file("requirements.in")
+    text = path.read_text()
+    path.write_text(f"{text}more-itertools\n")
+    result = workspace.bazel("build", "--nobuild", "//shapes")
+    path.write_text(text)
+    assert result.status != 0
+    assert (
+        f"//:requirements.in: 'more-itertools' changed after //:{_LOCK} was made" in result.stderr
+    )
+
+
+def test_the_update_mends_a_lock(workspace: Workspace, lock: Path) -> None:
+    before = lock.read_text()
+    row = json.loads(before)["packages"]["einops"]
+    workspace.edit_lock(numpy={**row, "distribution": "numpy"})
+    result = workspace.bazel("run", *_UPDATE)
+    assert result.status == 0, result.stderr
+    assert lock.read_text() == before
+
+
+def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Path) -> None:
+    assert workspace.bazel("build", "//shapes:shapes.par").status == 0
+    second = Workspace(directory / "another")
+    result = second.bazel("build", "//shapes:shapes.par")
+    counts = second.runners()
+    second.close()
+    assert result.status == 0, result.stderr
+    hits = counts.pop("disk cache hit")
+    # Linking a PAR is never cached.
+    assert hits > 50
+    assert sum(counts.values()) == 1, (counts, re.findall(r".*actions.*", result.stderr)[-1:])

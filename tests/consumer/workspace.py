@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of examples/consumer that depends on these sources, with an output base of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.bazel.events import runners
+
+SOURCES = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
+
+# Prefixes of variables that Bazel sets for tests and that a user's shell lacks.
+_OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a Bazel command. `stderr` has Bazel's messages."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Workspace:
+    """A workspace in `root`, which must not exist, and its Bazel server."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._output = root.with_name(f"{root.name}.output")
+        self._events = root.with_name(f"{root.name}.json")
+        shutil.copytree(
+            SOURCES / "examples/consumer", root, ignore=shutil.ignore_patterns("bazel-*")
+        )
+        module = self.file("MODULE.bazel")
+        text = module.read_text()
+        assert text.count('"../.."') == 1
+        module.write_text(text.replace('"../.."', json.dumps(str(SOURCES))))
+
+    def file(self, path: str) -> Path:
+        """Return the path of a file."""
+        return self.root / path
+
+    def edit_lock(self, **packages: Mapping[str, Any]) -> None:
+        """Add rows to the lock, or replace them."""
+        path = self.file("requirements.lock.json")
+        lock = json.loads(path.read_text())
+        lock["packages"].update(packages)
+        path.write_text(json.dumps(lock))
+
+    def bazel(self, command: str, *words: str) -> Result:
+        """Run a command of Bazel."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_TESTS)}
+        environment.setdefault("HOME", pwd.getpwuid(os.getuid()).pw_dir)
+        options = ["--color=no", "--curses=no", f"--build_event_json_file={self._events}"]
+        done = subprocess.run(
+            [
+                SOURCES / "bazelw",
+                f"--output_base={self._output}",
+                command,
+                *(options if command != "shutdown" else []),
+                *words,
+            ],
+            cwd=self.root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def runners(self) -> dict[str, int]:
+        """Return the number of actions of the last command by Bazel's name of their runner."""
+        return runners(self._events)
+
+    def close(self) -> None:
+        """Stop Bazel and make its outputs deletable: Bazel makes their folders read-only."""
+        self.bazel("shutdown")
+        subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
