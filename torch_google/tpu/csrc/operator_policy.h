@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The treatment of operators by name. operator_policy.py has the table, and the
-// meaning and reason of each row.
+// Looks up the special treatment of an operator. operator_policy.py is the
+// source of the table, and documents each property.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace torch_google::tpu {
 
-// Conditions on the numbers of a call.
+// A condition on the numbers that a call passes.
 enum class NumberCheck : uint8_t {
   none,
   ascending,
@@ -32,7 +32,7 @@ struct OperatorPolicy {
 // A search of strings: call it once per operator, not per call.
 const OperatorPolicy& policy_of(std::string_view name);
 
-// Whether integers of a scalar argument stay in the key.
+// Whether integers stay in the key if the scalar argument has this name.
 bool is_keyed_integer(std::string_view argument);
 
 }  // namespace torch_google::tpu
