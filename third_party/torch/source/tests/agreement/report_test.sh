@@ -12,5 +12,5 @@ expect() {
 }
 report="$1"
 expect '^differ: [1-9][0-9]* functions$'
-expect 'refers to _Z7CleanedR5Graph where the file by itself refers to .*_GLOBAL__N_1.*Cleaned'
+expect 'refers to _Z7CleanedR5Graph, but the file compiled alone refers to .*_GLOBAL__N_1.*Cleaned'
 [ "$(wc -l < "${report}")" = 2 ] || expect 'one line for the one function'
