@@ -7,7 +7,6 @@ Each workspace unpacks torch and its wheels, so this takes minutes even if every
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +109,6 @@ def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Pa
     second.close()
     assert result.status == 0, result.stderr
     hits = counts.pop("disk cache hit")
-    # Linking a PAR is never cached.
-    assert hits > 50
-    assert sum(counts.values()) == 1, (counts, re.findall(r".*actions.*", result.stderr)[-1:])
+    assert hits > 200
+    # Linking a PAR is never cached: the program, and tools/wheel's builder of metadata.
+    assert sum(counts.values()) == 2, counts
