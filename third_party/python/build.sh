@@ -71,9 +71,29 @@ stage() {
   done
 }
 
+# Prints what configure's answers depend on: the release, the compiler and its C library.
+asked() {
+  release=$(sed -n 's/^#define PY_VERSION[ \t]*"\(.*\)"/\1/p' "$work/src/Include/patchlevel.h")
+  libc=$(printf '#include <features.h>\nglibc __GLIBC__ __GLIBC_MINOR__\n' | "$CC" -E -P -x c - | tail -n 1)
+  echo "CPython $release, $("$CC" --version | head -n 1), $libc"
+}
+
+# Fails if the answers are those for another release, compiler or C library.
+check_answers() {
+  found=$(asked)
+  grep -qxF "# $found" "$1" || {
+    echo "third_party/python: config.cache has no line '# $found', so its answers may be wrong." \
+      "Replace them as third_party/python/README.md says" >&2
+    exit 1
+  }
+}
+
 configure() {
   cp "$1" "$work/src/Modules/Setup.local"
-  [ "$2" = none ] || cp "$2" "$work/config.cache"
+  [ "$2" = none ] || {
+    check_answers "$2"
+    cp "$2" "$work/config.cache"
+  }
   out_configured=$(absolute "$3")
   out_include=$(absolute "$4")
   shift 4
