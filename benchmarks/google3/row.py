@@ -26,9 +26,9 @@ class Sizes:
 class Row:
     """A comparison: `ours` and `plain` do the same work in a directory.
 
-    `most` is the promised ratio of CPU times, `most_added` the promised additional seconds; None
-    promises nothing. `prepare` runs before each of the two, uncounted. `found` runs after each run
-    of `ours` and describes its result.
+    `most` is the promised limit for the ratio of CPU times, `most_added` for additional seconds;
+    None means no promise. `prepare` runs before each of the two and is not timed. `found` runs
+    after each run of `ours` and describes the result.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the doors of a PAR (environment variables) and of tools that read it as a zip file."""
+"""Tests of a PAR's doors (environment variables), and of tools that read a PAR as a zip file."""
 
 from __future__ import annotations
 

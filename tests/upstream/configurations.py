@@ -44,9 +44,9 @@ class _Info:
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    """Return torch's entries by unique names.
+    """Return torch's entries by unique name.
 
-    Entries that torch does not run on GPUs, because they are random in training, run in eval mode.
+    torch skips entries on GPUs that are random in training mode; here they run in eval mode.
     """
     table: dict[str, dict[str, Any]] = {}
     of_modules = [*common_nn.module_tests, *common_nn.get_new_module_tests()]

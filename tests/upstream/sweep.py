@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.upstream.row import Outcome, Result, Row
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-# Compiled programs are never freed, so a new process after this many rows limits memory to a few
-# GB. It loads the earlier programs from the cache.
+# Compiled programs are never freed. Starting a new process after this many rows limits memory to a
+# few GB. The new process loads the earlier programs from the cache.
 _ROWS_OF_A_PROCESS = 60
 
 

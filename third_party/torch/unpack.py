@@ -215,7 +215,7 @@ class _Site:
     ) -> None:
         """Read the files in the wheel; write all of them, or only `selected`.
 
-        A file or directory that is in the way of a selected path is also created. Patches are then
+        A file or directory that conflicts with a selected path is unpacked too, so that a patch is
         refused for the same reasons as in the whole tree.
         """
         above = {str(parent) for path in selected or () for parent in PurePosixPath(path).parents}

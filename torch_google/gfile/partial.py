@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic replacement of a local file: write a temporary file, sync it, rename it.
 
-While `DIR/NAME` is written, it is `DIR/.NAME.partial-MACHINE-0/NAME`: on the same filesystem, so
-that the rename is atomic, and with the same last component, because some formats record it. The
-writer locks that directory. The lock ends with the process, so the next writer of the same file
-recognises a killed writer's leftovers and reuses the directory. If the writer is alive, the next
-number is used.
+While `DIR/NAME` is being written, its contents are in `DIR/.NAME.partial-MACHINE-0/NAME`. That is
+on the same filesystem, so the rename is atomic, and the last component is the same, because some
+formats record it. The writer locks that directory. The kernel releases the lock when the writer
+exits, so the next writer of the same file recognises a killed writer's leftovers and reuses the
+directory. If the first writer is still alive, the second one uses the next number.
 
-On NFS, only the machine that took such a lock sees it. So each boot of each machine has its own
+On NFS, only the machine that took the lock sees it. So each boot of each machine has its own
 names, and another machine's leftovers stay until they are old.
 
 Other users may be able to write DIR: `private_directory.py` has the rules. A name is also left

@@ -25,7 +25,7 @@ class Settings:
     retry: how often and how soon to repeat a request to a store.
     sync: whether to fsync a local file before it gets its name.
     stage_mapped: whether torch.load(mmap=True) may first copy a store's file to this machine;
-        if not, it raises.
+        otherwise, it raises.
     network: whether torch.hub may download from http, https and ftp, as with
         TORCH_GOOGLE_NETWORK=1.
     """

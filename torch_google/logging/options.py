@@ -77,7 +77,7 @@ def _directory_flag() -> str:
     """Return the flag that sets the log directory, ours before Abseil's; empty if none does."""
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
-    # The default of --log_dir comes from TEST_TMPDIR and is not a request for files.
+    # The default for --log_dir comes from TEST_TMPDIR and is not a request for files.
     if FLAGS.is_parsed() and not FLAGS[_ABSEIL_DIRECTORY].using_default_value:
         return _ABSEIL_DIRECTORY if FLAGS[_ABSEIL_DIRECTORY].value else ""
     return ""

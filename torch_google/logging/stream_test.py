@@ -177,7 +177,8 @@ def test_a_directory_of_an_argument_that_cannot_be_made_raises(tmp_path: Path) -
 def test_log_dir_alone_writes_files_there(
     tmp_path: Path, arguments: list[str], files: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Bazel sets it, and Abseil uses it as the default of --log_dir. It does not request a log.
+    # Bazel sets TEST_TMPDIR, which is Abseil's default for --log_dir. Setting it alone must not
+    # start a log file.
     monkeypatch.setenv("TEST_TMPDIR", f"{tmp_path}/default")
     program = "logging.setup(native=False)\nlogging.warning('said')"
     done = _run(program, *(argument.format(tmp_path) for argument in arguments))

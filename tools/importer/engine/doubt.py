@@ -96,7 +96,7 @@ def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tup
     blank = frozenset(mark_of(line) for line in (b"\n", b"\r\n"))
 
     def ends(index: int, far: int) -> bool:
-        """Return whether a line at distance `far` from a change ends its window."""
+        """Return whether the window ends before line `index`, `far` lines from the change."""
         mark = base.marks[index]
         if not (upstream.keeps(index) and patch.keeps(index)):
             return False

@@ -3,8 +3,8 @@
 
 A file is written only if the new commit's content differs from the old commit's, and the file
 still has the old content. So local edits and the times of unchanged files are kept. Each file is
-written to a temporary name and renamed. The update is idempotent: after a kill, another run skips
-files that are already new.
+written to a temporary name and renamed. The update is idempotent: if the process was killed,
+another run skips files that are already new.
 """
 
 from __future__ import annotations

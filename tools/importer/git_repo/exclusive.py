@@ -33,7 +33,8 @@ def exclusive(repository: Repository) -> Iterator[None]:
     """Lock the repository against other importers. Raises UserError if one is running.
 
     An OSError caused by the machine inside the block, such as a full disk, becomes an
-    EnvironmentProblem. The kernel holds the lock: it ends with its process, so it is never stale.
+    EnvironmentProblem. The kernel releases the lock when the process that holds it exits, so
+    it is never stale.
     """
     try:
         with _held(repository):

@@ -82,7 +82,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
     out = repository.git.run(
         "log",
         "--format=%H%n%B",
-        "-z",  # messages contain empty lines
+        "-z",  # messages contain blank lines
         "--fixed-strings",  # a path is not a regular expression
         f"--grep=Imported-At: {destination}",
         "--max-count=50",  # enough to skip messages that only quote a label

@@ -179,7 +179,7 @@ def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
         raise UserError(f"{plain}: no such directory. Give upstream's repository with --origin")
     directory = cache / f"history-{hashlib.sha256(plain.encode()).hexdigest()[:16]}.git"
     directory.mkdir(parents=True, exist_ok=True)
-    # Both steps are idempotent: after a kill, the next run repeats them.
+    # Both steps are idempotent. If the process is killed, the next run repeats them.
     Client(directory, {"GIT_DIR": str(directory)}).run("init", "--bare", "--quiet", "--template=")
     repository = Repository(directory, None, network=True)
     repository.git.run("config", "remote.origin.url", plain)

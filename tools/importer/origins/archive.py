@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert any archive to one checked zip that is read by path.
+"""Convert any archive to one checked zip, so that its files can be read by path.
 
 A compressed tar can only be read from front to back, so it is rewritten once, in one pass and with
 little memory. Nothing is extracted to the disk. The zip keeps the archive's names. Its comment has

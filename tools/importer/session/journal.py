@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a publication: its moves, and how to finish or roll back after a kill.
+"""The journal of a publication: its moves, and how to finish or roll back after a crash.
 
 A publication is a directory in the state directory. Its name is its phase, and each phase change is
 one rename:

@@ -91,7 +91,7 @@ def _change_bytes(data: bytes, chance: random.Random) -> bytes:
 
 
 def _forge(content: bytes, chance: random.Random) -> bytes:
-    """Return a new footer: a changed index with a matching footer, or an invalid footer."""
+    """Return a damaged footer, or a damaged index followed by a footer that matches it."""
     match = FOOTER.fullmatch(content[-FOOTER_SIZE:])
     assert match is not None
     numbers = [int(n, 16) for n in match.groups()]

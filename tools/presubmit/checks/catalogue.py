@@ -25,7 +25,11 @@ _PAGE = "patches/README.md"
 _BEGIN, _END = "<!-- catalogue: begin -->", "<!-- catalogue: end -->"
 _KINDS = ("extension point", "not needed")
 _MEDIAN = 12  # limit for the median number of changed lines per patch
-_UPSTREAMABLE = {"upstream": "yes", "build": "no: how we build", "google": "no: a monorepo's"}
+_UPSTREAMABLE = {
+    "upstream": "yes",
+    "build": "no: how we build",
+    "google": "no: specific to a monorepo",
+}
 _ID = re.compile(r"[A-Z]\d\d")
 _TEST = re.compile(r"[^\s,]+::\w+")
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"

@@ -67,7 +67,7 @@ def test_the_table_has_patches_and_entries(tmp_path: pathlib.Path) -> None:
     assert [*catalogue.find(files)] == []
     page = files.text("patches/README.md")
     assert (
-        "| F01 | `a.py` | patch (v1, v2) | Open paths through the seam | no: a monorepo's | `test_open` |"
+        "| F01 | `a.py` | patch (v1, v2) | Open paths through the seam | no: specific to a monorepo |"
         in page
     )
     assert "| C01 | `a.py` | patch (v2) | Open paths through the seam | no: how we build |" in page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composites whose value checks torch does only on the CPU; debug mode repeats them.
+"""Composites whose value checks torch makes only on the CPU; debug mode makes them on `tpu` too.
 
 `quantile` and `one_hot` check the values of CPU tensors only.
 """

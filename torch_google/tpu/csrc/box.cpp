@@ -222,7 +222,8 @@ void Box::resize(size_t bytes) {
       shape.assign({elements});
       dtype = kept;
     } else {
-      // Never written: the next tensor over the storage chooses the shape.
+      // Nothing is written yet, so the next tensor that uses the storage
+      // sets the shape.
       dtype = c10::ScalarType::Undefined;
       shape.clear();
     }

@@ -171,7 +171,8 @@ class Run {
   }
 
   // The first run of a program. If it fails, Python restores the donated
-  // inputs. A program that ran once needs no more memory the next time.
+  // inputs. A program that has run once needs no additional memory on later
+  // runs.
   bool run_trial(FusedProgram& program,
                  const c10::SmallVectorImpl<PyObject*>& arguments) {
     py::list given;

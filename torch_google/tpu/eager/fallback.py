@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU fallback for operators without a lowering, used only if the caller allowed it."""
+"""CPU fallback for operators without a lowering, used only if the caller allows it."""
 
 from __future__ import annotations
 

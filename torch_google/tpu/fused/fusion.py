@@ -100,8 +100,8 @@ def _warn_of(error: Exception) -> None:
 def entry(executable: jax.stages.Compiled) -> Any:
     """Return the callable for later runs, which has no Python frame if JAX provides that.
 
-    In a Python frame, a signal handler could raise after the program has run. Its results would
-    then be lost, and its donated inputs are gone.
+    In a Python frame, a signal handler could raise after the program has run. The program's results
+    and its donated inputs would then be lost.
     """
     return getattr(executable, "_call", None) or executable
 
