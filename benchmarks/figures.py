@@ -26,7 +26,7 @@ _README = "README.md"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A benchmark: its title, and how to measure; Markdown with links relative to benchmarks/."""
+    """A benchmark's title and instructions, in Markdown with links relative to benchmarks/."""
 
     title: str
     how: str
@@ -54,7 +54,7 @@ SECTIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of README's table: its figure and its description."""
+    """A row of the table in README.md, with its figure and description."""
 
     what: str
     baseline: str

@@ -85,7 +85,7 @@ def _lines(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
 
 
 class _Warnings(logging.Handler):
-    """Keeps the text of each warning and error."""
+    """A logging handler that keeps the text of each warning and error."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

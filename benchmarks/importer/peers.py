@@ -38,7 +38,7 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A tool to compare, and a command, not measured, that resets its directory before a start."""
+    """A tool to compare, and an unmeasured command that resets its directory before a start."""
 
     peer: Peer
     reset: Callable[[], None]

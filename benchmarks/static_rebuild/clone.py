@@ -118,11 +118,11 @@ class Clone:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def close(self) -> None:
-        """Stop its Bazel. The outputs stay, so that a later run starts warm."""
+        """Stop the clone's Bazel. The outputs stay, so that a later run starts warm."""
         self._bazel("shutdown")
 
     def remove_outputs(self) -> None:
-        """Stop its Bazel, and delete its outputs."""
+        """Stop the clone's Bazel, and delete the outputs."""
         self.close()
         # Bazel makes its output folders read-only.
         for folder, _, _ in os.walk(self.output_base):

@@ -102,8 +102,8 @@ def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-# Device kernels that are neither lowerings nor autograd composites: those of csrc, and those of
-# `../composites` for tensors that are not strided.
+# Device kernels that are neither lowerings nor autograd composites: those in csrc, and those in
+# composites for tensors that are not strided.
 _OURS = frozenset(
     f"aten::{name}"
     for name in (

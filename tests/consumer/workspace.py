@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of examples/consumer that depends on these sources, with an output base of its own."""
+"""A copy of examples/consumer that depends on these sources, with a separate output base."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Workspace:
         path.write_text(json.dumps(lock))
 
     def bazel(self, command: str, *words: str) -> Result:
-        """Run a command of Bazel."""
+        """Run a Bazel command."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_TESTS)}
         environment.setdefault("HOME", pwd.getpwuid(os.getuid()).pw_dir)
         options = ["--color=no", "--curses=no", f"--build_event_json_file={self._events}"]
@@ -79,7 +79,7 @@ class Workspace:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def runners(self) -> dict[str, int]:
-        """Return the number of actions of the last command by Bazel's name of their runner."""
+        """Return the last command's number of actions, by Bazel's name for their runner."""
         return runners(self._events)
 
     def close(self) -> None:

@@ -17,8 +17,8 @@ _SLICE = 21
 @pytest.mark.parametrize("part", range(3))
 def test_programs_agree(mode: str, part: int, record_property: Any) -> None:
     record_property("device", "tpu")
-    # Each program runs once, so optimising it costs more than it saves. JAX reads this at its
-    # start.
+    # Each program runs once, so optimising it costs more than it saves. JAX reads this when it
+    # starts.
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     from tests.fuzz.check import check
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.fuzz.program import Observed, Outcome, Program
 
-# Relative tolerances of values that are not exact: rounding errors of some twenty operators.
+# Relative tolerances for inexact values, which have the rounding errors of some twenty operators.
 _TOLERANCE = {
     torch.bfloat16: 6e-2,
     torch.float16: 2e-2,

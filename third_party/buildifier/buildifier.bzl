@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module extension `buildifier`: the pinned formatter of BUILD files, as `@buildifier`.
+"""The module extension `buildifier`: the pinned formatter for BUILD files, as `@buildifier`.
 
 Upstream's releases and an npm package have the same binary, so one hash covers both. The repository
 looks like a wheel repository, with one package, `bazel_buildifier`, that knows the program's path.

@@ -55,7 +55,7 @@ def _download(rctx, mirror, files):
     return errors[0][3:] if errors else "apt-helper exit {}".format(result.return_code)
 
 def apt_download_all(rctx, files):
-    """Downloads files of the pool from the machine's own Debian mirrors, many at once.
+    """Downloads files in the pool from the machine's own Debian mirrors, many at once.
 
     Args:
       rctx: the repository context.
