@@ -19,7 +19,7 @@ _MODE = 0o644
 
 
 class WheelError(Exception):
-    """An error of files that cannot be in a wheel. The message is one line."""
+    """An error for files that cannot be in a wheel. The message is one line."""
 
 
 def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class MetadataError(Exception):
-    """An error of an invalid description. The message is one line."""
+    """An error for an invalid description. The message is one line."""
 
 
 @dataclass(frozen=True)

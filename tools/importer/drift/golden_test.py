@@ -139,7 +139,7 @@ _BACK = {
 }
 
 
-# Patches that only the build from source has: a wheel has no C++ sources.
+# Patches for the build from source only, because a wheel has no C++ sources.
 _OF_SOURCES = {
     "v2.6.0": {
         "inductor-in-a-static-program.patch": Outcome.SUSPECTED,

@@ -66,7 +66,7 @@ def publication(
             for name, data in base.items():
                 (series.root / name).write_bytes(
                     data
-                )  # a build reads there which files wheels lack
+                )  # the build learns from it which files wheels lack
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)

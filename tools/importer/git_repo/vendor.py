@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit a patched upstream tree into a monorepo, as one commit with labels.
 
-Objects are written first, when no ref points at them; moving one ref publishes them. After a kill
-at any point the branch has either the old or the new tree. The next run completes a half-written
-working tree.
+Objects are written first, when no ref points at them; moving one ref publishes them. If the process
+is killed at any point, the branch has either the old or the new tree. The next run completes a
+half-written working tree.
 """
 
 from __future__ import annotations

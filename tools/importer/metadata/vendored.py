@@ -137,7 +137,7 @@ def source_version(folder: str) -> str:
 
 
 def buildifier(workspace: Path) -> Vendored:
-    """Return the formatter of BUILD files. Raises UserError."""
+    """Return the formatter for BUILD files. Raises UserError."""
     pin = read_json(workspace / "third_party" / "buildifier" / "pin.json")
     try:
         version, sha256 = str(pin["version"]), str(pin["sha256"])

@@ -2,9 +2,10 @@
 """Publish a set of files in the workspace atomically.
 
 Everything is staged and synced before one rename commits the journal; only then are files moved
-into place, by renames. After a kill before that rename, the old tree is untouched. After a kill
-later, the next command finishes (see journal.py). An error while files move rolls all of them back.
-Unchanged files are not rewritten, so their times stay and nothing is rebuilt for them.
+into place, by renames. If the process is killed before that rename, the old tree is untouched. If
+it is killed later, the next command finishes (see journal.py). An error while files move rolls all
+of them back. Unchanged files are not rewritten, so their times stay and nothing is rebuilt for
+them.
 """
 
 from __future__ import annotations

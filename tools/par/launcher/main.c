@@ -192,8 +192,8 @@ static int finish(int code) {
   return 128 - code;
 }
 
-// Runs the code on the command line. `leave` ends the process, but for a failed
-// flush, which only the teardown reports.
+// Runs the code on the command line. `leave` ends the process, except after a
+// failed flush, which only the teardown reports.
 static int run_interpreter(PyObject* leave) {
   int code = par_run_code();
   if (code == PAR_NOT_CODE) return Py_RunMain();

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Archives by name: whoever is asked has the file, and it is there when it is
-// complete; what is left alone is a file of this machine.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+// Archives that are read and written by name: hooks open names with a scheme, a
+// file appears when it is complete, and local files bypass the hooks. include
+// <stdio.h> include <stdlib.h> include <string.h>
 
 #include <algorithm>
 #include <functional>
@@ -100,7 +98,7 @@ int main() {
   const std::string here =
       std::string(getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp") +
       "/file.pt";
-  WriteAndRead(here);  // while nobody is asked
+  WriteAndRead(here);  // no hook is set yet
   caffe2::serialize::open_to_read = Read;
   caffe2::serialize::open_to_write = Write;
   WriteAndRead(here);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's C++ log is Abseil's: its form, its settings, and what ends a process.
-#include <signal.h>
-#include <stdlib.h>
+// torch's C++ log goes through Abseil: the format, the settings, and the
+// messages that end a process. include <signal.h> include <stdlib.h>
 
 #include <functional>
 #include <regex>
@@ -21,7 +20,8 @@ ABSL_DECLARE_FLAG(std::string, vmodule);
 
 namespace {
 
-// What is written when torch has been imported with this in its environment.
+// Returns the log of `work`, run with TORCH_CPP_LOG_LEVEL set to `level` when
+// torch is imported.
 std::string Written(const char* level, const std::function<void()>& work) {
   const Ended ended = InChild([&] {
     unsetenv("TORCH_CPP_LOG_LEVEL");
@@ -68,7 +68,7 @@ void Speak() {
 void TorchsVariableIsTheLevel() {
   struct {
     const char* level;
-    int from;  // the first that is written
+    int from;  // the lowest severity that is written
   } const cases[] = {{nullptr, 1}, {"INFO", 0},  {"0", 0}, {"WARNING", 1},
                      {"ERROR", 2}, {"FATAL", 3}, {"3", 3}};
   const char* const texts[] = {"of information", "of warning", "of error"};
@@ -144,7 +144,7 @@ void SomeAreRare() {
          "other numbers of messages: " + text);
 }
 
-// Not called with true operands only: what is false must end the process.
+// Expects that `work` aborts the process with an error that contains `words`.
 void ExpectDeath(const std::function<void()>& work, const char* words) {
   const Ended ended = InChild(work);
   Expect(ended.signal == SIGABRT && Has(ended.error, words),
