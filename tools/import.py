@@ -74,7 +74,7 @@ def build(script: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 9):  # noqa: UP036 - any python3 of the machine may run this file
+    if sys.version_info < (3, 9):  # noqa: UP036 - any python3 on the machine may run this file
         print("import.py: needs Python 3.9 or later to start", file=sys.stderr)
         sys.exit(_ENVIRONMENT)
     sys.exit(main(sys.argv[1:]))

@@ -43,7 +43,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """Return a workshop inside this one whose peers have another release of torch."""
+        """Return a workshop inside this one whose peers have another torch release."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,
@@ -140,7 +140,7 @@ def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
 
 
 def venv_of(shop: Workshop, release: str) -> measure.Peer:
-    """Return a venv with another release of torch, built in a separate directory."""
+    """Return a venv with another torch release, built in a separate directory."""
     return venv(shop.beside(release), f"venv, torch {release}")
 
 

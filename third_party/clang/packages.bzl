@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The toolchain's packages of Debian 12: path in the pool, and sha256.
+"""The toolchain's Debian 12 packages: path in the pool, and sha256.
 
 This is the only place with its versions and hashes. README.md says how to update a pin.
 """

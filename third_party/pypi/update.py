@@ -189,7 +189,7 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 
 @contextlib.contextmanager
 def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
-    """Yield a function that asks pip, which finds a small stand-in of torch with these needs."""
+    """Yield a function that asks pip, which finds a small stand-in for torch with these needs."""
     pip = host_pip.find()
     if pip.root:
         sys.path.append(str(pip.root))  # `resolve` may import packaging from it.

@@ -10,8 +10,8 @@ directory. If the first writer is still alive, the second one uses the next numb
 On NFS, only the machine that took the lock sees it. So each boot of each machine has its own
 names, and another machine's leftovers stay until they are old.
 
-Other users may be able to write DIR: `private_directory.py` has the rules. A name is also left
-alone if it is taken by anything except a private directory of this user.
+Other users may be able to write to DIR; `private_directory.py` has the rules for that. A name is
+also left alone if it is taken by anything except a private directory of this user.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class PrivateDirectory:
         self._parent = parent
 
     def lock(self) -> Lock:
-        """Try to lock. The lock ends with the last process that holds this descriptor."""
+        """Try to lock. The lock lasts until the last copy of this descriptor is closed."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -59,7 +59,7 @@ class PrivateDirectory:
         return Lock.TAKEN
 
     def is_in_place(self) -> bool:
-        """Return whether its name still refers to this directory."""
+        """Return whether the name still refers to this directory."""
         try:
             status = os.stat(self.name, dir_fd=self._parent, follow_symlinks=False)
         except FileNotFoundError:
@@ -75,7 +75,7 @@ class PrivateDirectory:
         return statuses
 
     def clear(self, *, belongs: Callable[[str], bool]) -> bool:
-        """Remove the files in it. If any entry is foreign, remove none and return False.
+        """Remove the directory's files. If any entry is foreign, remove none and return False.
 
         A foreign entry is a directory, or a file whose name `belongs` rejects.
         """
@@ -88,7 +88,7 @@ class PrivateDirectory:
         return True
 
     def remove(self) -> bool:
-        """Remove it if it is empty and still has its name; return whether it did."""
+        """Remove the directory, if empty and still under its name; return whether it did."""
         if not self.is_in_place():
             return False
         try:

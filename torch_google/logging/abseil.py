@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of Abseil's C++ log, if it is linked into the interpreter: they track the Python log's.
+"""Settings for Abseil's C++ log, if it is linked into the interpreter; they track Python's log.
 
 With --config=static, torch's C++ code logs through Abseil. Users set levels once, with the flags
 and functions of Abseil for Python, and this module applies them in C++. `_absl` is the extension

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `tpu` device of torch: PrivateUse1 on JAX and PJRT."""
+"""The torch device `tpu`: PrivateUse1 on JAX and PJRT."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ import itertools
 import os
 from collections.abc import Callable
 
-# For each scheme: the package of fsspec's filesystem and that of a server.
+# The packages of fsspec's filesystem and of a test server, by scheme.
 _PACKAGES = {"s3": ("s3fs", "moto"), "gs": ("gcsfs", "gcp_storage_emulator")}
 _numbers = itertools.count()
 
@@ -24,7 +24,7 @@ INSTALLED = tuple(scheme for scheme in _PACKAGES if not missing(scheme))
 
 
 def new_bucket(scheme: str) -> str:
-    """Return the URL of a new bucket, on a server that ends with the process."""
+    """Return the URL of a new bucket, on a server that stops when this process exits."""
     import fsspec
 
     _serve(scheme)

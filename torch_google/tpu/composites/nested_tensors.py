@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# Kernels that need the addresses of values: the device has none.
+# Kernels that need the addresses of values, which the device does not have.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocator of the device: fake addresses that must not be dereferenced,
+// The device's allocator: fake addresses that must not be dereferenced,
 // and memory statistics.
 #pragma once
 
@@ -34,7 +34,7 @@ class Allocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;
-  // The free bytes and all bytes of a device.
+  // A device's free and total bytes.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;

@@ -82,7 +82,8 @@ class Box {
   void share();
   bool is_shared() const { return shared_; }
 
-  // New references to the values on a device, of one stream or of all streams.
+  // New references to the values on a device, for one stream or for all
+  // streams.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
   static std::mutex& mutex();

@@ -8,7 +8,7 @@
 namespace torch_google::tpu {
 
 c10::Allocator* pinned_allocator();
-// Whether an address is in memory of this allocator.
+// Whether an address is in memory from this allocator.
 bool is_pinned(const void* data);
 // Registers the allocator with torch as the host allocator of this device.
 void register_pinned_allocator();

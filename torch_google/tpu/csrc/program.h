@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled program of one operator call, and the cache miss that creates one.
-#pragma once
+// A compiled program for one operator call, and the cache miss that creates
+// one. pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>

@@ -201,7 +201,7 @@ std::string full_name(const c10::OperatorHandle& handle) {
                                     : name.name + "." + name.overload_name;
 }
 
-// Operators of other libraries, and operators of torch that are not registered.
+// Operators from other libraries, and torch operators that are not registered.
 void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator* recorded;
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Substitutes for functions that torch v2.6 lacks, under the names of later
-// releases. Later releases compile nothing of this file.
+// releases. With later releases, this file compiles to nothing.
 #pragma once
 
 #include <ATen/core/ivalue.h>

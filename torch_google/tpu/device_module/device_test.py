@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu` has all names of torch.cuda and torch.xpu that make sense for this device."""
+"""`torch.tpu` has all names in torch.cuda and torch.xpu that make sense for this device."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list: programs are compiled for the devices of the process."""
+    """Return an empty list: programs are compiled for the process's devices."""
     return []
 
 

@@ -135,5 +135,5 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
     return [pytree.tree_map(returned, result) for result in results or ()]
 
 
-# For otherwise equal calls: their offsets, and how often each occurred.
+# The offsets of otherwise equal calls, and how often each occurred.
 _places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

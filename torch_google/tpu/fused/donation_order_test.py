@@ -23,7 +23,7 @@ from torch_google.tpu.fused.donation_order import DonationOrder, behind
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
 
 
-# For programs of two tensors: the number of results, and whether they are the tensors' own values.
+# Programs of two tensors: the number of results, and whether they are the tensors' own values.
 _KINDS = {
     "product": (lambda a, b: [a @ b], 1, False),
     "sum and difference": (lambda a, b: [a + b, a - b], 2, False),

@@ -36,7 +36,7 @@ def fuse(
     donated: Sequence[int],
     pairs: int,
 ) -> jax.stages.Compiled | None:
-    """Return a trace's executable, or None while it is compiled in the background.
+    """Return a trace's executable, or None while it is being compiled in the background.
 
     Slots number the steps' results, in order. `kept` lists the slots that the program returns;
     `donated` lists the externals whose buffers it may reuse. The first `pairs` entries of both

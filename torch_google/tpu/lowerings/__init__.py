@@ -29,8 +29,8 @@ __all__ = [
     "names",
 ]
 
-# For each name: the module that fills its table, and the module that defines it. Even `lowering`
-# needs the whole table, to reject a second lowering of an operator.
+# Each name's two modules: the one that fills its table, and the one that defines it. Even
+# `lowering` needs the whole table, to reject a second lowering of an operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),

@@ -54,7 +54,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
 
     An operator's program is named after the operator (`jit(aten_mm)`).
     torch.profiler.record_function ranges, including optimizers', keep their names. `python` adds
-    calls of Python functions, which is slow. The end of the block waits for the devices.
+    calls to Python functions, which is slow. The end of the block waits for the devices.
 
     Raises RuntimeError if the process is already running a trace.
     """

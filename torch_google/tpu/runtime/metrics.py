@@ -31,7 +31,7 @@ class Metrics:
     set of sizes.
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
-    traces that ran operator by operator while their program was compiled. `flushes`: flushed
+    traces that ran operator by operator while their program was being compiled. `flushes`: flushed
     traces, by reason.
 
     `disk_hits`, `disk_misses`: lookups in the compile cache. `disk_bytes`: bytes read and written

@@ -13,7 +13,7 @@ import torch
 
 from torch_google.tpu import _C
 
-# For each setting: a constructor, a reader, the value within a block, and the value outside.
+# Each setting's constructor, reader, value within a block, and value outside.
 BLOCKS: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any]] = {
     "eager_mode": (
         lambda: torch.tpu.eager_mode("fused"),

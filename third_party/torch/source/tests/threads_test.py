@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the thread pools of torch (OpenMP in a release) and BLAS, after a fork and a resize."""
+"""Tests of torch's (OpenMP in a release) and BLAS's thread pools, after a fork and a resize."""
 
 from __future__ import annotations
 
