@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
 
 def train(epochs: int, output: str) -> float:
     """Train as one worker on its share of the digits; return the test accuracy, 0..1."""
-    # Import here, not above: the parsed flags affect the import of torch.
+    # Import here, not above, because the parsed flags affect the import of torch.
     import torch
     from torch import distributed, nn
     from torch.nn.parallel import DistributedDataParallel

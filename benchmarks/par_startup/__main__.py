@@ -61,7 +61,7 @@ def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
 ) -> list[results.Figure]:
     print("measuring warm starts ...", flush=True)
-    # Fill the caches again: an interrupted run may have left some incomplete.
+    # Fill the caches again, because an interrupted run may have left some incomplete.
     measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
     figures = _summarize("Warm start", warm)

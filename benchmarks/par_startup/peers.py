@@ -235,7 +235,7 @@ def par(shop: Workshop, path: pathlib.Path, name: str = "PAR") -> measure.Peer:
 
 
 def idle(peer: measure.Peer) -> measure.Peer:
-    """Return a peer's interpreter with nothing to do: a process that does not import torch."""
+    """Return a peer that starts the same interpreter but does not import torch."""
     return dataclasses.replace(
         peer,
         command=(peer.command[0], "-c", "pass"),

@@ -107,7 +107,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors: a killed client is expected."""
+        """Ignore errors, because a killed client is expected."""
 
 
 class _Handler(BaseHTTPRequestHandler):

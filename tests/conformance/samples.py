@@ -157,7 +157,7 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
 # Samples of other dtypes are cast from the first of these that the operator declares.
 _SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
-# Positions of arguments that determine shapes: torch requires them on the CPU for every device.
+# Positions of arguments that determine shapes, which torch requires on the CPU for every device.
 _ON_HOST = {"tensor_split": (1,)}
 
 _WIDER = {

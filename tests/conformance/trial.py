@@ -183,8 +183,8 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:
             # Some CPU kernels write wrong values to out=, so compare with the result without out=.
-            # Also accept the CPU's values: on every device, torch composes some out= variants from
-            # other operators.
+            # Also accept the CPU's values, because on every device torch composes some out=
+            # variants from other operators.
             observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
             observation.values = values * (len(observation.values) // max(len(values), 1))
@@ -217,7 +217,7 @@ def _line(error: BaseException) -> str:
     return lines[0][:300]
 
 
-# The values of these results are undefined: only shape and dtype are compared.
+# The values of these results are undefined, so only shape and dtype are compared.
 _UNDEFINED = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )

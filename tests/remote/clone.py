@@ -48,7 +48,8 @@ class Clone:
             "--color=no",
             "--curses=no",
             f"--build_event_json_file={events}",
-            # Local paths: otherwise Bazel asks the service for URLs, and fails without a service.
+            # Use local paths, because otherwise Bazel asks the service for URLs and fails without a
+            # service.
             "--nobuild_event_json_file_path_conversion",
         ]
         done = self._bazel("build", *options, *arguments)

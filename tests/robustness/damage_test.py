@@ -34,7 +34,7 @@ def _flip_bit(par: pathlib.Path, offset: int) -> None:
 
 
 def _assert_cache_still_serves(cache: pathlib.Path) -> None:
-    """Check with the undamaged program: it has the same stamps and would use a broken bundle."""
+    """Check with the undamaged program, which would use a broken bundle with the same stamps."""
     subject.probe(cache).assert_ran()
     assert subject.partial_work(cache) == []
 

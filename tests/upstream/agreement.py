@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from tests.upstream.row import Mismatch
 
 # Relative and absolute tolerance by dtype. A module is a chain of a few operators, so these are
-# larger than those of one operator and smaller than those of a network.
+# larger than an operator's and smaller than a network's.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-9),
     torch.complex128: (1e-7, 1e-9),
@@ -110,7 +110,7 @@ def _check_leaf(
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a dense copy on the CPU: the order and duplicates of sparse indices do not matter."""
+    """Return a dense CPU copy, because order and duplicates of sparse indices do not matter."""
     tensor = tensor.detach().cpu()
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
 

@@ -106,7 +106,8 @@ def _relink(rctx):
     rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
 
 def _clang_repository_impl(rctx):
-    # Resolve labels first: Bazel may restart the rule here, before it has downloaded anything.
+    # Resolve labels first, because Bazel may restart the rule here before it has downloaded
+    # anything.
     launch = rctx.path(rctx.attr._launch)
     build_file = rctx.path(rctx.attr._build_file)
 

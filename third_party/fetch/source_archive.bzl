@@ -31,7 +31,8 @@ def _from_upstream(rctx):
     )
 
 def _source_archive_impl(rctx):
-    # Resolve labels first: Bazel may restart the rule here, before it has downloaded anything.
+    # Resolve labels first, because Bazel may restart the rule here before it has downloaded
+    # anything.
     overlay = {rctx.path(label): name for label, name in rctx.attr.files.items()}
     build_file = rctx.path(rctx.attr.build_file)
 

@@ -30,7 +30,7 @@ void LogCompilerWarn(const std::string& warning) {
 
 void LogCompilerError(const std::string& error) { LogCompilerWarn(error); }
 
-// Never called: this program lacks the option for it.
+// Never called, because this program lacks the option for it.
 bool GenerateCppGRPC(const Parser&, const std::string&, const std::string&) {
   return false;
 }

@@ -21,7 +21,8 @@ def _openssl_libraries_impl(ctx):
         tools = [ctx.executable.make],
         outputs = [ctx.outputs.crypto, ctx.outputs.ssl, include],
         use_default_shell_env = True,
-        # make runs two jobs but claims one core: otherwise the other would idle during Configure.
+        # make runs two jobs but claims one core, because otherwise the other would idle during
+        # Configure.
         mnemonic = "OpenSSL",
         progress_message = "Building OpenSSL (one to two minutes)",
     )

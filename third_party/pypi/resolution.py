@@ -216,7 +216,7 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the requirements of `other`: a new line can ask for more extras."""
+    """Return `row` with the requirements of `other`, because a new line can ask for more extras."""
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 

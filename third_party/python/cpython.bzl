@@ -87,7 +87,8 @@ def _compile(ctx, cc, configured):
         inputs = [configured],
         tools = [ctx.executable.make],
         outputs = outputs,
-        # make runs two jobs but claims one core: otherwise the other idles when make has one job.
+        # make runs two jobs but claims one core, because otherwise the other idles when make has
+        # one job.
         mnemonic = "CPython",
         progress_message = "Building CPython (one to three minutes)",
     )

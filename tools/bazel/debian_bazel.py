@@ -69,7 +69,8 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
     for origin in origins:
         for suite in _SUITES:
             state = work / f"apt-{suite}"
-            # Fetch the index again: it is small and may be outdated. The large .debs are kept.
+            # Fetch the index again, because it is small and may be outdated. The large .debs are
+            # kept.
             shutil.rmtree(state, ignore_errors=True)
             apt = private_apt.PrivateApt(state, origin=origin, suite=suite, lock=lock)
             try:

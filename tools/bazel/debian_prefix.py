@@ -32,8 +32,8 @@ PROGRAM_PACKAGES = (
     "openjdk-21-jre-headless",
     "patchelf",
 )
-# Packages whose shared libraries are needed. The JRE's are not: the server loads no fonts, images
-# or smart cards.
+# Packages whose shared libraries are needed. The JRE's are not, because the server loads no fonts,
+# images or smart cards.
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
 # The server's class path, in order, with the package of each jar. Debian's own list has every jar
@@ -193,7 +193,7 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
 
 
 def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
-    """Complete the install base: the client reads the server's class path from a file there."""
+    """Complete the install base, where the client reads the server's class path from a file."""
     absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
     if absent:
         raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")

@@ -22,8 +22,8 @@ _URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
 )
 
-# apt reads this after the machine's own settings and clears their hooks: a container's clean-up
-# hook would delete files in the machine's package cache.
+# apt reads this after the machine's own settings and clears their hooks, because a container's
+# clean-up hook would delete files in the machine's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;

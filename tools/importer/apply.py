@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apply a series strictly: exact context at the exact line, or nothing at all.
 
-No fuzz and no offset: a hunk that fits somewhere else may fit in the wrong place, and no error
-would show it. The whole series is applied in memory first. Files are written only if every hunk
-fits, each through a temporary file and a rename.
+No fuzz and no offset, because a hunk that fits somewhere else may fit in the wrong place, and no
+error would show it. The whole series is applied in memory first. Files are written only if every
+hunk fits, each through a temporary file and a rename.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def apply_patch(
 
 
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
-    """Refuse a path below a file or a link: a write through a link could leave the tree.
+    """Refuse a path below a file or a link, because a write through a link could leave the tree.
 
     `has_file` tells whether a path that the series does not touch exists. Raises ApplyError.
     """

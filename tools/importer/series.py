@@ -41,7 +41,7 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A fault in a series for a person to fix: one line with place, problem and next step."""
+    """A fault in a series that the user must fix: one line with place, problem and next step."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ def load_series(root: Path) -> Series:
 def overdue(series: Series, today: datetime.date) -> list[Patch]:
     """Return the patches whose Expires date has passed, in order.
 
-    `load_series` does not check this: a build of old sources must not fail because of the date.
+    `load_series` does not check this, because a build of old sources must not fail because of the
+    date.
     """
     return [patch for patch in series.patches if patch.expires and patch.expires < today]
 

@@ -2,7 +2,7 @@
 """A pytest plugin that selects the device for torch's device-generic tests.
 
 On the CPU, whole files run. On tpu, only the device-generic classes run, which torch instantiates
-for each device: other classes would only repeat the CPU's tests.
+for each device; other classes would only repeat the CPU's tests.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     run.par full --results full.jsonl --page TABLE.md
     run_on_tpu.par test_shape_ops --device tpu            # the file's device-generic tests, on tpu
 
-Names are upstream's (`test_nn`), or those of sets: `whole`, `further` and `full`. Options after
+Names are upstream's (`test_nn`), or one of the sets `whole`, `further` and `full`. Options after
 `--` go to pytest. Exit status 0: tests ran, and all failures are in exceptions.json.
 """
 

@@ -188,7 +188,7 @@ ALONE = [
     "torch/csrc/jit/passes/add_if_then_else.cpp",
     "torch/csrc/jit/passes/batch_mm.cpp",
     "torch/csrc/jit/passes/concat_opt.cpp",
-    # Large enough to be a unit: in a chunk they would only take more time and memory.
+    # Large enough to be a unit. In a chunk they would only take more time and memory.
     "torch/csrc/autograd/FunctionsManual.cpp",
     "torch/csrc/distributed/c10d/init.cpp",
     "torch/csrc/dynamo/guards.cpp",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the static build: compiler options, and the values that CMake would configure."""
 
-# For every unit, in every compilation mode: an unoptimised libtorch would be useless.
+# For every unit, in every compilation mode, because an unoptimised libtorch would be useless.
 COPTS = [
     "-O2",
     "-g0",

@@ -46,7 +46,7 @@ def _from_git(rctx, pin):
     steps = [
         ["init", "--quiet", _TREE],
         ["-C", _TREE, "fetch", "--quiet", "--depth=1", url, pin["commit"]],
-        # The commit pins the bytes: git checks every object's hash.
+        # The commit pins the bytes, because git checks every object's hash.
         ["-C", _TREE, "checkout", "--quiet", "FETCH_HEAD"],
     ]
     for step in steps:

@@ -44,7 +44,7 @@ def _chunks(srcs, size):
 def torch_objects(name, srcs, size = 7, alone = [], first = [], **kwargs):
     """A library of `srcs`, compiled in chunks.
 
-    Its constructors run in this order: those of `first`, of files compiled alone, of the chunks.
+    Its constructors run in this order: `first`, files compiled alone, chunks.
 
     Args:
       name: name of the library. Chunk N is `<name>.<N>`.

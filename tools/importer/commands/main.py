@@ -30,7 +30,7 @@ Loader = Callable[[], Command]
 
 
 def _in(module: str) -> Loader:
-    """Return a loader that imports the command on use: only some need libcst, git or pip."""
+    """Return a loader that imports the command on use, since only some need libcst, git or pip."""
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
@@ -136,7 +136,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Dry runs too: on a half-published tree their output would be wrong.
+            # Dry runs too, because on a half-published tree their output would be wrong.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:
@@ -145,7 +145,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """Return the caller's directory: tools/import.py and Bazel change the current directory."""
+    """Return the caller's directory; tools/import.py and Bazel change the current directory."""
     directories = (
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )
@@ -163,7 +163,7 @@ def _with_command(arguments: list[str], commands: Mapping[str, Loader]) -> list[
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that exits with 1 after a bad argument: argparse's 2 means a conflict here."""
+    """A parser that exits with 1 after a bad argument, because 2 means a conflict here."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See {self.prog} --help")

@@ -16,7 +16,7 @@ HELP = "leave the stopped patch out of the new series, and go on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments: it skips the waiting patch."""
+    """Add no arguments, because only the waiting patch can be skipped."""
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -42,7 +42,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
 
 
 def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
-    """Yield one line per further patch that needs a decision: the first may not be the only one."""
+    """Yield one line for each patch after the first that needs a decision."""
     for each in waiting:
         files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
         yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"

@@ -169,5 +169,5 @@ def _generated_cell(cell: Cell) -> Cell:
 
 
 def _ended(text: str) -> str:
-    """Return a diff that ends with a newline: its last line may lack one."""
+    """Return the diff with a final newline, which its last line may lack."""
     return text if not text or text.endswith("\n") else text + "\n"

@@ -54,7 +54,7 @@ def refuse_absent(release: Release, patch: Patch) -> None:
 
 
 def refuse_generated(patch: Patch) -> None:
-    """Raise UserError for a rule's patch: the next import would discard the edit."""
+    """Raise UserError for a rule's patch, because the next import would discard the edit."""
     rule = patch.header.get(HEADER)
     if rule is not None:
         raise UserError(

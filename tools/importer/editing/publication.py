@@ -103,7 +103,7 @@ def _seam(project: Project) -> Path:
 
 
 def _with_hash(text: str, old: str, new: str) -> bytes:
-    """Replace only the hash: people also edit this file."""
+    """Replace only the hash, because users also edit this file."""
     quoted = json.dumps(old)
     head, separator, tail = text.rpartition(quoted)
     assert separator, "read_pin has just read it"

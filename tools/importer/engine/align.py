@@ -226,7 +226,7 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of positions at which two long ranges can be cut: both have a unique run there.
+    """Return pairs of positions at which two long ranges can be cut, since both have a unique run.
 
     Finding anchors needs a table of every line, yet most ranges between two cuts are equal.
     """

@@ -160,7 +160,7 @@ class _Work:
             self.ours[file.new_path] = file.after
 
     def merged(self, patch: Patch) -> tuple[FileResult, ...]:
-        """Merge the patch file by file: it may delete a file and then create it again."""
+        """Merge the patch file by file, because it may delete a file and then create it again."""
         before, files = dict(self.ours), list[FileResult]()
         for diff, step in zip(patch.files, self.history.steps(patch), strict=True):
             files.append(self.file(patch, diff, step))
@@ -275,7 +275,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """Apply strictly to a file that the base's origin lacked: a merge needs a base."""
+        """Apply strictly to a file that the base's origin lacked, because a merge needs a base."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
@@ -299,7 +299,7 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # Sort added files as in a newly created patch: the same change then gives the same
+            # Sort added files as in a newly created patch, so that the same change gives the same
             # bytes, whichever release it comes from.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):

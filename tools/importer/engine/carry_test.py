@@ -352,8 +352,8 @@ def test_what_landed_is_never_put_in_twice(
 ) -> None:
     """If upstream has all patches and nothing else, the tree is unchanged or a person is asked.
 
-    Not every patch has landed: two that undo each other may both stay. Repeated lines are rare
-    here: a line such as `)` does not show which patch wrote it.
+    Not every patch has landed, because two that undo each other may both stay. Repeated lines are
+    rare here, because a line such as `)` does not show which patch wrote it.
     """
     old, steps = story
     upstream = dict(old)

@@ -287,7 +287,7 @@ def _agrees(
 
 
 def _only_removes(changes: Sequence[Change]) -> bool:
-    """Return whether no change adds a line: two overlapping removals can be combined."""
+    """Return whether no change adds a line, so that overlapping removals can be combined."""
     return all(change.new_start == change.new_stop for change in changes)
 
 

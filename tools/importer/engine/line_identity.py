@@ -71,7 +71,8 @@ class Story:
     def is_told(self) -> bool:
         """Whether the texts show every edit.
 
-        They do not if a side removed a line and added an equal one: the line looks unchanged.
+        They do not if a side removed a line and added an equal one, because the line then looks
+        unchanged.
         """
         for edits in (self.upstream, self.patch):
             removed = _removed(edits)
@@ -86,7 +87,8 @@ class Story:
     def slid(self) -> Iterator[Story]:
         """Yield the story with the patch's edits slid: same text, and a removed line in common.
 
-        A function may be removed with the blank line above it or below it: the text is the same.
+        A function may be removed with the blank line above it or below it, which gives the same
+        text.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):
@@ -164,7 +166,7 @@ def _shifted(edit: LineEdit, steps: int) -> LineEdit:
 
 
 def _contradict(one: LineEdit, other: LineEdit) -> bool:
-    """Return whether the two cannot be combined: only pure removals may overlap."""
+    """Return whether the two cannot be combined; only pure removals may overlap."""
     if not one.new and not other.new:
         return False
     if one.start == one.stop == other.start == other.stop:

@@ -26,7 +26,7 @@ def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of marks: a series reads each line of a file once per patch."""
+    """A cache of marks, because a series reads each line of a file once per patch."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)

@@ -156,5 +156,5 @@ def _marked(
 
 
 def _ended(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the lines, each ending with a newline: a conflict marker needs a line of its own."""
+    """Return the lines, each ending with a newline, as a conflict marker needs a separate line."""
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.importer.engine.align import Change
 from tools.importer.engine.marks import Mark
 
-# Larger tables are not computed: one would take a tenth of a second.
+# Larger tables are not computed, because one would take a tenth of a second.
 _CELLS = 200_000
 
 

@@ -122,10 +122,10 @@ def _holds(
     """Return whether upstream's change is a superset of the patch's.
 
     Ignore the common head and tail of both versions. The rest of the patch's version must be a part
-    of the base, so the patch's own change is in the common part. The common part must not be empty:
-    if upstream rewrites a line that the patch removes, neither version has the line, but the patch
-    has not landed. Upstream's version must not have a line that the patch removes. If upstream
-    removed the whole stretch, a patch that only removes lines has landed.
+    of the base, so the patch's own change is in the common part. The common part must not be empty,
+    because if upstream rewrites a line that the patch removes, neither version has the line, but
+    the patch has not landed. Upstream's version must not have a line that the patch removes. If
+    upstream removed the whole stretch, a patch that only removes lines has landed.
     """
     if not ours:
         return all(change.new_start == change.new_stop for change in changes)
@@ -148,8 +148,8 @@ def _doubtful(
     """Return whether a line next to base[start:stop] equals upstream's line at that end.
 
     Then either of the two may be the base's line, so it is unknown what upstream added to the
-    patch's change. The same holds if upstream removed such a line and the patch did not: the patch
-    may have removed the other one.
+    patch's change. The same holds if upstream removed such a line and the patch did not, because
+    the patch may have removed the other one.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]

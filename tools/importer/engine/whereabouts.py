@@ -15,7 +15,7 @@ from tools.importer.unified import Hunk
 
 # Lines shorter than this, such as `)` or `else:`, occur everywhere.
 _TELLING = 6
-# Ignore this many lines of the new file around a conflict: they are not another place.
+# Ignore this many lines of the new file around a conflict, which are not another place.
 _NEAR = 8
 
 

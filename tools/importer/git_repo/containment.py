@@ -127,7 +127,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Follow a link like the kernel, through other links: its text alone does not show the end."""
+    """Follow a link like the kernel, through other links, as its text does not show the end."""
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

@@ -325,7 +325,7 @@ def is_repository(path: Path) -> bool:
 def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
     """Return the input of `git update-index -z --index-info`; None removes a path.
 
-    Removals come first: a file may take the name of a removed directory.
+    Removals come first, because a file may take the name of a removed directory.
     """
     rows = [
         (path, entry or TreeEntry("0", ZERO))
@@ -347,7 +347,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Return the shared git directory: a linked worktree has only its own HEAD and index."""
+    """Return the shared git directory, as a linked worktree has only its own HEAD and index."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

@@ -89,7 +89,7 @@ def _escaped(character: str) -> str:
         return "\\n"
     if character == "\t":
         return "\\t"
-    # Octal with three digits: a hexadecimal escape would absorb a digit after it.
+    # Octal with three digits, because a hexadecimal escape would absorb a digit after it.
     return f"\\{ord(character):03o}" if ord(character) < 32 or ord(character) == 127 else character
 
 

@@ -74,7 +74,7 @@ def resolve(
             _tell(report, snapshot, candidate, passed)
             return snapshot
     if forbidden:
-        # Report the constraint, not the other origins: one setting fixes this.
+        # Report the constraint, not the other origins, because one setting fixes this.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 
@@ -162,7 +162,7 @@ def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _check_style(project: Project, tag: str | None) -> None:
-    """Refuse a tag without its `v`: the series would get a different directory."""
+    """Refuse a tag without its `v`, because the series would get a different directory."""
     usual = read_build_pin(project.pin).get("tag")
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(

@@ -68,7 +68,7 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the user's pip: that of python3 on PATH; without one, find or fetch a pip."""
+    """Return the pip of python3 on PATH, or else a pip that is found or fetched."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
@@ -85,9 +85,9 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints: they may be an
-    # administrator's rule about downloads. pip treats an empty PIP_CONSTRAINT as unset and reads
-    # its configuration, but a user who sets it to nothing wants no constraint.
+    # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because they may
+    # be an administrator's rule about downloads. pip treats an empty PIP_CONSTRAINT as unset and
+    # reads its configuration, but a user who sets it to nothing wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

@@ -167,7 +167,7 @@ class WheelOrigin:
 
 
 class SourceWheelOrigin(WheelOrigin):
-    """Any wheel of the version: all have the same Python sources."""
+    """Any wheel of the version, because all have the same Python sources."""
 
     title = "another platform's wheel, for its sources"
 

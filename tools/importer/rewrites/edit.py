@@ -64,7 +64,8 @@ def _replace(
 ) -> cst.BaseExpression:
     function = cst.parse_expression(target)
     if call.args and call.args[0].value is path:
-        # Keep the argument list as it is: in a call over several lines, only one line changes.
+        # Keep the argument list as it is, so that only one line changes in a call over several
+        # lines.
         only = call.args[0].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
         if len(call.args) > 1:
             only = only.with_changes(comma=cst.MaybeSentinel.DEFAULT)

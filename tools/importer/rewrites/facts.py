@@ -2,8 +2,8 @@
 """Facts about one file: these are kept, and its much larger syntax tree is dropped.
 
 Facts depend only on the bytes and on the paths received from other files. So they are cached across
-trees and rules: an import checks upstream's tree and then the patched one, which differs in a dozen
-of 2,000 files.
+trees and rules, because an import checks upstream's tree and then the patched one, which differs in
+a dozen of 2,000 files.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place in a tree that no rule covers: a person decides, and a line of data records that."""
+"""A place in a tree that no rule covers; a line of data records the user's decision on it."""
 
 from __future__ import annotations
 

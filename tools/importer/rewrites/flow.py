@@ -3,8 +3,8 @@
 
 The flow follows names, not the order of statements: a name holds a path if any assignment gives
 it one. This over-approximates on purpose: a false positive becomes an exception with a reason, but
-no test would show a missed call. Through a parameter the flow is weaker (`PASSED`): other callers
-pass other paths.
+no test would show a missed call. Through a parameter the flow is weaker (`PASSED`), because other
+callers pass other paths.
 """
 
 from __future__ import annotations

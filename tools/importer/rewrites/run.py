@@ -113,7 +113,7 @@ def check_guards(
 ) -> tuple[str, ...]:
     """Check that a tree with all patches has no guarded call without a reason. Raises UserError.
 
-    Return the unchecked files: they use `__file__`, but Python could not parse them. With the
+    Return the unchecked files, which use `__file__` but could not be parsed. With the
     `modules` used by `decisions`, only files that the patches changed are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)

@@ -64,7 +64,7 @@ def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
 
 
 def hide_conflict(state: Path) -> None:
-    """Delete the conflict files: they are resolved or no longer needed."""
+    """Delete the conflict files, which are resolved or no longer needed."""
     (state / SUMMARY).unlink(missing_ok=True)
     if (state / DIRECTORY).exists():
         shutil.rmtree(state / DIRECTORY)

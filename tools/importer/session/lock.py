@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allow one command at a time in a workspace: the kernel releases the lock when its holder dies."""
+"""Allow one command at a time in a workspace; the kernel releases the lock of a dead holder."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _check_names(source: Source) -> None:
 def digest_of_directory(directory: Path) -> str:
     """Return a hash over the inputs of an import: the order, the diffs and the base.
 
-    Headers are excluded: they may be corrected while an import waits.
+    Headers are excluded, because they may be corrected while an import waits.
     """
     total = hashlib.sha256()
     for path in sorted({path for pattern in _OURS for path in directory.glob(pattern)}):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop a command at a patch, and discard it: every step leaves a valid state for the next command.
+"""Stop a command at a patch, or discard it; every step leaves a valid state for the next command.
 
-The order of writes matters, since a kill may come between any two. The files that a person edits
-belong to the patch named in the state. So the state records the decision before the next patch's
-files replace them. It then names no patch until the new files can be shown.
+The order of writes matters, because the process may be killed between any two. The files that a
+person edits belong to the patch named in the state. So the state records the decision before the
+next patch's files replace them. It then names no patch until the new files can be shown.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def forget(state: Path) -> None:
 
 
 def refuse_unfinished(state: Path) -> None:
-    """Raise UserError if a command waits for a decision: a new one must not overwrite it."""
+    """Raise UserError if a command waits for a decision, which a new one must not overwrite."""
     unfinished = read_unfinished(state)
     if unfinished is not None and unfinished.command == EDITING:
         raise UserError(
