@@ -83,6 +83,6 @@ class Workspace:
         return runners(self._events)
 
     def close(self) -> None:
-        """Stop Bazel and make its outputs deletable: Bazel makes their folders read-only."""
+        """Stop Bazel and make its outputs, whose folders are read-only, deletable."""
         self.bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)

@@ -60,7 +60,7 @@ class Clone:
         return self.root / "bazel-bin" / path
 
     def close(self) -> None:
-        """Stop the clone's Bazel and make its outputs deletable: their folders are read-only."""
+        """Stop the clone's Bazel and make its outputs, whose folders are read-only, deletable."""
         self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 

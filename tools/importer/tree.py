@@ -64,7 +64,7 @@ def _entry(full: str, link: bool) -> Entry:
 
 
 def _read(full: str) -> tuple[int, str]:
-    """Return a file's mode and digest. The buffer has the file's size: most files are small."""
+    """Return a file's mode and digest. The buffer has the file's size, as most are small."""
     with open(full, "rb", buffering=0) as source:
         status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)

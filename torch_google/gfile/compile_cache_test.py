@@ -21,7 +21,7 @@ from torch_google.gfile.compile_cache import Backend
 from torch_google.gfile.testing.backends import Flaky
 
 _SECONDS = 300
-# Only a matrix product: for it, inductor calls a library and needs no compiler.
+# Only a matrix product, for which inductor calls a library and needs no compiler.
 _PROGRAM = """
 import json, sys
 from torch_google import gfile

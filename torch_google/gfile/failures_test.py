@@ -149,7 +149,7 @@ def test_an_error_is_read_with_the_one_that_was_being_handled() -> None:
 
 @pytest.mark.parametrize("path", ["memory://none", "context://none"])
 def test_an_error_of_the_caller_is_not_read(path: str) -> None:
-    """A program may call gfile while it handles a transient failure of its own."""
+    """A program may call gfile while it handles its own transient failure."""
     gfile.register_scheme("context", Objects, retry=QUICK, overwrite=True)
     try:
         raise ConnectionResetError("the caller's")

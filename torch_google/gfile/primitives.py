@@ -56,7 +56,7 @@ class Primitives:
         except FileNotFoundError:
             entries = {}
         # A store that lists by prefix may return `run10` for `run1`. Omit the directory itself, but
-        # keep its marker: some stores have an empty file `run1/`.
+        # keep its marker, because some stores have an empty file `run1/`.
         own = name.strip("/")
         start = f"{own}/" if own else ""
         files, directories = [], []

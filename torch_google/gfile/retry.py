@@ -55,7 +55,7 @@ class Retry:
         """Return the result of `action`, which is repeated while its failures are transient.
 
         `reset` runs before each new attempt. `settled` handles a permanent failure of a later
-        attempt: an earlier one may have done the work and lost only the response.
+        attempt, because an earlier one may have done the work and lost only the response.
         """
         handled = sys.exc_info()[1]
         for attempt in range(self.attempts):

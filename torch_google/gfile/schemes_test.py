@@ -77,7 +77,7 @@ def test_a_package_that_is_not_installed_is_named(
     from fsspec.registry import _registry
 
     package = PACKAGES[scheme]
-    # Hide an installed package: its client would look for credentials over the network.
+    # Hide an installed package, because its client would look for credentials over the network.
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(_registry, scheme, raising=False)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install {package}, or add") as raised:

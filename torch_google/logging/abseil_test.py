@@ -159,7 +159,7 @@ def test_nothing_is_followed_after_shutdown() -> None:
 
 
 def test_much_from_a_thread_that_one_waits_for_does_not_block() -> None:
-    """The logging thread cannot get the GIL: a sink that needed it would deadlock."""
+    """The logging thread cannot get the GIL, so a sink that needed it would deadlock."""
     done = _run(_SETUP + "_speaker.say_much(20_000)")
     assert done.returncode == 0
     assert _said(done.stderr) == [f"number {number}" for number in range(20_000)]

@@ -3,7 +3,7 @@
 
 torch gives each of its registered loggers its own handler on standard error and disables
 propagation, and does so again at every `torch._logging.set_logs`. Some modules do the same at
-import. Python allows changing a logger's class, so this needs no patch: these classes ignore both
+import. Python allows changing a logger's class, so this needs no patch. These classes ignore both
 changes. Other handlers (files, the user's own) are left alone.
 """
 

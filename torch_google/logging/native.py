@@ -105,7 +105,7 @@ class Relay:
 
 
 class _Unbuffered(io.FileIO):
-    """A file without a buffer lock: a process forked while that lock is held would deadlock.
+    """A file without a buffer lock, which would deadlock a process forked while it is held.
 
     After a fork, Python resets these locks only for its own standard streams.
     """
@@ -181,8 +181,8 @@ class _Output:
     """The relay's output: records, and other text in whole lines.
 
     C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` is three), and the
-    program may log between two of them. So an unfinished line is held back, but only briefly: it
-    may be a prompt.
+    program may log between two of them. So an unfinished line is held back, but only briefly,
+    because it may be a prompt.
     """
 
     def __init__(self, pid: int, handle: Handle) -> None:
@@ -273,7 +273,7 @@ def _write(data: bytes) -> None:
 
 
 def _have_stderr() -> None:
-    """If descriptor 2 is closed, open /dev/null as 2: another file would get that number."""
+    """If descriptor 2 is closed, open /dev/null as 2, or another file would get that number."""
     try:
         os.fstat(_STDERR)
     except OSError:
@@ -284,7 +284,7 @@ def _have_stderr() -> None:
 
 
 def _close_others(excluded: set[int]) -> None:
-    """Close inherited descriptors: the peer of a socket waits until every copy of it is closed."""
+    """Close inherited descriptors, as a socket's peer waits until every copy of it is closed."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in excluded:
             with contextlib.suppress(OSError):  # listdir's own descriptor is already closed

@@ -84,7 +84,7 @@ def die_with_parent() -> None:
 
 
 def forget() -> None:
-    """Close the parent's write end in a forked process: only the parent may hold it."""
+    """Close the parent's write end in a forked process, because only the parent may hold it."""
     global _mine, _inherited
     if _mine is not None:
         with contextlib.suppress(OSError):

@@ -89,7 +89,8 @@ def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -
 def set_up_child(argv: Sequence[str]) -> None:
     """Parse the parent's command line and set up the log in a child that was not forked.
 
-    Flags that this process does not define are ignored: the parent's main module defined them.
+    Flags that this process does not define are ignored, because the parent's main module defined
+    them.
     """
     _define_flags()
     try:

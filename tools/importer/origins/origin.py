@@ -62,7 +62,7 @@ class OriginSnapshot(Snapshot, Protocol):
 
     @property
     def natives(self) -> bool:
-        """Whether this is the CPU wheel for the build's platform: the pin may move to it."""
+        """Whether this is the CPU wheel for the build's platform, to which the pin may move."""
 
 
 class Origin(Protocol):

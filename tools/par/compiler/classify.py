@@ -11,7 +11,8 @@ from tools.par.compiler import elf
 
 EXTENSION = re.compile(r"(?P<stem>[^./]+)(\.cpython-311-x86_64-linux-gnu|\.abi3)?\.so$")
 _OTHER_PYTHON = re.compile(r"\.(cpython-(?!311-)\d+[^.]*|pypy[^.]*|cp\d+[^.]*)\.so$")
-# Wider than an identifier: the standard library imports _sysconfigdata__linux_x86_64-linux-gnu.
+# Wider than an identifier, because the standard library imports
+# _sysconfigdata__linux_x86_64-linux-gnu.
 _NAME = re.compile(r"[\w-]+")
 # Compilers and linkers read these, so they must be files on disk, but only once code is compiled.
 _DEVELOPER_SUFFIXES = frozenset(

@@ -40,8 +40,8 @@ static int is_interpreter_name(const char* path) {
   return name[length + strspn(name + length, "0123456789.")] == '\0';
 }
 
-// Stores the absolute path that was executed. Symbolic links are not resolved:
-// they are how a runfiles launcher or a python3 link is recognised.
+// Stores the absolute path that was executed. Symbolic links are not resolved,
+// because they are how a runfiles launcher or a python3 link is recognised.
 static int executed_path(const char* argv0, char out[PATH_MAX]) {
   const char* path = (const char*)getauxval(AT_EXECFN);
   if (!path || !*path) path = argv0;

@@ -40,7 +40,7 @@ static PyStatus add_search_path(PyConfig* config, const char* path) {
 }
 
 // Returns 1 if the category of `option` (action:message:category:module:line)
-// has a dot: the warnings module would import the part before the dot.
+// has a dot, because the warnings module would import the part before the dot.
 static int imports_a_module(const char* option) {
   for (int colons = 0; colons < 2; colons++) {
     option = strchr(option, ':');

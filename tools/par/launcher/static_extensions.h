@@ -11,7 +11,7 @@ struct par_static_extension {
 };
 
 // A C program inside the launcher, run instead of Python if argv[0] has that
-// name. A library would otherwise start it from an executable of its own.
+// name. A library would otherwise start it from a separate executable.
 struct par_static_program {
   const char* name;  // NULL ends the table
   int (*main)(int argc, char** argv);

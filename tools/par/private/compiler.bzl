@@ -73,7 +73,8 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     )
 
 def _resources(_os, _inputs):
-    # The compiler uses all cores, but claims one: otherwise the others idle during its serial parts.
+    # The compiler uses all cores, but claims one, because otherwise the others idle during its
+    # serial parts.
     return {"cpu": 1, "memory": 2000}
 
 def runfiles_path(ctx, file):

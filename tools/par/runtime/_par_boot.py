@@ -40,7 +40,8 @@ def start(layout, program, file, config, interpreter, raised):
     for name, value in runtime.environment.items():
         if name.encode() not in environment:  # the caller's value takes precedence
             environment[name.encode()] = value.encode()
-            # Native libraries call getenv. putenv is safe: the process has one thread so far.
+            # Native libraries call getenv. putenv is safe, because the process has one thread so
+            # far.
             posix.putenv(name, value)
     for door in (b"PAR_TRACE_IMPORTS", b"PAR_INTERPRETER"):
         value = environment.pop(door, b"0")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stores for tests that take every name literally, and raise if a call expands a pattern.
 
-fsspec expands patterns through `expand_path` and `glob`. gfile needs neither: its Glob lists
-directories.
+fsspec expands patterns through `expand_path` and `glob`. gfile needs neither, because its Glob
+lists directories.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Directory:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Return whether an entry of this size fits: a larger one would evict itself."""
+        """Return whether an entry of this size fits; a larger one would evict itself."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:

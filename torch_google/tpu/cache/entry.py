@@ -54,7 +54,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class UnloadedEntry:
-    """An entry whose executable is loaded later: XLA takes a millisecond even for a small one."""
+    """An entry whose executable is loaded later; XLA takes a millisecond even for a small one."""
 
     description: Any
     code: bytes

@@ -27,7 +27,7 @@ _DESCRIBED = frozenset(
         *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
     }
 )
-# Fields that may be dropped: only messages and profiles use them.
+# Fields that may be dropped, because only messages and profiles use them.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 

@@ -125,7 +125,7 @@ def _place(path: str, max_bytes: int | None) -> Directory | Remote:
 
 
 def warn(message: str) -> None:
-    """Warn once per process: a directory may contain a thousand bad entries."""
+    """Warn once per process, because a directory may contain a thousand bad entries."""
     with _state.lock:
         if _state.warned:
             return

@@ -2,8 +2,8 @@
 """Open only files that no other user could have written, because an entry is machine code.
 
 Each check uses the same descriptor as the read that follows, so there is no race. Parents of the
-cache's directory are not checked: a user who can rename the directory cannot create one that this
-user or root owns.
+cache's directory are not checked, because a user who can rename the directory cannot create one
+that this user or root owns.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class UntrustedEntry(PermissionError):
 def open_directory(path: Path, *, below: int | None = None) -> int:
     """Return a descriptor of a directory; with `below`, of `path.name` in it, rejecting links.
 
-    The cache directory itself may be a link that this user or root owns: its target is checked.
-    Another user's link could lead to a directory that we own, with contents that the other user
-    supplied.
+    The cache directory itself may be a link that this user or root owns, and then its target is
+    checked. Another user's link could lead to a directory that we own, with contents that the other
+    user supplied.
     """
     try:
         if below is None:

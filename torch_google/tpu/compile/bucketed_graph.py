@@ -39,8 +39,8 @@ class BucketedGraph:
     """All bucketed programs of a graph.
 
     `loose`: results from this index on may be contiguous, whatever their strides. `wait`: do not
-    pad a size until it has changed, for graphs in which Dynamo was told that any size may change:
-    most sizes never do.
+    pad a size until it has changed, for graphs in which Dynamo was told that any size may change,
+    because most sizes never do.
     """
 
     def __init__(

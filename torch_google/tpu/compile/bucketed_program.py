@@ -104,7 +104,7 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Check before random state is consumed or arguments are donated: a failed program loses
+        # Check before random state is consumed or arguments are donated. A failed program loses
         # both.
         adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
@@ -209,7 +209,7 @@ class BucketedProgram:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(index) for index in self._donated)
         jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
-        # Trace even if the executable is cached on disk: only tracing raises refusals.
+        # Trace even if the executable is cached on disk, because only tracing raises refusals.
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]

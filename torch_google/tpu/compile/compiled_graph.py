@@ -77,8 +77,8 @@ class CompiledGraph(OutputCode):
         for index, is_tensor in enumerate(signature.tensors):
             value = args[index]
             if is_tensor:
-                # Do not bind the array to a name: an array with another reference is copied, not
-                # donated.
+                # Do not bind the array to a name, because an array with another reference is
+                # copied, not donated.
                 kind = (arrays[index].shape, arrays[index].dtype)
                 lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
                 key_parts.append((*kind, *lies))

@@ -114,7 +114,7 @@ def test_precision_is_that_of_the_products(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path: Path) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        # Both shapes have the same number of elements in a bucket: an argument with symbols is
+        # Both shapes have the same number of elements in a bucket, as an argument with symbols is
         # flat.
         for shape in ((5, 2, 6), (5, 3, 4)):
             torch._dynamo.reset()

@@ -105,7 +105,7 @@ class Specialization:
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Check before random state is consumed or arguments are donated: a failed program loses
+        # Check before random state is consumed or arguments are donated. A failed program loses
         # both.
         adapter.check_room(self._signature.device, self._needs)
         for index in self._donated:

@@ -152,7 +152,7 @@ class _SymbolicProgram:
 
 
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
-    """Lower arange to a given length: its own lowering needs numeric ends to compute the length."""
+    """Lower arange to a given length; its own lowering needs numeric ends to compute the length."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     is_integer = isinstance(start, int) and isinstance(step, int)
     places = jax.numpy.arange(length, dtype=jax.numpy.int64 if is_integer else jax.numpy.float64)
@@ -197,5 +197,5 @@ _COUNTS = frozenset(
     }
 )
 
-# A placeholder for the meta kernel's result: this module compares shapes instead.
+# A placeholder for the meta kernel's result, because this module compares shapes instead.
 _ANY = object()

@@ -2,8 +2,8 @@
 """Sparse COO operators that torch's CPU kernels implement on the two dense tensors.
 
 A sparse tensor consists of indices and values, both on the device. torch shares these kernels
-between CPU and CUDA: they do not access memory, but call operators on the dense tensors. The other
-operators are in `sparse_tensors`.
+between CPU and CUDA, because they do not access memory but call operators on the dense tensors. The
+other operators are in `sparse_tensors`.
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ def mask_projection(
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
     """Return the gradient of a sum over dimensions, at the indices of the tensor."""
-    # Coalesce first: otherwise each of two values at one index would get the gradient of both.
+    # Coalesce first, because otherwise each of two values at one index would get the gradient of
+    # both.
     tensor = coalesce(tensor)
     dense = grad.to_dense() if grad.is_sparse else grad
     for d in sorted(d % tensor.dim() for d in dim):

@@ -58,8 +58,8 @@ class Box {
   // already.
   void settle(const c10::TensorImpl& tensor);
   // Changes the natural shape of a byte storage to that of a tensor that covers
-  // all of it. torch creates byte storages when it copies a storage. Programs
-  // are then those of the tensor that was copied.
+  // all of it. torch creates byte storages when it copies a storage. The copy
+  // then uses the same programs as the original tensor.
   void resettle(const c10::TensorImpl& tensor);
   // Returns a borrowed reference. A box that was never written reads as zeros.
   // Runs the trace that computes the value, or waits for the thread that runs
@@ -70,7 +70,7 @@ class Box {
     return value_ == array && !writer_ && !error_;
   }
   // Replaces the value and steals the reference. The replaced objects are moved
-  // to `replaced`: their destruction may run arbitrary code, so the caller
+  // to `replaced`. Their destruction may run arbitrary code, so the caller
   // chooses the moment.
   void store(PyObject* array, std::vector<Ref>& replaced);
   void store(PyObject* array);

@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
     try:
         _generate(objects)
         prefix = _prefix(objects)
-        # Compile the newest source first: it is the most likely to have errors.
+        # Compile the newest source first, because it is the most likely to have errors.
         newest = sorted(_HERE.glob("*.cpp"), key=lambda path: -path.stat().st_mtime)
         compiled = sorted(_compile(source, objects, prefix) for source in newest)
         _run(
@@ -75,7 +75,7 @@ def _objects() -> Path:
 
 
 def _generate(objects: Path) -> None:
-    """Write the table of operators. An unchanged table keeps its timestamp: no recompilation."""
+    """Write the table of operators. An unchanged table keeps its timestamp."""
     command = [sys.executable, str(_HERE / "operator_policy.py")]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     table = objects / _HERE.relative_to(_ROOT) / "operator_policy_table.inc"
@@ -85,7 +85,7 @@ def _generate(objects: Path) -> None:
 
 
 def _prefix(objects: Path) -> Path:
-    """Return the precompiled header that all sources share: torch's headers never change here."""
+    """Return the precompiled header that all sources share; torch's headers never change here."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)

@@ -23,7 +23,8 @@ class Generator final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // A generator that shares this state: the two never return the same draw.
+  // A generator that shares this state, so that the two never return the same
+  // draw.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(
       const c10::intrusive_ptr<c10::GeneratorImpl>& other) override;

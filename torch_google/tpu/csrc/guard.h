@@ -14,13 +14,13 @@ constexpr c10::DeviceIndex kMaxDevices = 64;
 // platform had started.
 void start();
 bool started();
-// Stops autograd's device threads before the interpreter is finalised: they
-// would take the GIL of an interpreter that no longer exists.
+// Stops autograd's device threads before the interpreter is finalised, because
+// they would take the GIL of an interpreter that no longer exists.
 void finish();
 // Called in the child process after a fork.
 void forked();
 bool is_forked();
-// The device count to report before the platform starts: torch asks for it, and
+// The device count to report before the platform starts. torch asks for it, and
 // must not wait for the start.
 void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();

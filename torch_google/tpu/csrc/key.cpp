@@ -81,8 +81,7 @@ bool is_of(const Number& number, at::ScalarType dtype) {
 
 // Returns a bit for each of the first 63 numbers that some tensor's dtype
 // cannot represent, such as 300 in int8. torch rejects some of these calls, so
-// they get keys of their own, and the first call of each kind is tried on the
-// CPU.
+// they get separate keys, and the first call of each kind is tried on the CPU.
 int64_t misfits(const Call& call) {
   uint64_t dtypes = 0;
   for (const at::Tensor* tensor : call.tensors) {
@@ -117,7 +116,7 @@ bool fits_dtype(const Call& call, Arguments arguments) {
 }
 
 // Whether a tensor is contiguous and has the strides of a new tensor even in
-// dimensions of one element: the strides of results depend on them.
+// dimensions of one element, because the strides of results depend on them.
 bool has_natural_strides(const c10::TensorImpl& tensor) {
   if (!tensor.is_contiguous()) {
     return false;
@@ -185,7 +184,7 @@ class Describer {
     }
   }
 
-  // Records which tensors share a storage: it matters if one of them is
+  // Records which tensors share a storage, which matters if one of them is
   // written.
   void sharing() {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {

@@ -91,13 +91,13 @@ Program::Program(PyObject* compiled)
 }
 
 Results Program::run(const Call& call, bool debug) const {
-  // Allocate first: there may be no room, and then nothing must be drawn or
-  // computed.
+  // Allocate first, because there may be no room, and then nothing must be
+  // drawn or computed.
   Results results = this->results(call);
   std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
-    // Owned references: another thread may replace a box's value while the
-    // function runs.
+    // Owned references, because another thread may replace a box's value while
+    // the function runs.
     c10::SmallVector<Ref, 12> owned;
     c10::SmallVector<PyObject*, 13> arguments{nullptr};
     const auto pass = [&](Ref argument) {

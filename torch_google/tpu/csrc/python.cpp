@@ -55,8 +55,8 @@ void release(PyObject* object) {
     Py_DECREF(object);
     return;
   }
-  // Waiting for the GIL here could deadlock: its holder may wait for a lock of
-  // our caller.
+  // Waiting for the GIL here could deadlock, because its holder may wait for a
+  // lock that our caller holds.
   std::lock_guard<std::mutex> lock(abandoned_mutex);
   abandoned.push_back(object);
   any_abandoned.store(true, std::memory_order_relaxed);
@@ -91,7 +91,8 @@ void throw_again(PyObject* error) {
 }
 
 Ref without_trace(PyObject* error) {
-  // Skip __init__: its parameters may differ from the exception's `args`.
+  // Skip __init__, because its parameters may differ from the exception's
+  // `args`.
   const Ref arguments = Ref::checked(PyObject_GetAttrString(error, "args"));
   Ref fresh = Ref::checked(
       Py_TYPE(error)->tp_new(Py_TYPE(error), arguments.get(), nullptr));

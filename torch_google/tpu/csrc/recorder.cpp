@@ -33,7 +33,7 @@ struct Operator {
   bool crosses_devices = false;
   bool takes_indices = false;
   std::optional<SchemaInfo> schema_info;
-  // Shared pointers: a program may be evicted while it runs.
+  // Shared pointers, because a program may be evicted while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
 };
 
@@ -74,8 +74,8 @@ bool transferred(torch::jit::Stack& stack) {
   return true;
 }
 
-// Moves the indices of x[i] to the device of x. Scalar indices stay: they are
-// numbers. uint8 masks warn, as on every device.
+// Moves the indices of x[i] to the device of x. Scalar indices stay, because
+// they are numbers. uint8 masks warn, as on every device.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();

@@ -11,8 +11,8 @@
 namespace torch_google::tpu {
 
 // Registers the recorder for operators by name. A backend fallback is not
-// enough: torch's own kernels for structured operators take precedence over it
-// and silently lose results. Idempotent per name.
+// enough, because torch's own kernels for structured operators take precedence
+// over it and silently lose results. Idempotent per name.
 void record_operators(const std::vector<std::string>& names);
 
 // Sets whether an operator's scalar arguments are inputs of its programs or

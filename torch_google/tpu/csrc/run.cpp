@@ -144,7 +144,7 @@ class Run {
     if (program->state == FusedProgram::trial) {
       return run_trial(*program, arguments);
     }
-    // Owned reference: the cache may be cleared in the meantime.
+    // Owned reference, because the cache may be cleared in the meantime.
     const Ref function = Ref::borrow(program->function.get());
     const Ref arrays(PyObject_Vectorcall(
         function.get(), arguments.data() + 1,
@@ -377,7 +377,7 @@ void run(FusedTrace& trace, Reason reason) {
 }
 
 void resolve_fused(uint64_t token, PyObject* executable) {
-  // Call Python before the map is in use: it may release the GIL.
+  // Call Python before the map is in use, because Python may release the GIL.
   size_t scratch = 0;
   if (executable != Py_None) {
     const Ref bytes = Ref::checked(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch_google.tpu._C as a built-in module of the interpreter. Its static
-// constructors register kernels with torch, so they run when it is imported, as
-// those of a shared library would, and after torch's.
+// constructors register kernels with torch, so they run when it is imported,
+// like a shared library's, and after torch's.
 
 #include <Python.h>
 

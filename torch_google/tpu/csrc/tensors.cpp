@@ -155,7 +155,7 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
     try {
       fit(*tensor);
     } catch (...) {
-      // Restore the old view: the storage did not grow.
+      // Restore the old view, because the storage did not grow.
       tensor->set_sizes_and_strides(old_sizes, old_strides);
       throw;
     }

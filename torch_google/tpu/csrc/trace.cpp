@@ -241,7 +241,7 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
       dead.push_back(i);
       continue;
     }
-    // Not the last reference: the external holds one.
+    // Not the last reference, because the external holds one.
     Py_DECREF(box->value_);
     box->value_ = nullptr;
     external.slot = box->slot_;

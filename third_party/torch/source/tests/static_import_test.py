@@ -65,7 +65,7 @@ def _names_of_this_program() -> set[bytes]:
 
 
 def test_dynamo_reads_the_interpreters_tables() -> None:
-    """Compile and call a frame again: torch walks its code with the interpreter's opcode tables."""
+    """Compile and call a frame again; torch walks its code with the interpreter's opcode tables."""
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:

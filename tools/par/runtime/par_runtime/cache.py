@@ -83,7 +83,7 @@ def _problem(directory: str) -> str | None:
         return f"not usable ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return "not a directory"
-    # A cache that root filled is shared: other users read it and never write to it.
+    # A cache that root filled is shared, but other users only read it.
     if status.st_uid not in (os.geteuid(), 0):
         return f"owned by user {status.st_uid} and not by {os.geteuid()}"
     if status.st_mode & 0o022:

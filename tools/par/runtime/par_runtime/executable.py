@@ -52,5 +52,5 @@ def _in_memory(program: str) -> str:
     fd = os.memfd_create("python3", os.MFD_CLOEXEC)
     os.write(fd, b"#!" + os.fsencode(program) + b" --par-interpreter\n")
     os.fchmod(fd, 0o500)
-    # Not /proc/self: a child that has closed its descriptors must still find the file.
+    # Not /proc/self, because a child that has closed its descriptors must still find the file.
     return f"/proc/{os.getpid()}/fd/{fd}"

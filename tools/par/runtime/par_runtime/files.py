@@ -5,7 +5,7 @@ The index has two tables per bundle, read on first use:
   files:   path -> (method, offset, packed size, size, XXH64 of the packed bytes, mode, developer)
   natives: path -> (mode, offset, size, ((packed, size), ...), soname, needed,
                    N of the newest GLIBCXX_3.4.N that it defines)
-Paths are relative to the bundle's root. Methods are those of zip: 0 stored, 8 deflate, 93 zstd.
+Paths are relative to the bundle's root. Methods are zip's: 0 stored, 8 deflate, 93 zstd.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def writable() -> set[tuple[int, int, int]]:
         try:
             access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
             status = os.fstat(descriptor)
-        except OSError:  # not open: for example, that of the directory that was listed
+        except OSError:  # not open: for example, the listing's own descriptor
             continue
         file = stat.S_ISREG(status.st_mode) and status.st_nlink > 0
         stream = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)

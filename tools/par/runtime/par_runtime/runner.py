@@ -119,8 +119,8 @@ def _import_early(runtime: Runtime) -> None:
     """Import, in order, the modules that the main module imports before other statements.
 
     If those are large, all live objects are then frozen, so the garbage collector never scans them
-    again. It stays disabled until then: otherwise the first allocation after an import would
-    trigger a scan of everything that the import created.
+    again. It stays disabled until then, because otherwise the first allocation after an import
+    would trigger a scan of everything that the import created.
     """
     pause = gc.isenabled()
     if pause:
