@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A compiled program for one operator call, and the cache miss that creates
-// one. pragma once
+// one.
+#pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
