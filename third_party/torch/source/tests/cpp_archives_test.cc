@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Archives that are read and written by name: hooks open names with a scheme, a
-// file appears when it is complete, and local files bypass the hooks. include
-// <stdio.h> include <stdlib.h> include <string.h>
+// file appears when it is complete, and local files bypass the hooks.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <algorithm>
 #include <functional>

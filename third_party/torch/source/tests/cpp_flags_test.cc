@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch's C++ flags are Abseil's: the command line sets them by --c10_NAME, and
-// FLAGS_NAME is still a variable. include <string> include <string_view>
-// include <type_traits> include <utility>
+// FLAGS_NAME is still a variable.
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"

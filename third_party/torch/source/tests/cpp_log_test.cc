@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch's C++ log goes through Abseil: the format, the settings, and the
-// messages that end a process. include <signal.h> include <stdlib.h>
+// messages that end a process.
+#include <signal.h>
+#include <stdlib.h>
 
 #include <functional>
 #include <regex>
