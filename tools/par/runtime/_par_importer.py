@@ -374,6 +374,7 @@ class Runtime:
         self.sections = []
         self.loaded = {}
         self.frozen = False
+        self.aged = False  # whether a very large import has been moved
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
@@ -411,12 +412,15 @@ class Runtime:
         """Move all objects to the collector's oldest generation, if many are new.
 
         Otherwise the collector would soon scan everything that an import has created, three times.
-        The first scan of the oldest generation finds the garbage among it.
+        After the first very large import, nothing moves any more: garbage of the running program,
+        such as tensors in cycles, would stay in memory longer.
         """
-        if gc.get_count()[0] < _LARGE_IMPORT or self.frozen or gc.get_freeze_count():
+        new = gc.get_count()[0]
+        if new < _LARGE_IMPORT or self.frozen or self.aged or gc.get_freeze_count():
             return  # unfreeze would also release what the program itself has frozen
         gc.freeze()
         gc.unfreeze()
+        self.aged = new >= _LARGE_PROGRAM
 
     def freeze_large_imports(self) -> None:
         """Freeze all objects if there are very many: the program has imported its main parts."""
