@@ -290,7 +290,7 @@ def test_checksums(writable: Backend) -> None:
     _write(path, b"damaged")
     with pytest.raises(gfile.ChecksumError, match="restore the file"):
         gfile.Open(path, "rb", checksum="sha256")
-    with pytest.raises(ValueError, match="there are blake2b, sha256, sha512"):
+    with pytest.raises(ValueError, match="use one of blake2b, sha256, sha512"):
         gfile.Open(path, "rb", checksum="crc")
 
 

@@ -32,7 +32,7 @@ def _distribution(root: Path, target: str) -> None:
 
 def test_a_hook_answers_as_upstream_until_plugged() -> None:
     hook = Hook(_double)
-    assert (hook(2), hook.plugged, hook.__doc__) == (4, False, "Twice the number.")
+    assert (hook(2), hook.plugged, hook.__doc__) == (4, False, "Return twice the number.")
     hook.plug(lambda number: hook.upstream(number) + 1)
     assert (hook(2), hook.plugged) == (5, True)
     hook.unplug()
