@@ -83,8 +83,8 @@ def test_there_are_errors_to_raise() -> None:
     assert len(REFUSING) > 200
 
 
-# Dtypes for in-place writes of a result of another dtype: (the target's, that of the other
-# arguments).
+# Dtypes for in-place writes of a result of another dtype: (the target's dtype, the other arguments'
+# dtype).
 WRITTEN = (
     (torch.int64, torch.float32),
     (torch.float32, torch.complex64),

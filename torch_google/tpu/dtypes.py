@@ -57,7 +57,7 @@ def check(dtype: torch.dtype, platform: str) -> None:
     """Raise RuntimeError, naming both, if a platform (tpu, gpu, cpu) lacks a dtype."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
-        # Not a TypeError: for x + y, Python would then try y.__radd__.
+        # Not a TypeError, because for x + y Python would then try y.__radd__.
         raise RuntimeError(
             f"tpu: the platform {platform} has no {dtype}. Make it {instead}, or keep such tensors "
             "on the CPU"

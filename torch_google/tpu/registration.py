@@ -70,7 +70,7 @@ def register() -> None:
 
 
 def receive(*parts: Any) -> Any:
-    """Rebuild a tensor from another process. First register the device: this process may be new."""
+    """Rebuild a tensor from another process; register the device, as this process may be new."""
     register()
     return multiprocessing_ipc.rebuild(*parts)
 
@@ -110,7 +110,7 @@ def _autograd_lives() -> bool:
 
 
 def _lazy(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports its target on first call: most targets load JAX."""
+    """Return a function that imports its target on first call, because most targets load JAX."""
     target: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:

@@ -83,12 +83,12 @@ def get_arch_list() -> list[str]:
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether two devices exchange values without the host: on PJRT, they do."""
+    """Return whether two devices are distinct, because PJRT connects any two of them."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 works: it does everywhere, and in hardware except on CPUs."""
+    """Return whether bfloat16 works, which it does on a CPU only by emulation."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"

@@ -47,8 +47,8 @@ class CompiledOp:
     seed and offset. `body` is the source of `function`. `fingerprint` identifies the program among
     all programs of this version.
 
-    If `function` is None, the first run calls `load`: in fused mode, few of the programs in the
-    compile cache are run alone.
+    If `function` is None, the first run calls `load`, because in fused mode few of the programs in
+    the compile cache are run alone.
     """
 
     name: str
@@ -342,7 +342,7 @@ _OVERWRITING = frozenset(
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether the fingerprint is complete: other libraries' lowerings may change."""
+    """Return whether the fingerprint is complete; other libraries' lowerings may change."""
     return lowerings.is_pinned(call.pure.op)
 
 

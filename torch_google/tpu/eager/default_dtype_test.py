@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's default dtype decides result dtypes: it is part of each program's key."""
+"""torch's default dtype decides result dtypes, so it is part of each program's key."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def _extent(meta: torch.Tensor) -> int:
 
 
 def is_constant(number: torch.Tensor) -> bool:
-    """Return whether a CPU scalar's value must be part of the key: no input can represent it."""
+    """Return whether a CPU scalar's value must be part of the key, as no input can represent it."""
     return number.is_complex() or number.dtype == torch.uint64
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that torch rejects on the CPU: they would write memory twice or read it too late."""
+"""Writes that torch rejects on the CPU because they write memory twice or read it too late."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _LOOK = frozenset(
 # Operators that only check that no element is written twice.
 _LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
-# Operators that move elements: they must not write to anything that they read.
+# Operators that move elements, and so must not write to anything that they read.
 _MOVE = frozenset(
     {
         "aten::_index_put_impl_",
@@ -84,7 +84,7 @@ _MOVE = frozenset(
     }
 )
 
-# Those of _MOVE whose result starts as a copy of their first argument, and may be that tensor.
+# Operators in _MOVE whose result starts as a copy of their first argument, and may be that tensor.
 _CHANGE = frozenset(
     {
         "aten::index_add",

@@ -87,8 +87,8 @@ def names() -> list[str]:
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
     """Return whether an operator's scalars become inputs from now on. True only once.
 
-    They do at once if they do not decide the computation, otherwise after many values: a step, as
-    in beta ** step, must not compile each time. `forget` prevents this for the operator.
+    They do at once if they do not decide the computation, otherwise after many values, because a
+    step, as in beta ** step, must not compile each time. `forget` prevents this for the operator.
     """
     if forget:
         _known.add(op.name())

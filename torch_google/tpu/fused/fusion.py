@@ -207,7 +207,7 @@ class Fusion:
         """Return the donated externals whose buffers results reuse.
 
         JAX assigns donated buffers to results with the same spec, both in order. A tensor's
-        previous value must be assigned to its next value: otherwise XLA copies it, because it is
+        previous value must be assigned to its next value. Otherwise XLA copies it, because it is
         read until the end. So other externals are donated only if they come after the pairs with
         that spec. JAX warns about donated buffers that match no result.
         """

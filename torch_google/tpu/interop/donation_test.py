@@ -23,7 +23,7 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # Another jax.Array over the same buffer: the first may have no references left.
+    # Another jax.Array over the same buffer, because the first may have no references left.
     return jax.device_put(array, next(iter(array.devices())))
 
 
@@ -47,7 +47,7 @@ def overwrite(x: torch.Tensor) -> None:
     torch.tpu.wait_for_compiles()
 
 
-# Earlier runs donate nothing: the trace is new, or its program is still being compiled.
+# Earlier runs donate nothing, because the trace is new or its program is still being compiled.
 TIMES = 4
 
 

@@ -43,7 +43,7 @@ def from_jax(array: jax.Array) -> torch.Tensor:
     """Return a tensor over an array's buffer, on the tpu device that holds the array.
 
     Nothing is copied unless the array has an unusual memory layout. The array keeps its values when
-    the tensor is written to: the tensor then gets another array.
+    the tensor is written to, because the tensor then gets another array.
 
     Raises TypeError if the argument is not a JAX array or has a dtype that torch lacks. Raises
     ValueError for an array on several devices or not on a tpu device. Raises RuntimeError for an

@@ -13,7 +13,7 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# Up to second order only: an operator must exist before a graph that contains it is loaded.
+# Up to second order only, because an operator must exist before a graph that contains it is loaded.
 _ORDER = 2
 
 

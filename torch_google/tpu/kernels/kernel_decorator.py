@@ -23,9 +23,9 @@ def custom_kernel(
 
     The function must be annotated: `jax.Array` for a tensor, `list[jax.Array]` for several, or
     either with `| None`. Arguments of type int, float, bool, str and lists of numbers are constants
-    of a program: another value recompiles. The function returns a jax.Array, a tuple with a fixed
-    number of them, or a list. It is pure: to change a tensor, return its new value and `copy_`
-    that.
+    in a program, so another value recompiles. The function returns a jax.Array, a tuple with a
+    fixed number of them, or a list. It is pure: to change a tensor, return its new value and
+    `copy_` that.
 
     Returns torch's CustomOpDef: call it, or `torch.ops.library.name`; `register_autograd` sets its
     gradient. With `differentiable`, JAX derives the gradient, which computes the function again.

@@ -15,7 +15,7 @@ from jax import Array
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[Array, Array]
-# Clamp smaller scales: their inverses would overflow in half precision.
+# Clamp smaller scales, because their inverses would overflow in half precision.
 _SMALL_SCALE = 6.1e-5
 
 

@@ -116,7 +116,7 @@ def index_put_impl(
 def _put_under_mask(self: Array, dim: int, mask: Array, values: Array, accumulate: bool) -> Array:
     if not values.size:  # the mask selects nothing
         return self
-    # The result's shape does not depend on the mask: each selected element looks up its value by
+    # The result's shape does not depend on the mask, so each selected element looks up its value by
     # the number of selected elements before it.
     ahead, behind = self.shape[:dim], self.shape[dim + mask.ndim :]
     if values.ndim > len(behind) and values.shape[-1 - len(behind)] != 1:

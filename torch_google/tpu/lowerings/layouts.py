@@ -149,7 +149,7 @@ def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -
 
 
 def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> list[Any]:
-    """Return the tensors, with those of this rank in a format. None is an unrequested result."""
+    """Return the tensors; put those with this rank in a format. None is an unrequested result."""
     return [
         meta if meta is None or meta.ndim != rank else meta.contiguous(memory_format=layout)
         for meta in metas

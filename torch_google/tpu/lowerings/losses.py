@@ -42,7 +42,7 @@ def smooth_l1_loss(
 ) -> jax.Array:
     z = jnp.abs(opmath(x) - opmath(target))
     b = jnp.asarray(beta).astype(z.dtype)
-    # With a beta of 0, the loss is the absolute error: no element is below beta.
+    # With a beta of 0, the loss is the absolute error, because no element is below beta.
     safe = jnp.where(b > 0, b, 1)
     return reduced(jnp.where(z < b, 0.5 * z * z / safe, z - 0.5 * b), reduction)
 

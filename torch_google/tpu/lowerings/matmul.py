@@ -118,8 +118,8 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
     """Return beta * c + alpha * product; a beta of 0 ignores c, including NaN.
 
-    Raises RuntimeError unless c has the product's shape or expands to it: torch's meta kernels
-    accept a larger c.
+    Raises RuntimeError unless c has the product's shape or expands to it, because torch's meta
+    kernels accept a larger c.
     """
     if jnp.broadcast_shapes(c.shape, product.shape) != product.shape:
         raise RuntimeError(

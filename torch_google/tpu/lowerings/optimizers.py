@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fused optimizer steps over lists of parameters, and the gradient scaler's two operators.
 
-Each is the functional variant: it returns new lists. If `found_inf` is set, their values are
+Each is the functional variant, which returns new lists. If `found_inf` is set, their values are
 unchanged.
 """
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes: views with their copying, gradient and scatter variants; joins, flips, diagonals.
 
-Arrays have no strides: a view is a new array, and as_strided's input is contiguous with offset 0.
+Arrays have no strides, so a view is a new array, and as_strided's input is contiguous with offset
+0.
 """
 
 from __future__ import annotations

@@ -85,9 +85,9 @@ def name_of(op: torch._ops.OpOverload) -> str:
 def is_pinned(op: torch._ops.OpOverload) -> bool:
     """Return whether the versions of torch and this package identify an operator's lowering.
 
-    They do not if another package registered the lowering: its code may change under the same name,
-    so a program's cache key must include that code. Registering a lowering loads our table first,
-    so a missing row is ours.
+    They do not if another package registered the lowering, because its code may change under the
+    same name, so a program's cache key must include that code. Registering a lowering loads our
+    table first, so a missing row is ours.
     """
     row = find(op)
     if row is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Value checks other than indices: probabilities, rates, lengths, pivots, finite matrices.
 
-Error types and texts are those of the TORCH_CHECKs in torch's CPU kernels. Each function takes its
+Error types and texts match the TORCH_CHECKs in torch's CPU kernels. Each function takes its
 operator's arguments.
 """
 

@@ -2,7 +2,7 @@
 """`torch_google::block` and `torch_google::place`: read or write part of a tensor at an offset.
 
 The offset of a torch view is a constant, so each offset would compile another program. Here the
-offset is an input: one program serves all blocks of a given size.
+offset is an input, so one program serves all blocks of a given size.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def kinds_of(values: Sequence[Any]) -> str:
 def as_meta(value: Any) -> Any:
     """Return a new meta tensor for a tensor; return other values unchanged.
 
-    Tensors are never shared: a graph would merge a tensor passed twice into one input.
+    Tensors are never shared, because a graph would merge a tensor passed twice into one input.
     """
     if not isinstance(value, torch.Tensor):
         return value

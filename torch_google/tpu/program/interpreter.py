@@ -193,7 +193,7 @@ def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
     return function(*args, **kwargs)
 
 
-# Arithmetic on numbers that are inputs: Python's operators would need their values.
+# Arithmetic on numbers that are inputs, because Python's operators would need their values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),

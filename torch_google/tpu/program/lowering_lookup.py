@@ -11,8 +11,8 @@ from torch._ops import OpOverload
 from torch_google.tpu import lowerings
 from torch_google.tpu.lowerings import Lowering
 
-# A prim is stricter than its aten namesake: its operands' dtypes and shapes are equal. Prims with a
-# different meaning are left out: `prims::div` truncates the quotient of integers.
+# A prim is stricter than its aten namesake, because its operands' dtypes and shapes are equal.
+# Prims with a different meaning are left out: `prims::div` truncates the quotient of integers.
 _OVERLOADS = {
     "default": "abs acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfc exp exp2 expm1 "
     "floor frexp imag lgamma log log10 log1p log2 neg reciprocal round rsqrt sign signbit sin sinh "

@@ -23,7 +23,7 @@ class BakedNumber(NotImplementedError):
 
 
 def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
-    """Return arguments that an operator accepts: some do not accept numbers in place of tensors.
+    """Return arguments that an operator accepts; some do not accept numbers in place of tensors.
 
     `values`: the first arguments, in schema order.
     """

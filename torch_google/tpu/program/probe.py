@@ -46,7 +46,7 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
     """Raise Refusal if the CPU rejects a call for its dtypes, or a small one for any reason.
 
     Errors that depend on tensors' values, and missing CPU kernels, are ignored. Other libraries'
-    operators have no trial: their CPU kernels may have side effects.
+    operators have no trial, because their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
@@ -127,7 +127,8 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Do not convert a Python number to a tensor: torch promotes the two differently.
+            # Do not convert a Python number to a tensor, because torch promotes the two
+            # differently.
             return leaf.clone() if _is_written(argument) else leaf
         # Leave a result's sizes to the meta kernel, which also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)

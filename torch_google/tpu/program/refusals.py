@@ -150,7 +150,7 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
-    """Replace masks with indices: a mask with a single value calls other kernels."""
+    """Replace masks with indices, because a mask with a single value calls other kernels."""
     if values.numel() == 1:
         return indices
     places: list[Any] = []

@@ -2,7 +2,7 @@
 """Evaluate `as_strided` and its variants in a graph, whose values have no storage.
 
 These operators name positions in their argument's storage. The positions become indices into the
-argument's values, or into those of the tensor of which the graph makes the argument a view.
+argument's values, or into the values of the tensor of which the argument is a view in the graph.
 """
 
 from __future__ import annotations

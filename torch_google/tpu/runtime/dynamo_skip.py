@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hides the device's own functions from Dynamo: they run inside operators, not in user code."""
+"""Hides the device's own functions from Dynamo; they run inside operators, not in user code."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Marker:
 def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
     """Return a marker for `arrays` and the values that a stream waits for. -1: all streams.
 
-    A failed value is included only once: the first wait raises its error.
+    A failed value is included only once, because the first wait raises its error.
     """
     behind = []
     with _lock:

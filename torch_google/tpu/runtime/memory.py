@@ -61,12 +61,12 @@ def ipc_collect() -> None:
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Return memory_allocated(): no memory is cached."""
+    """Return memory_allocated(), because no memory is cached."""
     return memory_allocated(device)
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """Return max_memory_allocated(): no memory is cached."""
+    """Return max_memory_allocated(), because no memory is cached."""
     return max_memory_allocated(device)
 
 

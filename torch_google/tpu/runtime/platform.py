@@ -45,7 +45,7 @@ def name() -> str:
 
 
 def expected_devices() -> int:
-    """Return the expected number of devices without starting any: torch asks, and must not wait.
+    """Return the expected number of devices without starting any; torch asks, and must not wait.
 
     Invalid variables are ignored here, because this runs during `import torch`. The start raises
     the error.

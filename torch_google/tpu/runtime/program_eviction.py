@@ -17,7 +17,7 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# The share of the limit that the process may use: a trace being compiled needs mappings as well.
+# The share of the limit that the process may use, as a trace being compiled needs mappings too.
 _PART = 0.5
 # Upper bound on the mappings that a large machine's threads add per second.
 _RATE = 16_000

@@ -27,7 +27,7 @@ class ProgramLimit:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        # Programs that survived the last eviction: the recorder is not their only holder.
+        # Programs that survived the last eviction, because the recorder is not their only holder.
         self._held = 0
         self._programs: WeakSet[jax.stages.Compiled] = WeakSet()
         self._lock = threading.Lock()
@@ -47,8 +47,8 @@ class ProgramLimit:
     def make_room(self) -> int:
         """Evict programs if the limit is reached. Return how many were evicted.
 
-        Also drop the text of lowered programs: JAX keeps it as long as their traces live, and it
-        takes more memory than the programs themselves.
+        Also drop the text of lowered programs, because JAX keeps it as long as their traces live,
+        and it takes more memory than the programs themselves.
         """
         _drop_lowered_text()
         limit = self._limit

@@ -25,7 +25,7 @@ _ALLOWED = {"wait_tensor"}
 def group(options: Any, more: Any) -> ProcessGroup:
     """Create a process group for torch's backend registry. `options` has store, rank and size.
 
-    Raises ValueError if `more` (pg_options) is given: the backend has no options.
+    Raises ValueError if `more` (pg_options) is given, because the backend has no options.
     """
     if more is not None:
         raise ValueError(

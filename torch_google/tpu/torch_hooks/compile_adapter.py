@@ -139,7 +139,7 @@ def register() -> None:
 
 @cache
 def _hide_calls() -> None:
-    """Hide JAX's first call of an executable from Dynamo: it runs in Python, later ones in C++."""
+    """Hide JAX's first call to an executable from Dynamo; it runs in Python, later ones in C++."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 

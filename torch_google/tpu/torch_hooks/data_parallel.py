@@ -125,7 +125,7 @@ def _gather(
         device = torch.device("cpu")
     else:
         device = _device(destination_index)
-    # Blocking: the host reads the result at once.
+    # Blocking, because the host reads the result at once.
     return torch.cat([tensor.to(device) for tensor in tensors], dim)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DLPack export of tpu tensors, through their JAX arrays.
 
-torch has no hook for this: it would reject `__dlpack_device__` and export the storage's fake
+torch has no hook for this; it would reject `__dlpack_device__` and export the storage's fake
 address. So Tensor's methods are wrapped. Tensors on other devices use torch's own methods. JAX is
 not loaded before a tpu tensor is exported.
 """
