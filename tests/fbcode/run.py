@@ -5,7 +5,7 @@
     python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
     python -m tests.fbcode.run all --results all.jsonl --page tests/fbcode/TABLE.md
 
-Options after `--` go to pytest. The tables at the end are those of `tools/presubmit/account.py`.
+Options after `--` go to pytest. The tables at the end come from `tools/presubmit/account.py`.
 """
 
 from __future__ import annotations

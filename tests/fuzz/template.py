@@ -86,8 +86,9 @@ class Operator:
 
     `sharp`: its result is discontinuous, so it reads exact tensors only.
     `refused`: the CPU must refuse its lines; accepted lines are dropped.
-    `tame`: its tensors always meet the conditions: they are indices, or only the CPU refuses more.
-    `values`: the CPU refuses it because of values, which the device checks in debug mode only.
+    `tame`: its tensors always meet the conditions, because they are indices or only the CPU refuses
+    more. `values`: the CPU refuses it because of values, which the device checks in debug mode
+    only.
     """
 
     template: str

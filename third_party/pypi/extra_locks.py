@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks of another workspace, resolved against torch_google's.
 
-A build has one version of a package. So the versions of torch_google stay, and an extra lock has
+A build has one version of a package. So torch_google's versions stay, and an extra lock has
 only the packages that torch_google's locks lack.
 """
 

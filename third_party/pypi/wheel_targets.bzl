@@ -37,9 +37,9 @@ def wheel_targets(
       deps: labels of other wheels' `:wheel`.
       zip_safe: False if the package opens files next to its modules.
       files: target name -> path in the wheel.
-      cold: directories whose code is stored compressed, see par_wheel.
-      drop: directories to leave out of programs, see par_wheel.
-      environment: variables for its native libraries, see par_wheel.
+      cold: directories whose code is stored compressed (see par_wheel).
+      drop: directories to leave out of programs (see par_wheel).
+      environment: variables for its native libraries (see par_wheel).
       info: a JSON file with the wheel's origin, for PAR_INFO.
     """
     par_wheel(

@@ -139,7 +139,7 @@ def _call(op: Any, sample: Any, **more: Any) -> Any:
 
 
 def _skip_what_varies(op: Any, sample: Any) -> None:
-    """Skip operators with random or uninitialised results: two calls may differ."""
+    """Skip operators with random or uninitialised results, because two calls may differ."""
     if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
         raise unittest.SkipTest("its result is uninitialised memory")
     results = []
@@ -153,7 +153,7 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
 
 
 def _skip_what_draws(op: Any) -> None:
-    """Skip random operators: devices draw different numbers from the same seed."""
+    """Skip random operators, because devices draw different numbers from the same seed."""
     code = getattr(op.op, "__code__", None)
     if code is not None and "wrapper_set_seed" in code.co_names:
         raise unittest.SkipTest("its result is random")
