@@ -5,7 +5,7 @@ A file is a JSON object that describes one run on one machine:
 
 | key | value |
 |---|---|
-| `benchmark` | a section of `figures.py`, mostly a folder of benchmarks/ |
+| `benchmark` | a section of `figures.py`, mostly a folder in benchmarks/ |
 | `date` | day of the run, YYYY-MM-DD |
 | `commit` | of this repository; with a `+` if the tree had changes |
 | `machine` | `cores`, `memory_gb`, `system` and `note`; never a host name or a path |

@@ -19,7 +19,7 @@ _X = torch.arange(12.0).view(3, 4) / 12
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use an empty cache, so that no test reuses compiled code of an earlier one."""
+    """Use an empty cache, so that no test reuses compiled code from an earlier one."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     torch._dynamo.reset()
 

@@ -85,7 +85,7 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield the story with the patch's edits slid: same text, and a removed line in common.
+        """Yield each story whose slid edits give the same text and share a removed line.
 
         A function may be removed with the blank line above it or below it, which gives the same
         text.

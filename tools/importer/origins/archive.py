@@ -150,7 +150,7 @@ class _Writer:
                 shutil.copyfileobj(member.data, target, _CHUNK)
 
     def _add_again(self, tree: zipfile.ZipFile, path: str, same: str) -> None:
-        """Write a hard link as a separate file: zips and git trees have no hard links."""
+        """Write a hard link as a separate file, because zips and git trees have no hard links."""
         if same not in self._modes:
             raise UserError(f"{self._name}: {path!r} is a link to {same!r}, which is not in it")
         self._modes[path] = self._modes[same]

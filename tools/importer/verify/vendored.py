@@ -52,7 +52,7 @@ def read_vendored(path: Path, destination: str, branch: str | None = None) -> Ve
 def check_vendored(
     vendored: VendoredTree, patched: Snapshot, series_digest: str, report: Report
 ) -> list[Difference]:
-    """Return the differences of a vendored tree from `patched`, upstream plus the series."""
+    """Return the differences between a vendored tree and `patched`, upstream plus the series."""
     kept = Globs(vendored.labels.keep)
     differences = []
     if vendored.labels.series != series_digest:

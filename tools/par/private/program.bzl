@@ -52,8 +52,8 @@ def _import_roots(ctx):
     wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
 
-    # Modules of other repositories, such as torch_google's in another workspace, are imported by their
-    # paths from the root of their repository.
+    # Modules in other repositories, such as torch_google's in another workspace, are imported by
+    # their paths from the root of their repository.
     repositories = {
         file.owner.workspace_name: None
         for file in ctx.attr.lib[PyInfo].transitive_sources.to_list()

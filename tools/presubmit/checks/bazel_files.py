@@ -10,8 +10,8 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
-# The default set without two: packages of our repository rules have fixed target names, so their
-# macros take no name, and `licenses` is a file group there.
+# The default set without two warnings. Packages from our repository rules have fixed target names,
+# so their macros take no name, and `licenses` is a file group there.
 _WARNINGS = "-unnamed-macro,-attr-licenses"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adaptive and fractional pooling: the output size is given, and window sizes may differ."""
+"""Adaptive and fractional pooling, with a given output size and windows of different sizes."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def bernoulli_p(self: Array, p: Operand = 0.5, *, generator: Any = None, key: Ar
 @lowering("aten::exponential", random=True)
 def exponential(self: Array, lambd: Operand = 1.0, *, generator: Any = None, key: Array) -> Array:
     dtype = _real(self)
-    # torch draws no zero, because callers divide by the draw or take its logarithm.
+    # torch never draws zero, because callers divide by the draw or take its logarithm.
     return jnp.maximum(random.exponential(key, self.shape, dtype), jnp.finfo(dtype).eps / 2) / lambd
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowerings for prims, with which torch's decompositions end, from equivalent aten operators."""
+"""Lowerings for prims, in which torch's decompositions end, from equivalent aten operators."""
 
 from __future__ import annotations
 
