@@ -46,7 +46,7 @@ class _Info:
 def _table() -> dict[str, dict[str, Any]]:
     """Return torch's entries by unique name.
 
-    torch skips entries on GPUs that are random in training mode; here they run in eval mode.
+    On GPUs, torch skips entries that are random in training mode; here they run in eval mode.
     """
     table: dict[str, dict[str, Any]] = {}
     of_modules = [*common_nn.module_tests, *common_nn.get_new_module_tests()]

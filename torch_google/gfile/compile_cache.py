@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of compiled graphs that processes and machines share, in a directory on any scheme.
+"""A cache of compiled graphs that processes and machines share, in any gfile directory.
 
 torch looks up the class of a remote cache by name and lets a program replace its backend. This is a
 backend on gfile. It caches FX and AOTAutograd graphs, and the profiles of autotuning and Dynamo if

@@ -72,5 +72,5 @@ def kind_of(path: str) -> Kind:
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    # (?!) matches nothing, because an empty list of patterns excludes no path.
+    # (?!) matches nothing, so that an empty list of patterns excludes no path.
     return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
