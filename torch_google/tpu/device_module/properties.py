@@ -83,7 +83,7 @@ def get_arch_list() -> list[str]:
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether two devices are distinct, because PJRT connects any two of them."""
+    """Return whether two devices are different, as PJRT copies between any two of them."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
