@@ -46,6 +46,8 @@ def register() -> None:
                     "explain": "torch_google.tpu.runtime.errors",
                     "debug": "torch_google.tpu.eager.debug",
                     "zeros": "torch_google.tpu.runtime.arrays",
+                    "to_host": "torch_google.tpu.runtime.arrays",
+                    "received": "torch_google.tpu.runtime.arrays",
                     "resized": "torch_google.tpu.runtime.arrays",
                     "of_bytes": "torch_google.tpu.runtime.arrays",
                     "transfer": "torch_google.tpu.runtime.transfer",
@@ -76,15 +78,16 @@ def receive(*parts: Any) -> Any:
 
 
 def _install_collectives() -> None:
-    """Register `collectives` as the default backend of process groups."""
+    """Register the backend of process groups, under its name and its name upstream."""
     # An optional part of torch, which `import torch` has loaded by now.
     if torch.distributed.is_available():
-        torch.distributed.Backend.register_backend(
-            "tpu",
-            _lazy("torch_google.tpu.torch_hooks.collectives", "group"),
-            extended_api=True,
-            devices=["cpu", "tpu"],
-        )
+        for name in ("tpu", "tpu_dist"):
+            torch.distributed.Backend.register_backend(
+                name,
+                _lazy("torch_google.tpu.collectives.group", "backend"),
+                extended_api=True,
+                devices=["cpu", "tpu"],
+            )
 
 
 def _finish() -> None:

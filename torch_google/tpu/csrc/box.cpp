@@ -3,6 +3,7 @@
 
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <mutex>
@@ -119,6 +120,7 @@ void Box::unlink() {
     reader_->forget_external(external_);
     reader_ = nullptr;
   }
+  arrival_.reset();
 }
 
 void Box::settle(const c10::TensorImpl& tensor) {
@@ -137,7 +139,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
   if (dtype != c10::ScalarType::Byte || kind == dtype || !sees_all) {
     return;
   }
-  while (value_ || writer_) {
+  while (value_ || writer_ || arrival_) {
     Ref bytes = Ref::borrow(value(Reason::host_read));
     Ref elements = Ref::checked(
         PyObject_CallFunction(callbacks().of_bytes, "OOO", bytes.get(),
@@ -161,6 +163,10 @@ PyObject* Box::value(Reason reason) {
     while (writer_) {
       writer_->finish(reason);
     }
+    if (arrival_) {
+      receive();
+      continue;
+    }
     if (error_) {
       throw_again(error_);
     }
@@ -171,7 +177,7 @@ PyObject* Box::value(Reason reason) {
         callbacks().zeros, "OOi", tuple_of(shape).get(),
         torch::getTHPDtype(dtype), static_cast<int>(device)));
     // Another thread may have written in the meantime.
-    if (!value_ && !writer_ && !error_) {
+    if (is_blank()) {
       value_ = zeros.give();
     }
   }
@@ -193,6 +199,35 @@ void Box::store(PyObject* array, std::vector<Ref>& replaced) {
   replaced.emplace_back(std::exchange(value_, array));
 }
 
+void Box::expect(std::shared_ptr<Arrival> arrival, size_t output) {
+  store(nullptr);
+  arrival_ = std::move(arrival);
+  output_ = output;
+}
+
+void Box::receive() {
+  const auto arrival = arrival_;
+  arrival->wait();
+  Ref array;
+  Ref error;
+  try {
+    array = Ref::checked(PyObject_CallFunction(
+        callbacks().received, "NOOi",
+        THPVariable_Wrap(arrival->storage(output_)), tuple_of(shape).get(),
+        torch::getTHPDtype(dtype), static_cast<int>(device)));
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+    error = caught();
+  }
+  // Another thread may have read or written it in the meantime.
+  if (arrival_ != arrival) {
+    return;
+  }
+  arrival_.reset();
+  value_ = array.give();
+  error_ = error.give();
+}
+
 void Box::share() {
   std::lock_guard<std::mutex> lock(mutex());
   shared_ = true;
@@ -210,7 +245,7 @@ void Box::resize(size_t bytes) {
     Allocator::get().check_room(device, bytes - bytes_, "a tensor that grows");
   }
   if (has_shape()) {
-    if (value_ || writer_) {
+    if (value_ || writer_ || arrival_) {
       const auto kept =
           bytes % c10::elementSize(dtype) == 0 ? dtype : c10::ScalarType::Byte;
       const auto elements =
@@ -247,6 +282,17 @@ std::vector<PyObject*> Box::values(c10::DeviceIndex device,
     }
   }
   return found;
+}
+
+std::vector<std::shared_ptr<Arrival>> Box::arrivals(c10::DeviceIndex device) {
+  std::vector<std::shared_ptr<Arrival>> pending;
+  std::lock_guard<std::mutex> lock(mutex());
+  for (const Box* box = live; box; box = box->next_) {
+    if (box->arrival_ && box->device == device) {
+      pending.push_back(box->arrival_);
+    }
+  }
+  return pending;
 }
 
 Box& box_of(const c10::StorageImpl& storage) {

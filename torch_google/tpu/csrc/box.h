@@ -11,10 +11,12 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "torch_google/tpu/csrc/arrival.h"
 #include "torch_google/tpu/csrc/python.h"
 
 namespace torch_google::tpu {
@@ -63,17 +65,25 @@ class Box {
   void resettle(const c10::TensorImpl& tensor);
   // Returns a borrowed reference. A box that was never written reads as zeros.
   // Runs the trace that computes the value, or waits for the thread that runs
-  // it.
+  // it, or waits for a collective.
   PyObject* value(Reason reason);
   // Whether `array` is the current value and no write or error is pending.
   bool holds(const PyObject* array) const {
-    return value_ == array && !writer_ && !error_;
+    return value_ == array && !writer_ && !arrival_ && !error_;
   }
   // Replaces the value and steals the reference. The replaced objects are moved
   // to `replaced`. Their destruction may run arbitrary code, so the caller
   // chooses the moment.
   void store(PyObject* array, std::vector<Ref>& replaced);
   void store(PyObject* array);
+  // The next value is one output of a collective, over the whole storage. A
+  // write before anybody has read it drops it.
+  void expect(std::shared_ptr<Arrival> arrival, size_t output);
+  // The collective that computes the value, with its output, or null.
+  const std::shared_ptr<Arrival>& arrival() const { return arrival_; }
+  size_t output() const { return output_; }
+  // Whether the box reads as zeros because nothing was ever written.
+  bool is_blank() const { return !value_ && !writer_ && !arrival_ && !error_; }
   // Resizes the storage. Existing elements stay; new ones are zeros.
   void resize(size_t bytes);
   size_t bytes() const { return bytes_; }
@@ -86,6 +96,9 @@ class Box {
   // streams.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
+  // The collectives that boxes of a device wait for.
+  static std::vector<std::shared_ptr<Arrival>> arrivals(
+      c10::DeviceIndex device);
   static std::mutex& mutex();
   // The box at an address, or null. Linear in the number of boxes.
   static Box* at(const void* address);
@@ -93,8 +106,11 @@ class Box {
  private:
   friend class FusedTrace;
 
-  // Removes this box from the traces that refer to it. Call with mutex() held.
+  // Removes this box from the traces that refer to it, and forgets the
+  // collective that it waits for. Call with mutex() held.
   void unlink();
+  // Waits for the collective, and takes its output or its error.
+  void receive();
 
   const void* const address_;
   PyObject* value_ = nullptr;
@@ -106,6 +122,9 @@ class Box {
   // The trace that computes the value, and the slot of the value in it.
   FusedTrace* writer_ = nullptr;
   uint32_t slot_ = 0;
+  // The collective that computes the value. There is no other value then.
+  std::shared_ptr<Arrival> arrival_;
+  size_t output_ = 0;
   // The trace that reads the value, and the index of the value among its
   // externals.
   FusedTrace* reader_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -60,6 +61,16 @@ bool is_ready(PyObject* marker) {
 
 void wait(PyObject* marker) {
   Ref::checked(PyObject_CallMethod(marker, "wait", nullptr));
+}
+
+// Waits for the collectives of a device. Throws the error of one that failed.
+void wait_for_collectives(c10::DeviceIndex device) {
+  for (const auto& arrival : Box::arrivals(device)) {
+    arrival->wait();
+    if (const auto error = arrival->error()) {
+      std::rethrow_exception(error);
+    }
+  }
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -120,14 +131,21 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream& stream) const override {
     Gil gil;
+    const auto pending = Box::arrivals(stream.device_index());
+    if (std::any_of(pending.begin(), pending.end(),
+                    [](const auto& arrival) { return !arrival->is_done(); })) {
+      return false;
+    }
     return is_ready(mark(stream.device_index(), stream.id(), false).get());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     Gil gil;
+    wait_for_collectives(stream.device_index());
     wait(mark(stream.device_index(), stream.id(), false).get());
   }
   void synchronizeDevice(c10::DeviceIndex device) const override {
     Gil gil;
+    wait_for_collectives(device);
     wait(mark(device, std::nullopt, false).get());
   }
 

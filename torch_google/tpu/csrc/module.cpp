@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/backend.h"
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
@@ -31,6 +32,7 @@ void connect(const py::dict& functions) {
       {"fuse", &to.fuse},         {"mem_get_info", &to.mem_get_info},
       {"attempt", &to.attempt},   {"scratch", &to.scratch},
       {"entry", &to.entry},       {"of_bytes", &to.of_bytes},
+      {"to_host", &to.to_host},   {"received", &to.received},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();
@@ -227,6 +229,7 @@ PYBIND11_MODULE(_C, module) {
   define_setting<bool>(module, "fallback", Setting::fallback);
   define_setting<int>(module, "precision", Setting::precision);
   define_setting<bool>(module, "cache_only", Setting::cache_only);
+  module.def("define_backend", [module]() mutable { define_backend(module); });
   module.def("flush", flush);
   module.def("set_limits", [](size_t operators, size_t bytes) {
     limits() = {operators, bytes};

@@ -19,6 +19,9 @@ struct Callbacks {
       nullptr;  // (operator, exception): raises the error for the user
   PyObject* debug =
       nullptr;  // (operator, function, arguments) -> results, all ready
+  PyObject* to_host = nullptr;  // jax.Array -> its elements on the CPU
+  // (elements on the CPU, shape, dtype, device) -> jax.Array
+  PyObject* received = nullptr;
   PyObject* zeros = nullptr;  // (shape, dtype, device) -> jax.Array
   // (array, number of elements, their dtype) -> flat jax.Array
   PyObject* resized = nullptr;

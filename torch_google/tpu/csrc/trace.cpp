@@ -182,6 +182,7 @@ void FusedTrace::wait(Box& box, c10::StreamId stream) {
   if (box.writer_) {
     box.writer_->forget_slot(box.slot_);
   }
+  box.arrival_.reset();
   box.writer_ = this;
   box.slot_ = static_cast<uint32_t>(slots.size());
   box.stream_ = stream;

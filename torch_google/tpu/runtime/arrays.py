@@ -73,3 +73,18 @@ def to_host(array: jax.Array) -> torch.Tensor:
     if not array.size or array.dtype.itemsize == 1 or platform.name() != "cpu":
         return tensor_of(array).reshape(-1)
     return torch.from_dlpack(array).reshape(-1)
+
+
+def received(
+    values: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, index: int
+) -> jax.Array:
+    """Return a flat CPU tensor as an array of a shape and dtype on a device.
+
+    The array takes the tensor's memory if the platform is the CPU, so nothing else may refer to it.
+    """
+    values = values.view(dtype).reshape(tuple(shape))
+    if platform.name() != "cpu" or not values.numel() or dtype.itemsize == 1:
+        return from_host(values, index)
+    device = platform.device(index)
+    array = jax.dlpack.from_dlpack(values)
+    return array if device in array.devices() else jax.device_put(array, device)

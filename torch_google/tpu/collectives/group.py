@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the backend `tpu` of torch.distributed.
+
+torch chooses it for a process group that names no backend. It is imported when the first such group
+is created.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import PrefixStore, ProcessGroup, ProcessGroupGloo
+
+from torch_google.tpu import _C
+from torch_google.tpu.release import V2_6
+
+# The function of torch that creates a group, and calls `backend`.
+_CREATOR = "_new_process_group_helper"
+
+
+def backend(options: Any, more: Any) -> Any:
+    """Create a backend for torch's registry. `options` has store, rank, size and timeout.
+
+    The backend also takes CPU tensors, by gloo. It connects all ranks of the group, so it waits for
+    them. Raises ValueError if `more` (pg_options) is given, because the backend has no options.
+    """
+    if more is not None:
+        raise ValueError(
+            f"tpu: init_process_group: found pg_options of {type(more).__name__}, but the backend "
+            "tpu has no options. Leave them out"
+        )
+    _C.define_backend()
+    cpu = _gloo(options, "cpu")
+    result = _C.Backend(
+        gloo=_gloo(options, "tpu"),
+        cpu=cpu,
+        store=PrefixStore("tpu/state", options.store),
+        group=options.group_id,
+        global_ranks=list(options.global_ranks_in_group) or list(range(options.group_size)),
+        timeout=options.timeout.total_seconds(),
+    )
+    group = _group_being_created()
+    if group is not None:
+        group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, cpu)
+    return result
+
+
+def _gloo(options: Any, name: str) -> ProcessGroupGloo:
+    gloo = ProcessGroupGloo(
+        PrefixStore(f"{name}/", options.store),
+        options.group_rank,
+        options.group_size,
+        timeout=options.timeout,
+    )
+    if not V2_6:
+        # torch does the same for its own gloo groups.
+        gloo.options.global_ranks_in_group = options.global_ranks_in_group
+        gloo.options.group_name = options.group_id
+    gloo._set_sequence_number_for_group()
+    return gloo
+
+
+def _group_being_created() -> ProcessGroup | None:
+    """Return the group to which CPU tensors must be added, if there is one.
+
+    For `init_process_group()` without a backend, torch asks for the accelerator's tensors only. A
+    backend is not told its group, but the group is a variable of the caller.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != _CREATOR:
+        frame = frame.f_back
+    if frame is None:
+        return None
+    devices = frame.f_locals["backend_config"].get_device_backend_map()
+    return None if "cpu" in devices else frame.f_locals["pg"]

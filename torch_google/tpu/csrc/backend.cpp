@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/backend.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/host_group.h"
+#include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/torch_release.h"
+#include "torch_google/tpu/csrc/trace.h"
+#include "torch_google/tpu/csrc/work.h"
+
+namespace torch_google::tpu {
+namespace {
+
+namespace py = pybind11;
+using c10d::OpType;
+using TensorLists = std::vector<Tensors>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// The layout of a tensor in its storage.
+struct Layout {
+  Sizes sizes;
+  Sizes strides;
+  int64_t offset;
+  c10::ScalarType dtype;
+  bool is_conj;
+  bool is_neg;
+
+  explicit Layout(const at::Tensor& tensor)
+      : sizes(tensor.sizes()),
+        strides(tensor.strides()),
+        offset(tensor.storage_offset()),
+        dtype(tensor.scalar_type()),
+        is_conj(tensor.is_conj()),
+        is_neg(tensor.is_neg()) {}
+
+  // The tensor with this layout in a storage of the host.
+  at::Tensor view(const at::Tensor& storage) const {
+    const auto item = static_cast<int64_t>(c10::elementSize(dtype));
+    at::Tensor bytes = bytes_of(storage);
+    bytes = bytes.narrow(0, 0, bytes.numel() / item * item);
+    at::Tensor result = bytes.view(dtype).as_strided(sizes, strides, offset);
+    if (is_conj) {
+      result = at::_conj(result);
+    }
+    return is_neg ? at::_neg_view(result) : result;
+  }
+};
+
+// An input's storage: a value of the device, the result of an earlier
+// collective, or nothing but zeros.
+class Source {
+ public:
+  // Call with the GIL. Runs the trace that computes the value, and waits for
+  // nothing.
+  explicit Source(Box& box) : bytes_(box.bytes()) {
+    if (box.arrival()) {
+      arrival_ = box.arrival();
+      output_ = box.output();
+    } else if (!box.is_blank()) {
+      array_ = Ref::borrow(box.value(Reason::collective)).give();
+      const Ref ready =
+          Ref::checked(PyObject_CallMethod(array_, "is_ready", nullptr));
+      if (PyObject_IsTrue(ready.get()) == 1) {
+        read();
+      }
+    }
+  }
+  ~Source() { release(array_); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // Waits for the value. The result must not be written to.
+  at::Tensor storage() {
+    if (arrival_) {
+      arrival_->wait();
+      return arrival_->storage(output_);
+    }
+    if (array_ && !storage_.defined()) {
+      Gil gil;
+      read();
+    }
+    if (!storage_.defined()) {
+      storage_ = at::zeros({static_cast<int64_t>(bytes_)}, at::kByte);
+    }
+    return storage_;
+  }
+
+ private:
+  void read() {
+    const Ref tensor =
+        Ref::checked(PyObject_CallFunction(callbacks().to_host, "O", array_));
+    storage_ = THPVariable_Unpack(tensor.get());
+  }
+
+  const size_t bytes_;
+  PyObject* array_ = nullptr;
+  std::shared_ptr<Arrival> arrival_;
+  size_t output_ = 0;
+  at::Tensor storage_;
+};
+
+// A storage that a collective writes.
+struct Target {
+  Box* box;  // used with the GIL, before the collective starts
+  size_t bytes;
+  c10::ScalarType dtype;
+  // The old content, if the outputs do not cover the storage.
+  std::shared_ptr<Source> old;
+};
+
+// Everything that the group's thread needs to run a collective on the host.
+struct Transfer {
+  std::vector<std::shared_ptr<Source>> sources;
+  std::vector<Layout> inputs;
+  std::vector<Target> targets;
+  std::vector<std::pair<Layout, size_t>> outputs;  // with the target's index
+
+  HostGroup::Results prepare(Collective& collective) const {
+    HostGroup::Results results;
+    collective.inputs.clear();
+    collective.outputs.clear();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      collective.inputs.push_back(inputs[i]
+                                      .view(sources[i]->storage())
+                                      .resolve_conj()
+                                      .resolve_neg()
+                                      .contiguous());
+    }
+    for (const auto& target : targets) {
+      at::Tensor storage =
+          at::empty({static_cast<int64_t>(target.bytes)}, at::kByte);
+      if (target.old) {
+        storage.copy_(bytes_of(target.old->storage()));
+      }
+      results.storages.push_back(storage.view(target.dtype));
+    }
+    for (const auto& [layout, index] : outputs) {
+      at::Tensor view = layout.view(results.storages[index]);
+      if (view.is_contiguous() && !view.is_conj() && !view.is_neg()) {
+        collective.outputs.push_back(view);
+      } else {
+        collective.outputs.push_back(at::empty(view.sizes(), view.options()));
+        results.copies.emplace_back(view, collective.outputs.back());
+      }
+    }
+    return results;
+  }
+};
+
+// Call with the GIL.
+std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
+  auto transfer = std::make_shared<Transfer>();
+  const auto box_in = [](const at::Tensor& tensor) -> Box& {
+    auto* implementation = tensor.unsafeGetTensorImpl();
+    Box& box = box_of(*implementation);
+    box.settle(*implementation);
+    return box;
+  };
+  for (const auto& input : collective.inputs) {
+    transfer->sources.push_back(std::make_shared<Source>(box_in(input)));
+    transfer->inputs.emplace_back(input);
+  }
+  std::vector<size_t> covered;
+  auto& targets = transfer->targets;
+  for (const auto& output : collective.outputs) {
+    Box& box = box_in(output);
+    size_t index = 0;
+    while (index < targets.size() && targets[index].box != &box) {
+      ++index;
+    }
+    if (index == targets.size()) {
+      targets.push_back({&box, box.bytes(), box.dtype, nullptr});
+      covered.push_back(0);
+    }
+    if (output.is_non_overlapping_and_dense()) {
+      covered[index] += output.numel() * output.itemsize();
+    }
+    transfer->outputs.emplace_back(Layout(output), index);
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (covered[i] < targets[i].bytes) {
+      targets[i].old = std::make_shared<Source>(*targets[i].box);
+    }
+  }
+  return transfer;
+}
+
+class Backend final : public c10d::Backend {
+ public:
+  struct Options final : c10d::Backend::Options {
+    explicit Options(std::chrono::milliseconds timeout)
+        : c10d::Backend::Options("tpu", timeout) {}
+  };
+
+  // `gloo` connects the ranks for tensors of the device, and `cpu` for those of
+  // the CPU: a connection matches calls by their order.
+  Backend(c10::intrusive_ptr<c10d::Backend> gloo,
+          c10::intrusive_ptr<c10d::Backend> cpu,
+          c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,
+          std::chrono::milliseconds timeout)
+      : c10d::Backend(gloo->getRank(), gloo->getSize()),
+        cpu_(std::move(cpu)),
+        group_(std::make_shared<HostGroup>(std::move(gloo), std::move(store),
+                                           std::move(names), timeout)),
+        options_(c10::make_intrusive<Options>(timeout)) {}
+  ~Backend() override { group_->close(); }
+
+  const std::string getBackendName() const override { return "tpu"; }
+#if !TORCH_GOOGLE_TORCH_2_6
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override {
+    return options_;
+  }
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    group_->set_timeout(timeout);
+    cpu_->setTimeout(timeout);
+    options_->timeout = timeout;
+  }
+  void abort() override {
+    group_->abort("tpu: torch.distributed: group '" + group_->names().group +
+                  "' was aborted");
+  }
+  void shutdown() override { group_->close(); }
+#endif
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    coalesced_.emplace();
+  }
+  WorkPtr endCoalescing() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto works = std::move(coalesced_).value_or(std::vector<WorkPtr>{});
+    coalesced_.reset();
+    return c10::make_intrusive<CoalescedWork>(getRank(), std::move(works));
+  }
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return group_->sequence(); }
+
+  WorkPtr broadcast(Tensors& tensors,
+                    const c10d::BroadcastOptions& options) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->broadcast(tensors, options);
+    }
+    auto collective = make(OpType::BROADCAST, "broadcast", options.timeout);
+    collective.root = static_cast<int>(options.rootRank);
+    (getRank() == options.rootRank ? collective.inputs : collective.outputs) = {
+        single(collective, tensors)};
+    return issue(std::move(collective), tensors);
+  }
+  WorkPtr allreduce(Tensors& tensors,
+                    const c10d::AllreduceOptions& options) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->allreduce(tensors, options);
+    }
+    return all_reduce("all_reduce", tensors, options);
+  }
+  WorkPtr allreduce_coalesced(
+      Tensors& tensors,
+      const c10d::AllreduceCoalescedOptions& options) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->allreduce_coalesced(tensors, options);
+    }
+    return all_reduce("all_reduce_coalesced", tensors, options);
+  }
+  WorkPtr reduce(Tensors& tensors,
+                 const c10d::ReduceOptions& options) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->reduce(tensors, options);
+    }
+    auto collective = make(OpType::REDUCE, "reduce", options.timeout);
+    collective.root = static_cast<int>(options.rootRank);
+    set_op(collective, options.reduceOp);
+    collective.inputs = {single(collective, tensors)};
+    if (getRank() == options.rootRank) {
+      collective.outputs = tensors;
+    }
+    return issue(std::move(collective), tensors);
+  }
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override {
+    if (is_on_cpu(inputs)) {
+      return cpu_->allgather(outputs, inputs, options);
+    }
+    auto collective = make(OpType::ALLGATHER, "all_gather", options.timeout);
+    collective.inputs = {single(collective, inputs)};
+    collective.outputs = single_list(collective, outputs);
+    return issue(std::move(collective), outputs[0]);
+  }
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override {
+    if (input.is_cpu()) {
+      return cpu_->_allgather_base(output, input, options);
+    }
+    auto collective = make(OpType::_ALLGATHER_BASE, "all_gather_into_tensor",
+                           options.timeout);
+    collective.inputs = {input};
+    collective.outputs = {output};
+    return issue(std::move(collective), {output});
+  }
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override {
+    if (is_on_cpu(inputs)) {
+      return cpu_->allgather_coalesced(outputs, inputs, options);
+    }
+    // outputs[rank][tensor]
+    std::vector<WorkPtr> works;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      auto collective =
+          make(OpType::ALLGATHER, "all_gather_coalesced", options.timeout);
+      collective.inputs = {inputs[i]};
+      for (const auto& list : outputs) {
+        TORCH_CHECK_VALUE(
+            list.size() == inputs.size(),
+            "tpu: torch.distributed: all_gather_coalesced: found ",
+            inputs.size(), " inputs and a list of ", list.size(),
+            " outputs. Each list has one output for each input");
+        collective.outputs.push_back(list[i]);
+      }
+      const auto results = collective.outputs;
+      works.push_back(issue(std::move(collective), results));
+    }
+    return c10::make_intrusive<CoalescedWork>(getRank(), std::move(works));
+  }
+  WorkPtr allgather_into_tensor_coalesced(
+      Tensors& outputs, Tensors& inputs,
+      const c10d::AllgatherOptions& options) override {
+    if (is_on_cpu(inputs)) {
+      return cpu_->allgather_into_tensor_coalesced(outputs, inputs, options);
+    }
+    auto collective = make(OpType::_ALLGATHER_BASE,
+                           "all_gather_into_tensor_coalesced", options.timeout);
+    collective.inputs = inputs;
+    collective.outputs = outputs;
+    return issue(std::move(collective), outputs);
+  }
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override {
+    if (is_on_cpu(inputs)) {
+      return cpu_->gather(outputs, inputs, options);
+    }
+    auto collective = make(OpType::GATHER, "gather", options.timeout);
+    collective.root = static_cast<int>(options.rootRank);
+    collective.inputs = {single(collective, inputs)};
+    if (getRank() == options.rootRank) {
+      collective.outputs = single_list(collective, outputs);
+    }
+    const auto results = collective.outputs;
+    return issue(std::move(collective), results);
+  }
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override {
+    if (is_on_cpu(outputs)) {
+      return cpu_->scatter(outputs, inputs, options);
+    }
+    auto collective = make(OpType::SCATTER, "scatter", options.timeout);
+    collective.root = static_cast<int>(options.rootRank);
+    collective.outputs = {single(collective, outputs)};
+    if (getRank() == options.rootRank) {
+      collective.inputs = single_list(collective, inputs);
+    }
+    return issue(std::move(collective), outputs);
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
+    if (is_on_cpu(outputs)) {
+      return cpu_->reduce_scatter(outputs, inputs, options);
+    }
+    auto collective =
+        make(OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout);
+    set_op(collective, options.reduceOp);
+    collective.outputs = {single(collective, outputs)};
+    collective.inputs = single_list(collective, inputs);
+    return issue(std::move(collective), outputs);
+  }
+  WorkPtr _reduce_scatter_base(
+      at::Tensor& output, at::Tensor& input,
+      const c10d::ReduceScatterOptions& options) override {
+    if (input.is_cpu()) {
+      return cpu_->_reduce_scatter_base(output, input, options);
+    }
+    auto collective = make(OpType::_REDUCE_SCATTER_BASE,
+                           "reduce_scatter_tensor", options.timeout);
+    set_op(collective, options.reduceOp);
+    collective.inputs = {input};
+    collective.outputs = {output};
+    return issue(std::move(collective), {output});
+  }
+  WorkPtr reduce_scatter_tensor_coalesced(
+      Tensors& outputs, Tensors& inputs,
+      const c10d::ReduceScatterOptions& options) override {
+    if (is_on_cpu(inputs)) {
+      return cpu_->reduce_scatter_tensor_coalesced(outputs, inputs, options);
+    }
+    auto collective = make(OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                           "reduce_scatter_tensor_coalesced", options.timeout);
+    set_op(collective, options.reduceOp);
+    collective.inputs = inputs;
+    collective.outputs = outputs;
+    return issue(std::move(collective), outputs);
+  }
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override {
+    if (input.is_cpu()) {
+      return cpu_->alltoall_base(output, input, output_splits, input_splits,
+                                 options);
+    }
+    auto collective =
+        make(OpType::ALLTOALL_BASE, "all_to_all_single", options.timeout);
+    collective.inputs = {input};
+    collective.outputs = {output};
+    collective.input_splits = input_splits;
+    collective.output_splits = output_splits;
+    return issue(std::move(collective), {output});
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override {
+    if (is_on_cpu(inputs)) {
+      return cpu_->alltoall(outputs, inputs, options);
+    }
+    auto collective = make(OpType::ALLTOALL, "all_to_all", options.timeout);
+    collective.inputs = inputs;
+    collective.outputs = outputs;
+    return issue(std::move(collective), outputs);
+  }
+  WorkPtr send(Tensors& tensors, int peer, int tag) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->send(tensors, peer, tag);
+    }
+    auto collective = make(OpType::SEND, "send", c10d::kUnsetTimeout);
+    collective.peer = peer;
+    collective.tag = tag;
+    collective.inputs = {single(collective, tensors)};
+    return issue(std::move(collective), tensors);
+  }
+  WorkPtr recv(Tensors& tensors, int peer, int tag) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->recv(tensors, peer, tag);
+    }
+    auto collective = make(OpType::RECV, "recv", c10d::kUnsetTimeout);
+    collective.peer = peer;
+    collective.tag = tag;
+    collective.outputs = {single(collective, tensors)};
+    return issue(std::move(collective), tensors, std::make_shared<int>(peer));
+  }
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override {
+    if (is_on_cpu(tensors)) {
+      return cpu_->recvAnysource(tensors, tag);
+    }
+    auto collective = make(OpType::RECVANYSOURCE, "recv", c10d::kUnsetTimeout);
+    collective.tag = tag;
+    collective.outputs = {single(collective, tensors)};
+    return issue(std::move(collective), tensors, std::make_shared<int>(-1));
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& options) override {
+    if (started()) {
+      // As on a GPU: the device's work comes before the barrier.
+      Gil gil;
+      FusedTrace::finish_all(-1, Reason::collective);
+    }
+    return issue(make(OpType::BARRIER, "barrier", options.timeout), {});
+  }
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool) override {
+    barrier(options)->wait();
+  }
+
+ private:
+  static bool is_on_cpu(const Tensors& tensors) {
+    return !tensors.empty() && tensors[0].is_cpu();
+  }
+  Collective make(OpType type, const char* name,
+                  std::chrono::milliseconds timeout) const {
+    Collective collective;
+    collective.type = type;
+    collective.name = name;
+    collective.timeout = timeout;
+    return collective;
+  }
+  static void set_op(Collective& collective, const c10d::ReduceOp& op) {
+    collective.reduces = true;
+    collective.op = op;
+    if (const auto* supplement =
+            dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
+        supplement && supplement->tensor_factor.defined()) {
+      // The group's thread works on the host.
+      collective.op = c10d::makePreMulSum(supplement->tensor_factor.cpu());
+    }
+  }
+  static const at::Tensor& single(const Collective& collective,
+                                  const Tensors& tensors) {
+    TORCH_CHECK_VALUE(tensors.size() == 1,
+                      "tpu: torch.distributed: ", collective.name,
+                      " takes one tensor, got ", tensors.size());
+    return tensors[0];
+  }
+  static const Tensors& single_list(const Collective& collective,
+                                    const TensorLists& lists) {
+    TORCH_CHECK_VALUE(lists.size() == 1,
+                      "tpu: torch.distributed: ", collective.name,
+                      " takes one list of tensors, got ", lists.size());
+    return lists[0];
+  }
+
+  WorkPtr all_reduce(const char* name, Tensors& tensors,
+                     const c10d::AllreduceOptions& options) {
+    auto collective = make(OpType::ALLREDUCE, name, options.timeout);
+    set_op(collective, options.reduceOp);
+    collective.inputs = tensors;
+    collective.outputs = tensors;
+    return issue(std::move(collective), tensors);
+  }
+
+  static void check_devices(const Collective& collective) {
+    for (const auto* tensors : {&collective.inputs, &collective.outputs}) {
+      for (const auto& tensor : *tensors) {
+        TORCH_CHECK_VALUE(tensor.device().is_privateuseone(),
+                          "tpu: torch.distributed: ", collective.name,
+                          ": found tensors on tpu and on ", tensor.device(),
+                          ". Move all of them to one device");
+      }
+    }
+  }
+
+  WorkPtr issue(Collective collective, const Tensors& results,
+                std::shared_ptr<int> source = nullptr) {
+    start();
+    check_devices(collective);
+    const auto type = collective.type;
+    const std::string name = collective.name;
+    Gil gil;
+    const auto transfer = transfer_of(collective);
+    auto arrival = group_->post(
+        std::move(collective),
+        [transfer](Collective& job) { return transfer->prepare(job); }, source);
+    for (size_t i = 0; i < transfer->targets.size(); ++i) {
+      transfer->targets[i].box->expect(arrival, i);
+    }
+    auto work = c10::make_intrusive<CollectiveWork>(
+        getRank(), type, name, group_->sequence(), std::move(arrival), results,
+        std::move(source));
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (coalesced_) {
+      coalesced_->push_back(work);
+    }
+    return work;
+  }
+
+  const c10::intrusive_ptr<c10d::Backend> cpu_;
+  const std::shared_ptr<HostGroup> group_;
+  const c10::intrusive_ptr<Options> options_;
+  std::mutex mutex_;
+  // The collectives of the coalescing block, if there is one.
+  std::optional<std::vector<WorkPtr>> coalesced_;
+};
+
+}  // namespace
+
+void define_backend(py::module_& module) {
+  if (py::hasattr(module, "Backend")) {
+    return;
+  }
+  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module,
+                                                                  "Backend")
+      .def(py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,
+                       const c10::intrusive_ptr<c10d::Backend>& cpu,
+                       const c10::intrusive_ptr<c10d::Store>& store,
+                       const std::string& group,
+                       const std::vector<int64_t>& global_ranks,
+                       double timeout) {
+             return c10::make_intrusive<Backend>(
+                 gloo, cpu, store, HostGroup::Names{group, global_ranks},
+                 std::chrono::milliseconds(
+                     static_cast<int64_t>(timeout * 1000)));
+           }),
+           py::arg("gloo"), py::arg("cpu"), py::arg("store"), py::arg("group"),
+           py::arg("global_ranks"), py::arg("timeout"));
+}
+
+}  // namespace torch_google::tpu

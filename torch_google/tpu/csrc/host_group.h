@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a process group, connected by gloo: runs collectives in order,
+// in threads of its own.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "torch_google/tpu/csrc/arrival.h"
+#include "torch_google/tpu/csrc/collective.h"
+
+namespace torch_google::tpu {
+
+// Before the data of a collective moves, all ranks exchange what they are about
+// to do. So a disagreement is an error with both sides on every rank; gloo
+// would abort the process that receives too much. Small collectives are done
+// with that exchange.
+//
+// If the connection fails, every rank learns it within a fraction of a second
+// from the store. The group is broken then, and each later call raises.
+class HostGroup : public std::enable_shared_from_this<HostGroup> {
+ public:
+  struct Names {
+    std::string group;
+    std::vector<int64_t> global_ranks;
+  };
+  struct Results {
+    Tensors storages;  // what the arrival delivers
+    // (view of a storage, contiguous output): copied after the collective.
+    std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  };
+  // Replaces the device's tensors of `collective` by contiguous tensors of the
+  // host. Runs in the group's thread.
+  using Prepare = std::function<Results(Collective& collective)>;
+
+  HostGroup(c10::intrusive_ptr<c10d::Backend> gloo,
+            c10::intrusive_ptr<c10d::Store> store, Names names,
+            std::chrono::milliseconds timeout);
+
+  // Queues a collective, send or recv. Throws for arguments that this rank must
+  // not pass; the other ranks then get an error, too.
+  std::shared_ptr<Arrival> post(Collective collective, Prepare prepare,
+                                std::shared_ptr<int> source = nullptr);
+  // Ends all pending work with an error, and refuses new work.
+  void abort(const std::string& reason);
+  // Ends the group's threads when their work is done.
+  void close();
+
+  int rank() const { return gloo_->getRank(); }
+  int size() const { return gloo_->getSize(); }
+  const Names& names() const { return names_; }
+  std::chrono::milliseconds timeout() const;
+  void set_timeout(std::chrono::milliseconds timeout);
+  // The number of collectives so far. Equal on all ranks.
+  uint64_t sequence() const;
+
+ private:
+  struct Job {
+    Collective collective;
+    Agreement agreement;
+    // Why this rank refuses to take part. Its own caller has got the error.
+    std::string refusal;
+    Prepare prepare;
+    std::shared_ptr<Arrival> arrival;
+    std::shared_ptr<int> source;  // the rank that recv from any rank found
+    uint64_t sequence = 0;
+  };
+  // Jobs that run one after the other: all collectives, or the messages with
+  // one tag from or to one rank.
+  struct Lane {
+    std::deque<Job> jobs;
+    uint64_t next_sequence = 0;
+    bool has_thread = false;
+    std::string current;  // for error messages
+  };
+  using LaneKey = std::tuple<c10d::OpType, int, int>;
+
+  void work(LaneKey key);
+  void run_job(Job& job);
+  void run_collective(Job& job, Results results);
+  void deliver(Job& job, Results results);
+  void run_send(Job& job);
+  void run_recv(Job& job);
+  // Exchanges the headers and small payloads of all ranks. Throws the
+  // disagreement.
+  Tensors exchange(const Job& job, const at::Tensor& payload);
+  // Called by threads that wait for an arrival.
+  void poll();
+  // Breaks the group: tells the other ranks, and ends all pending work.
+  void fail(const std::string& what, const std::string& why);
+  // The message of the error, with the state of each rank.
+  std::string explain(const std::string& what, const std::string& why);
+  void publish(const std::string& state);
+  std::string state_of(const Job& job) const;
+  [[noreturn]] void throw_broken() const;
+
+  const c10::intrusive_ptr<c10d::Backend> gloo_;
+  const Names names_;
+
+  std::mutex store_mutex_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::chrono::steady_clock::time_point next_poll_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable queued_;
+  bool closed_ = false;
+  std::chrono::milliseconds timeout_;
+  std::map<LaneKey, Lane> lanes_;
+  std::vector<std::weak_ptr<Arrival>> pending_;
+  std::string broken_;  // the error of every call, once the group is broken
+};
+
+}  // namespace torch_google::tpu

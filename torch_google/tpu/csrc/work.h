@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What torch.distributed returns for a collective that is under way.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "torch_google/tpu/csrc/arrival.h"
+
+namespace torch_google::tpu {
+
+// Done when the results are on the host: the device reads them from there when
+// their values are needed.
+class CollectiveWork final : public c10d::Work {
+ public:
+  CollectiveWork(int rank, c10d::OpType type, std::string text,
+                 uint64_t sequence, std::shared_ptr<Arrival> arrival,
+                 std::vector<at::Tensor> outputs,
+                 std::shared_ptr<int> source = nullptr);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  int sourceRank() const override;
+  std::vector<at::Tensor> result() override;
+  void synchronize() override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  void abort() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  uint64_t getSequencenumber() const override;
+
+ private:
+  const std::string text_;
+  const uint64_t sequence_;
+  const std::shared_ptr<Arrival> arrival_;
+  const std::vector<at::Tensor> outputs_;
+  const std::shared_ptr<int> source_;
+  std::mutex future_mutex_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+// Several collectives as one: of a coalescing block.
+class CoalescedWork final : public c10d::Work {
+ public:
+  CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  std::vector<at::Tensor> result() override;
+  void synchronize() override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+ private:
+  const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
+};
+
+// Runs a function in a thread that does nothing else, so that it may wait for
+// any collective. Threads are reused.
+void run_apart(std::function<void()> function);
+
+}  // namespace torch_google::tpu
