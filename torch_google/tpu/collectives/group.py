@@ -39,12 +39,10 @@ def backend(options: Any, more: Any) -> Any:
         cpu=cpu,
         store=PrefixStore("tpu/state", options.store),
         group=options.group_id,
-        global_ranks=list(options.global_ranks_in_group) or list(range(options.group_size)),
+        global_ranks=_global_ranks(options),
         timeout=options.timeout.total_seconds(),
     )
-    group = _group_being_created()
-    if group is not None:
-        group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, cpu)
+    _complete(cpu)
     return result
 
 
@@ -56,23 +54,33 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # torch does the same for its own gloo groups.
-        gloo.options.global_ranks_in_group = options.global_ranks_in_group
+        # torch does the same for its own gloo groups. split_group() reads the ranks.
+        gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()
     return gloo
 
 
-def _group_being_created() -> ProcessGroup | None:
-    """Return the group to which CPU tensors must be added, if there is one.
+def _global_ranks(options: Any) -> list[int]:
+    # torch leaves them out for the default group, which has all ranks.
+    return list(options.global_ranks_in_group) or list(range(options.group_size))
 
-    For `init_process_group()` without a backend, torch asks for the accelerator's tensors only. A
-    backend is not told its group, but the group is a variable of the caller.
+
+def _complete(cpu: ProcessGroupGloo) -> None:
+    """Add to the group that torch is creating what torch leaves out for other backends.
+
+    A backend is not told its group, but the group is a variable of torch's function.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != _CREATOR:
         frame = frame.f_back
     if frame is None:
-        return None
+        return
+    group = frame.f_locals["pg"]
     devices = frame.f_locals["backend_config"].get_device_backend_map()
-    return None if "cpu" in devices else frame.f_locals["pg"]
+    if "cpu" not in devices:
+        # Without a backend, torch asks for the accelerator's tensors only.
+        group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, cpu)
+    elif len(set(devices.values())) > 1:
+        # With "cpu:gloo,tpu:tpu", torch sets no default, and warns about that later.
+        group._set_default_backend(ProcessGroup.BackendType.CUSTOM)

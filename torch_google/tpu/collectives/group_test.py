@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed: gloo on the CPU, and errors for tpu tensors."""
+"""Process groups of each kind, with one rank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def joined(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("joined")
-def test_what_lies_on_the_cpu_goes_by_gloo() -> None:
+def test_tensors_on_the_cpu() -> None:
     value = torch.ones(2)
     dist.all_reduce(value)
     assert value.tolist() == [1.0, 1.0]
@@ -49,7 +49,7 @@ def _all_gather(value: torch.Tensor) -> None:
 
 
 def _functional(value: torch.Tensor) -> torch.Tensor:
-    return functional.all_reduce(value, "sum", dist.group.WORLD)
+    return functional.wait_tensor(functional.all_reduce(value, "sum", dist.group.WORLD))
 
 
 def _distribute(value: torch.Tensor) -> DTensor:
@@ -66,13 +66,46 @@ def _replicate(value: torch.Tensor) -> DistributedDataParallel:
 @pytest.mark.parametrize(
     "call", [dist.all_reduce, _all_gather, _functional, _distribute, _replicate]
 )
-def test_what_lies_on_the_device_is_refused(call: Callable[[torch.Tensor], object]) -> None:
-    with pytest.raises(
-        NotImplementedError,
-        match=r"tpu: torch.distributed: \w+ was given a tensor on tpu, and the device has no "
-        r"collectives yet. Move it to the CPU",
-    ):
-        call(torch.ones(1, 2, device="tpu"))
+def test_tensors_on_the_device(call: Callable[[torch.Tensor], object]) -> None:
+    value = torch.ones(1, 2, device="tpu")
+    call(value)
+    assert value.tolist() == [[1.0, 1.0]]
+
+
+@pytest.mark.filterwarnings("ignore:.*all_gather_into_tensor")
+@pytest.mark.usefixtures("joined")
+def test_a_mixture_is_refused() -> None:
+    output = torch.empty(2)
+    with pytest.raises(ValueError, match=r"found tensors on tpu and on cpu. Move all of them"):
+        dist.all_gather_into_tensor(output, torch.ones(2, device="tpu"))
+
+
+@pytest.mark.parametrize("backend", [None, "tpu", "tpu_dist"])
+def test_a_group_with_a_device(backend: str | None) -> None:
+    dist.init_process_group(
+        backend,
+        store=dist.HashStore(),
+        rank=0,
+        world_size=1,
+        device_id=torch.device("tpu:0"),
+    )
+    try:
+        value = torch.ones(2, device="tpu")
+        dist.all_reduce(value)
+        dist.barrier()
+        part = dist.split_group(split_ranks=[[0]])
+        dist.all_reduce(value, group=part)
+        on_cpu = torch.ones(2)
+        dist.all_reduce(on_cpu, group=part)
+        assert value.tolist() == on_cpu.tolist() == [1.0, 1.0]
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("joined")
+def test_a_group_is_created_without_a_warning() -> None:
+    dist.barrier()
 
 
 def test_options_are_refused() -> None:

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <mutex>
@@ -209,6 +210,7 @@ class Backend final : public c10d::Backend {
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,
           std::chrono::milliseconds timeout)
       : c10d::Backend(gloo->getRank(), gloo->getSize()),
+        gloo_(gloo),
         cpu_(std::move(cpu)),
         group_(std::make_shared<HostGroup>(std::move(gloo), std::move(store),
                                            std::move(names), timeout)),
@@ -226,10 +228,34 @@ class Backend final : public c10d::Backend {
     options_->timeout = timeout;
   }
   void abort() override {
-    group_->abort("tpu: torch.distributed: group '" + group_->names().group +
+    group_->abort("tpu: torch.distributed: group '" + group_->description() +
                   "' was aborted");
   }
   void shutdown() override { group_->close(); }
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store,
+      const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override {
+    const auto part = [&](const c10::intrusive_ptr<c10d::Backend>& whole,
+                          const char* prefix) {
+      return whole->split(c10::make_intrusive<c10d::PrefixStore>(prefix, store),
+                          ranks, whole->getBackendOptions());
+    };
+    auto gloo = part(gloo_, "tpu");
+    auto cpu = part(cpu_, "cpu");
+    if (!gloo) {
+      return nullptr;  // this rank is in no part
+    }
+    HostGroup::Names names{options->group_name, {}};
+    for (const int rank : ranks) {
+      names.global_ranks.push_back(group_->names().global_ranks.at(rank));
+    }
+    return c10::make_intrusive<Backend>(
+        std::move(gloo), std::move(cpu),
+        c10::make_intrusive<c10d::PrefixStore>("tpu/state", store),
+        std::move(names), options->timeout);
+  }
 #endif
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override {
@@ -537,6 +563,7 @@ class Backend final : public c10d::Backend {
     check_devices(collective);
     const auto type = collective.type;
     const std::string name = collective.name;
+    group_->set_description(getGroupDesc());
     Gil gil;
     const auto transfer = transfer_of(collective);
     auto arrival = group_->post(
@@ -555,6 +582,7 @@ class Backend final : public c10d::Backend {
     return work;
   }
 
+  const c10::intrusive_ptr<c10d::Backend> gloo_;
   const c10::intrusive_ptr<c10d::Backend> cpu_;
   const std::shared_ptr<HostGroup> group_;
   const c10::intrusive_ptr<Options> options_;
@@ -569,8 +597,21 @@ void define_backend(py::module_& module) {
   if (py::hasattr(module, "Backend")) {
     return;
   }
+#if !TORCH_GOOGLE_TORCH_2_6
+  py::class_<Backend::Options, c10d::Backend::Options,
+             c10::intrusive_ptr<Backend::Options>>(module, "Options")
+      // torch copies the options of a group that it splits.
+      .def("__deepcopy__", [](const Backend::Options& self, const py::dict&) {
+        return c10::make_intrusive<Backend::Options>(self);
+      });
+#endif
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module,
                                                                   "Backend")
+#if !TORCH_GOOGLE_TORCH_2_6
+      .def_property_readonly("options", &Backend::getBackendOptions)
+#endif
+      // torch calls it in ranks outside of a new group. There is nothing to do.
+      .def("perform_nocolor_split", [](Backend&, const py::object&) {})
       .def(py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,
                        const c10::intrusive_ptr<c10d::Backend>& cpu,
                        const c10::intrusive_ptr<c10d::Store>& store,

@@ -145,7 +145,7 @@ int64_t bytes(const Tensor& tensor) {
 }
 
 void append(std::ostream& out, const Tensor& tensor) {
-  out << c10::toString(tensor.scalar_type()) << tensor.sizes();
+  out << c10::getDtypeNames(tensor.scalar_type()).first << tensor.sizes();
 }
 
 bool is_send_or_recv(OpType type) {

@@ -112,6 +112,17 @@ void HostGroup::set_timeout(std::chrono::milliseconds timeout) {
   timeout_ = timeout;
 }
 
+void HostGroup::set_description(const std::string& description) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  description_ = description;
+}
+
+std::string HostGroup::description() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return description_.empty() || description_ == "undefined" ? names_.group
+                                                             : description_;
+}
+
 uint64_t HostGroup::sequence() const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = lanes_.find(LaneKey{OpType::UNKNOWN, -1, 0});
@@ -333,7 +344,7 @@ Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
     return payloads;
   }
   std::ostringstream out;
-  out << "tpu: torch.distributed: the ranks of group '" << names_.group
+  out << "tpu: torch.distributed: the ranks of group '" << description()
       << "' disagree in collective " << job.sequence << ":";
   for (int i = 0; i < ranks; ++i) {
     out << "\n  rank " << names_.global_ranks[i] << ": "
@@ -425,7 +436,7 @@ void HostGroup::run_recv(Job& job) {
         << " sends " << header.bytes << " bytes (" << text_of(header)
         << ") to rank " << names_.global_ranks[rank()] << ", which expects "
         << data.numel() << " (" << job.agreement.text << "), in group '"
-        << names_.group << "'. Use the same shape and dtype in both";
+        << description() << "'. Use the same shape and dtype in both";
   }
   if (header.bytes > capacity) {
     const auto reply = header_of(header.sequence, "", out.str(), !fits);
@@ -522,7 +533,7 @@ std::string HostGroup::explain(const std::string& what,
     states[rank()] = what;
   }
   std::ostringstream out;
-  out << "tpu: torch.distributed: " << what << " of group '" << names_.group
+  out << "tpu: torch.distributed: " << what << " of group '" << description()
       << "' failed on rank " << names_.global_ranks[rank()] << ": " << why;
   for (int i = 0; i < size(); ++i) {
     const auto state = states.find(i);

@@ -61,6 +61,9 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
 
   int rank() const { return gloo_->getRank(); }
   int size() const { return gloo_->getSize(); }
+  // The name for error messages.
+  void set_description(const std::string& description);
+  std::string description() const;
   const Names& names() const { return names_; }
   std::chrono::milliseconds timeout() const;
   void set_timeout(std::chrono::milliseconds timeout);
@@ -120,6 +123,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   std::chrono::milliseconds timeout_;
   std::map<LaneKey, Lane> lanes_;
   std::vector<std::weak_ptr<Arrival>> pending_;
+  std::string description_;
   std::string broken_;  // the error of every call, once the group is broken
 };
 

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks: processes that form a process group, and run functions of a test on request.
+
+A start of torch and JAX takes seconds, so the tests of a module share their ranks.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+from torch_google.tpu.testing import quick_compiler
+
+# Seconds. A test whose ranks hang fails after this time instead of blocking the whole run.
+_PATIENCE = 120.0
+
+
+class RankFailedError(AssertionError):
+    """A function failed in a rank. The message has its traceback."""
+
+
+class Ranks:
+    """A process group of `size` processes. Use it as a context manager.
+
+    `timeout` is the group's, in seconds.
+    """
+
+    def __init__(self, size: int, timeout: float = 60.0) -> None:
+        self.size = size
+        self._folder = tempfile.TemporaryDirectory()
+        context = torch.multiprocessing.get_context("spawn")
+        self._connections: list[Connection] = []
+        self._processes: list[Any] = []
+        store = str(Path(self._folder.name) / "store")
+        for rank in range(size):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_serve, args=(theirs, store, rank, size, timeout), daemon=True
+            )
+            process.start()
+            theirs.close()
+            self._connections.append(ours)
+            self._processes.append(process)
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join()
+        self._folder.cleanup()
+
+    def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Run `function(rank, *args)` in each rank, and return the results by rank.
+
+        Raises RankFailedError if a rank raised an error or ended, and TimeoutError if one hangs.
+        """
+        self.start(function, *args)
+        return [self.result(rank) for rank in range(self.size)]
+
+    def start(self, function: Callable[..., Any], *args: Any) -> None:
+        """Start `function(rank, *args)` in each living rank."""
+        for connection, process in zip(self._connections, self._processes, strict=True):
+            if process.is_alive():
+                connection.send((function, args))
+
+    def result(self, rank: int) -> Any:
+        """Return the result of the function that was started last in a rank."""
+        connection = self._connections[rank]
+        if not wait([connection], _PATIENCE):
+            raise TimeoutError(f"rank {rank} has no result after {_PATIENCE:.0f} s")
+        try:
+            ok, value = connection.recv()
+        except EOFError:
+            self._processes[rank].join(10)
+            code = self._processes[rank].exitcode
+            raise RankFailedError(f"rank {rank} ended with the exit code {code}") from None
+        if not ok:
+            raise RankFailedError(f"rank {rank}:\n{value}")
+        return value
+
+    def signal(self, rank: int, number: signal.Signals) -> None:
+        """Send a signal to a rank."""
+        os.kill(self._processes[rank].pid, number)
+
+
+def caught(function: Callable[[], Any]) -> tuple[str, str]:
+    """Return the type's name and the message of the error that a function raises."""
+    try:
+        function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "", ""
+
+
+def together(folder: str, name: str, size: int, patience: float = 60.0) -> None:
+    """Wait until all ranks are here, without a collective."""
+    Path(folder, f"{name}-{os.getpid()}").touch()
+    deadline = time.monotonic() + patience
+    while len(list(Path(folder).glob(f"{name}-*"))) < size and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _serve(connection: Connection, store: str, rank: int, size: int, timeout: float) -> None:
+    quick_compiler.use()
+    torch.set_num_threads(1)
+    from torch_google.tpu import registration
+
+    registration.register()
+    try:
+        dist.init_process_group(
+            store=dist.FileStore(store, size),
+            rank=rank,
+            world_size=size,
+            timeout=datetime.timedelta(seconds=timeout),
+        )
+    except Exception:
+        connection.send((False, traceback.format_exc()))
+        return
+    while True:
+        try:
+            function, args = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = (True, function(rank, *args))
+        except Exception:
+            answer = (False, traceback.format_exc())
+        connection.send(answer)
