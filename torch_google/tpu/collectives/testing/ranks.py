@@ -102,7 +102,7 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
     """Return the type's name and the message of the error that a function raises."""
     try:
         function()
-    except Exception as error:
+    except (RuntimeError, ValueError, TypeError) as error:
         return type(error).__name__, str(error)
     return "", ""
 
@@ -121,16 +121,12 @@ def _serve(connection: Connection, store: str, rank: int, size: int, timeout: fl
     from torch_google.tpu import registration
 
     registration.register()
-    try:
-        dist.init_process_group(
-            store=dist.FileStore(store, size),
-            rank=rank,
-            world_size=size,
-            timeout=datetime.timedelta(seconds=timeout),
-        )
-    except Exception:
-        connection.send((False, traceback.format_exc()))
-        return
+    dist.init_process_group(
+        store=dist.FileStore(store, size),
+        rank=rank,
+        world_size=size,
+        timeout=datetime.timedelta(seconds=timeout),
+    )
     while True:
         try:
             function, args = connection.recv()
@@ -138,6 +134,6 @@ def _serve(connection: Connection, store: str, rank: int, size: int, timeout: fl
             return
         try:
             answer = (True, function(rank, *args))
-        except Exception:
+        except Exception:  # noqa: BLE001 - any error is the result of the call
             answer = (False, traceback.format_exc())
         connection.send(answer)
