@@ -52,6 +52,7 @@ def register() -> None:
                     "of_bytes": "torch_google.tpu.runtime.arrays",
                     "transfer": "torch_google.tpu.runtime.transfer",
                     "mark": "torch_google.tpu.runtime.events",
+                    "dump_flight_record": "torch_google.tpu.collectives.flight_recorder",
                     "mem_get_info": "torch_google.tpu.runtime.memory",
                     "fuse": "torch_google.tpu.fused.fusion",
                     "attempt": "torch_google.tpu.fused.fusion",

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "torch_google/tpu/csrc/python.h"
+
 namespace torch_google::tpu {
 namespace {
 
@@ -100,7 +102,9 @@ HostGroup::HostGroup(c10::intrusive_ptr<c10d::Backend> gloo,
     : gloo_(std::move(gloo)),
       names_(std::move(names)),
       store_(std::move(store)),
-      timeout_(timeout) {}
+      timeout_(timeout) {
+  FlightRecorder::get().add_group(names_.group, names_.global_ranks);
+}
 
 std::chrono::milliseconds HostGroup::timeout() const {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -167,6 +171,7 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
   job.prepare = std::move(prepare);
   job.source = std::move(source);
   const auto arrival = job.arrival;
+  const auto shown = description();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!broken_.empty()) {
@@ -182,6 +187,8 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
     pending_.push_back(arrival);
     auto& lane = lanes_[key];
     job.sequence = lane.next_sequence++;
+    job.record = FlightRecorder::get().add(job.collective, names_.group, shown,
+                                           rank(), job.sequence);
     lane.jobs.push_back(std::move(job));
     if (!lane.has_thread) {
       lane.has_thread = true;
@@ -218,7 +225,10 @@ void HostGroup::work(LaneKey key) {
       lane.current = state_of(job);
     }
     if (!job.arrival->is_done()) {
+      FlightRecorder::get().start(job.record);
       run_job(job);
+      FlightRecorder::get().complete(job.record,
+                                     job.arrival->error() != nullptr);
     }
   }
 }
@@ -503,7 +513,24 @@ void HostGroup::fail(const std::string& what, const std::string& why) {
       return;
     }
   }
-  abort(explain(what, why));
+  std::string message = explain(what, why);
+  if (Py_IsInitialized()) {
+    Gil gil;
+    const Ref path(PyObject_CallFunction(callbacks().dump_flight_record, "L",
+                                         names_.global_ranks[rank()]));
+    if (!path.get()) {
+      message += "\nThe last collectives were not written: ";
+      const Ref error = caught();
+      const Ref text(PyObject_Str(error.get()));
+      const char* reason = text.get() ? PyUnicode_AsUTF8(text.get()) : nullptr;
+      message += reason ? reason : "unknown error";
+    } else if (const char* name = PyUnicode_AsUTF8(path.get()); name && *name) {
+      message +=
+          std::string("\nThe last collectives of this rank are in ") + name;
+    }
+    PyErr_Clear();
+  }
+  abort(message);
 }
 
 std::string HostGroup::explain(const std::string& what,

@@ -21,6 +21,7 @@
 
 #include "torch_google/tpu/csrc/arrival.h"
 #include "torch_google/tpu/csrc/collective.h"
+#include "torch_google/tpu/csrc/flight_recorder.h"
 
 namespace torch_google::tpu {
 
@@ -50,8 +51,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
             c10::intrusive_ptr<c10d::Store> store, Names names,
             std::chrono::milliseconds timeout);
 
-  // Queues a collective, send or recv. Throws for arguments that this rank must
-  // not pass; the other ranks then get an error, too.
+  // Queues a collective, send or recv. Call with the GIL. Throws for arguments
+  // that this rank must not pass; the other ranks then get an error, too.
   std::shared_ptr<Arrival> post(Collective collective, Prepare prepare,
                                 std::shared_ptr<int> source = nullptr);
   // Ends all pending work with an error, and refuses new work.
@@ -80,6 +81,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::shared_ptr<Arrival> arrival;
     std::shared_ptr<int> source;  // the rank that recv from any rank found
     uint64_t sequence = 0;
+    std::shared_ptr<FlightRecord> record;
   };
   // Jobs that run one after the other: all collectives, or the messages with
   // one tag from or to one rank.

@@ -6,6 +6,7 @@
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/backend.h"
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/flight_recorder.h"
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/hooks.h"
@@ -25,14 +26,23 @@ namespace py = pybind11;
 void connect(const py::dict& functions) {
   auto& to = callbacks();
   const std::pair<const char*, PyObject**> slots[] = {
-      {"start", &to.start},       {"miss", &to.miss},
-      {"explain", &to.explain},   {"debug", &to.debug},
-      {"zeros", &to.zeros},       {"resized", &to.resized},
-      {"transfer", &to.transfer}, {"mark", &to.mark},
-      {"fuse", &to.fuse},         {"mem_get_info", &to.mem_get_info},
-      {"attempt", &to.attempt},   {"scratch", &to.scratch},
-      {"entry", &to.entry},       {"of_bytes", &to.of_bytes},
-      {"to_host", &to.to_host},   {"received", &to.received},
+      {"start", &to.start},
+      {"miss", &to.miss},
+      {"explain", &to.explain},
+      {"debug", &to.debug},
+      {"zeros", &to.zeros},
+      {"resized", &to.resized},
+      {"transfer", &to.transfer},
+      {"mark", &to.mark},
+      {"fuse", &to.fuse},
+      {"mem_get_info", &to.mem_get_info},
+      {"attempt", &to.attempt},
+      {"scratch", &to.scratch},
+      {"entry", &to.entry},
+      {"of_bytes", &to.of_bytes},
+      {"to_host", &to.to_host},
+      {"received", &to.received},
+      {"dump_flight_record", &to.dump_flight_record},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();
@@ -230,6 +240,7 @@ PYBIND11_MODULE(_C, module) {
   define_setting<int>(module, "precision", Setting::precision);
   define_setting<bool>(module, "cache_only", Setting::cache_only);
   module.def("define_backend", [module]() mutable { define_backend(module); });
+  module.def("flight_records", [] { return FlightRecorder::get().describe(); });
   module.def("flush", flush);
   module.def("set_limits", [](size_t operators, size_t bytes) {
     limits() = {operators, bytes};

@@ -22,6 +22,8 @@ struct Callbacks {
   PyObject* to_host = nullptr;  // jax.Array -> its elements on the CPU
   // (elements on the CPU, shape, dtype, device) -> jax.Array
   PyObject* received = nullptr;
+  // rank -> the path of the file with the last collectives, or ""
+  PyObject* dump_flight_record = nullptr;
   PyObject* zeros = nullptr;  // (shape, dtype, device) -> jax.Array
   // (array, number of elements, their dtype) -> flat jax.Array
   PyObject* resized = nullptr;

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flight recorder, read by torch's own tool."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_google.tpu.collectives.testing.ranks import Ranks, caught
+
+_SIZE = 2
+
+
+def _fail(rank: int, folder: str) -> str:
+    os.environ["TORCH_FR_DUMP_TEMP_FILE"] = f"{folder}/rank_"
+    dist.all_reduce(torch.ones(3, device="tpu"))
+    if rank == 0:
+        dist.send(torch.ones(2, device="tpu"), 1)
+        return caught(lambda: dist.broadcast(torch.ones(5, device="tpu"), 0))[1]
+    dist.recv(torch.ones(2, device="tpu"), 0)
+    # Nobody sends a second message.
+    return caught(lambda: dist.recv(torch.empty(2, device="tpu"), 0))[1]
+
+
+def test_the_records_of_a_failure(tmp_path: Path) -> None:
+    with Ranks(_SIZE, timeout=3.0) as ranks:
+        for rank, text in enumerate(ranks.run(_fail, str(tmp_path))):
+            path = tmp_path / f"rank_{rank}"
+            assert f"The last collectives of this rank are in {path}" in text
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    content: dict[str, Any] = pickle.loads((tmp_path / "rank_0").read_bytes())
+    entries = content["entries"]
+    assert [entry["profiling_name"] for entry in entries] == [
+        "gloo:all_reduce",
+        "gloo:send 0->1",
+        "gloo:broadcast",
+    ]
+    assert [entry["state"] for entry in entries] == ["completed", "completed", "started"]
+    assert entries[0]["input_sizes"] == [[3]]
+    assert entries[2]["input_dtypes"] == ["Float"]
+    assert any(frame["name"] == "_fail" for frame in entries[0]["frames"])
+    tool = (sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace")
+    answer = subprocess.run(
+        [*tool, str(tmp_path), "--prefix", "rank_"], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    # The tool finds the broadcast that only one rank has called.
+    assert "broadcast" in answer.stdout + answer.stderr

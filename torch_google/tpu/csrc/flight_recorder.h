@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last collectives of this process, for a report when one fails.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "torch_google/tpu/csrc/collective.h"
+
+namespace torch_google::tpu {
+
+// One collective, send or recv. Times are nanoseconds since the epoch, or 0.
+struct FlightRecord {
+  uint64_t id;
+  std::string group;
+  std::string description;
+  std::string name;
+  uint64_t sequence;  // among the collectives, or the messages of one lane
+  bool is_message;
+  int rank;  // in the group
+  int peer;
+  std::vector<std::vector<int64_t>> input_sizes, output_sizes;
+  std::vector<c10::ScalarType> input_dtypes, output_dtypes;
+  int64_t created = 0, started = 0, completed = 0;
+  int64_t timeout;
+  bool failed = false;
+  // The caller's Python frames, innermost first: code objects and lines.
+  std::vector<std::pair<PyObject*, int>> frames;
+
+  FlightRecord() = default;
+  ~FlightRecord();
+  FlightRecord(const FlightRecord&) = delete;
+  FlightRecord& operator=(const FlightRecord&) = delete;
+};
+
+// Keeps as many records as TORCH_FR_BUFFER_SIZE says, 2000 by default, as torch
+// does for other backends. 0 records nothing.
+class FlightRecorder {
+ public:
+  static FlightRecorder& get();
+
+  // Call with the GIL. Returns null if nothing is recorded.
+  std::shared_ptr<FlightRecord> add(const Collective& collective,
+                                    const std::string& group,
+                                    const std::string& description, int rank,
+                                    uint64_t sequence);
+  void start(const std::shared_ptr<FlightRecord>& record);
+  void complete(const std::shared_ptr<FlightRecord>& record, bool failed);
+  void add_group(const std::string& group, std::vector<int64_t> global_ranks);
+
+  // Call with the GIL. The records, oldest first, as dictionaries, and the
+  // groups with their ranks. collectives/flight_recorder.py makes a file of it.
+  pybind11::tuple describe();
+
+ private:
+  FlightRecorder();
+
+  const size_t capacity_;
+  std::mutex mutex_;
+  uint64_t next_id_ = 0;
+  std::deque<std::shared_ptr<FlightRecord>> records_;
+  std::map<std::string, std::vector<int64_t>> groups_;
+};
+
+}  // namespace torch_google::tpu
