@@ -49,7 +49,7 @@ def given_options() -> list[Option]:
 def settle(module: ModuleType) -> None:
     """Apply the given flags to an installed config module.
 
-    Raises ValueError if this torch lacks an entry.
+    Raises ValueError if the installed torch lacks one of these config entries.
     """
     for option in given_options():
         if option.module == module.__name__:

@@ -33,10 +33,11 @@ class TestDevice(Processes):
         shards = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
         self.assertEqual(shards.sum().full_tensor().item(), 28.0)
 
-    def test_what_lies_on_the_device_is_refused(self) -> None:
+    def test_what_lies_on_the_device_goes_by_the_backend(self) -> None:
         self.join()
-        with self.assertRaisesRegex(NotImplementedError, "the device has no collectives yet"):
-            dist.all_reduce(torch.ones(2, device="tpu"))
+        value = torch.tensor([self.rank + 1.0], device="tpu")
+        dist.all_reduce(value)
+        self.assertEqual(value.item(), 3.0)
 
 
 class TestShards(common_dtensor.DTensorTestBase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites of two processes, and check that a failure in a process fails the test.
+"""Run the two-process suites, and check that a failure in either process fails the test.
 
 The suites are in a separate module, because a spawned process imports them by name.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A known failure runs and is skipped, and fails if it passes."""
+"""A test in the list of known failures runs: a failure counts as a skip, a success as an error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a library built by a compiler names its source files."""
+"""Test that a compiled library records the source files that it was built from."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a patch's change of one file onto the new tree's file: content and mode."""
+"""Merge a patch's changes to one file, content and mode, into that file of the new tree."""
 
 from __future__ import annotations
 

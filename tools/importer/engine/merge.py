@@ -45,7 +45,8 @@ class Merge:
     """A merged text. `lines` has conflict markers around each region of `conflicts`.
 
     `edits` are the differences between ours and the result, in the positions of both. `upstream`
-    has the changes from base to ours, `stretches` the patch's, `matches` the lines that ours kept.
+    holds the changes from base to ours, `stretches` holds the patch's changes, and `matches` holds
+    the base's lines that ours kept.
     """
 
     lines: tuple[bytes, ...]

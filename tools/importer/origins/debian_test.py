@@ -124,7 +124,7 @@ def _publish(root: Path, suite: str, version: str) -> None:
 def _origin(
     cache: Path, mirror: Path, suites: tuple[str, ...] = ("stable", "testing")
 ) -> DebianOrigin:
-    # apt's copy: method behaves like http; file: would return the archive's own files.
+    # apt's `copy:` method copies files, as `http:` does; `file:` would return the archive's own.
     machine = [Origin(f"copy:{mirror}", trusted="yes")]
     archive = DebianArchive(Cache(cache), origins=machine, suites=suites)
     return DebianOrigin("pytorch", Cache(cache), Lines(), archive=archive)

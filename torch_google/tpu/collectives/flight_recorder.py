@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last collectives of this process, in the format of torch's flight recorder.
 
-`python -m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_` compares the files of
-all ranks. If a group breaks, each of its ranks writes its file. TORCH_FR_DUMP_TEMP_FILE is the path
-without the rank; the default is in ~/.cache/torch. TORCH_FR_BUFFER_SIZE is the number of records,
-2,000 by default; 0 turns the recorder off.
+`python -m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_` compares the files
+of all ranks. If a group breaks, each of its ranks writes its file. TORCH_FR_DUMP_TEMP_FILE is the
+path without the rank; the default is in ~/.cache/torch. TORCH_FR_BUFFER_SIZE is the number of
+records, 2,000 by default; 0 turns the recorder off.
 """
 
 from __future__ import annotations
@@ -73,10 +73,7 @@ def dump_flight_record(rank: int, environ: Mapping[str, str] = os.environ) -> st
 
 
 def _entry(record: dict[str, Any], groups: list[str]) -> dict[str, Any]:
-    if record["completed"]:
-        state = "completed"
-    else:
-        state = "started" if record["started"] else "scheduled"
+    begun = "started" if record["started"] else "scheduled"
     return {
         "record_id": record["id"],
         "pg_id": groups.index(record["group"]),
@@ -90,7 +87,7 @@ def _entry(record: dict[str, Any], groups: list[str]) -> dict[str, Any]:
         "input_dtypes": record["input_dtypes"],
         "output_sizes": record["output_sizes"],
         "output_dtypes": record["output_dtypes"],
-        "state": state,
+        "state": "completed" if record["completed"] else begun,
         "time_discovered_started_ns": record["started"] or None,
         "time_discovered_completed_ns": record["completed"] or None,
         "retired": bool(record["completed"] or record["failed"]),

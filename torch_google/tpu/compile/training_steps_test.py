@@ -119,7 +119,7 @@ def test_a_compiled_update_counts_on_the_device(backend: str) -> None:
     pair.reference()
     pair.optimizers[1].zero_grad()
     pair.loss(*pair.moved).backward()
-    pair.optimizers[1].step()  # continues without a compiler
+    pair.optimizers[1].step()  # continues in eager mode
     pair.check()
 
 

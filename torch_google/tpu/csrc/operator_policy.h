@@ -21,7 +21,7 @@ enum class NumberCheck : uint8_t {
 };
 
 struct OperatorPolicy {
-  // With its namespace, without an overload.
+  // The operator's name with its namespace, but without its overload.
   std::string_view name;
   bool crosses_devices = false;
   bool takes_indices = false;

@@ -46,7 +46,7 @@ class Kernel:
         return operator
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the results for arrays on the platform. This is the operator's lowering."""
+        """Compute the results from JAX arrays on the current platform: the operator's lowering."""
         return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
 
     def _refuse_lost_gradients(self, operator: Any) -> None:

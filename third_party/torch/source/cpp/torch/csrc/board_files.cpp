@@ -193,7 +193,7 @@ std::function<void()> OpenToWrite(
   return [file] { file->Close(); };
 }
 
-// Runs when `torch._C` is imported, like every constructor here.
+// Runs when `torch._C` is loaded, like every static initializer of the library.
 const bool plugged = [] {
   caffe2::serialize::open_to_read = OpenToRead;
   caffe2::serialize::open_to_write = OpenToWrite;
