@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: E402, PT009, PT027 - the device must be registered first; torch's own TestCase compares tensors
+# ruff: noqa: E402, PT009 - the device must be registered first; torch's own TestCase compares tensors
 """Suites of two processes with the device. Child processes import them by name."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
 
-from torch_google.tpu.collectives.testing.ranks import Ranks
+from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
 _MODES = ["strict", "fused", "debug"]

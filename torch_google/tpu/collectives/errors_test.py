@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from torch_google.tpu.collectives.testing.ranks import Ranks, caught
+from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 # More bytes than travel with the ranks' agreement, and fewer.

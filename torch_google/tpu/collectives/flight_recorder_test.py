@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_google.tpu.collectives.testing.ranks import Ranks, caught
+from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 

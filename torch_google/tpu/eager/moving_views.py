@@ -3,9 +3,9 @@
 
 Usually the offsets of views are constants in a program. This is the fastest way, and most views
 never move, such as those of a weight that is split in three. If otherwise equal calls have had
-several offsets, the operator gets blocks instead. Separate programs, with the offset as an input, extract the blocks from the storage and
-write them back. An offset that keeps recurring, such as a step of a sequence, gets its own program
-after all.
+several offsets, the operator gets blocks instead. Separate programs, with the offset as an input,
+extract the blocks from the storage and write them back. An offset that keeps recurring, such as a
+step of a sequence, gets its own program after all.
 """
 
 from __future__ import annotations
