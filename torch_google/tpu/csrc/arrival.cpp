@@ -10,8 +10,6 @@
 namespace torch_google::tpu {
 namespace {
 
-constexpr std::chrono::milliseconds kPollInterval{200};
-
 // Releases the GIL if this thread holds it.
 class WithoutGil {
  public:

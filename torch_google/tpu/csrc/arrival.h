@@ -13,6 +13,9 @@
 
 namespace torch_google::tpu {
 
+// How often a waiting thread looks for failures elsewhere, and for signals.
+inline constexpr std::chrono::milliseconds kPollInterval{200};
+
 // Boxes wait for an arrival, and read it when somebody needs their value. So no
 // thread needs the GIL to deliver it. All functions are safe in any thread.
 class Arrival {

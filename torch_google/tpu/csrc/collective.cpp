@@ -8,6 +8,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "torch_google/tpu/csrc/torch_release.h"
+
 namespace torch_google::tpu {
 namespace {
 

@@ -19,8 +19,6 @@ using at::Tensor;
 using c10d::OpType;
 using Clock = std::chrono::steady_clock;
 
-// How often a waiting rank asks the store whether another rank has failed.
-constexpr std::chrono::milliseconds kPollInterval{200};
 // How long a failed rank waits for the states of the others.
 constexpr std::chrono::milliseconds kStatesTimeout{1500};
 // How long a thread without work stays.

@@ -15,6 +15,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <utility>
 
@@ -57,6 +58,17 @@ struct HostAllocator : c10::Allocator {
 inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 }  // namespace at
+
+namespace c10d {
+
+// v2.6 names them after NCCL.
+using PreMulSumSupplement = NCCLPreMulSumSupplement;
+template <typename Factor>
+ReduceOp makePreMulSum(const Factor& factor) {
+  return makeNCCLPreMulSum(factor);
+}
+
+}  // namespace c10d
 
 namespace torch_google::tpu {
 
