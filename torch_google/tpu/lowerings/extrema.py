@@ -126,10 +126,17 @@ def nanmedian(self: Array) -> Array:
 
 def _nan_if_empty(self: Array, *, skip_nan: bool) -> Array:
     if self.size == 0:
-        floating = jnp.issubdtype(self.dtype, jnp.floating)
-        lowest = jnp.nan if floating else jnp.iinfo(self.dtype).min
-        return jnp.full((), lowest, self.dtype)
+        return jnp.full((), _converted_nan(self.dtype), self.dtype)
     return _middle(self.reshape(-1), 0, False, skip_nan=skip_nan)[0]
+
+
+def _converted_nan(dtype: jnp.dtype) -> float | int | bool:
+    """Return NaN converted to a dtype, as x86 does it."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.nan
+    if dtype == bool:
+        return True
+    return jnp.iinfo(dtype).min if dtype.itemsize >= 4 else 0
 
 
 @lowering("aten::kthvalue")

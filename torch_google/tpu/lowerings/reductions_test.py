@@ -114,6 +114,19 @@ def test_picked_by_rank(n: int) -> None:
     check(aten.kthvalue.default, x, 1, -1, True)
 
 
+@pytest.mark.parametrize("op", [aten.median.default, aten.nanmedian.default])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.complex64, torch.complex128),
+    ],
+)
+def test_medians_of_nothing(op: torch._ops.OpOverload, dtype: torch.dtype) -> None:
+    check(op, torch.zeros(0, 3, dtype=dtype))
+
+
 def test_medians_of_holes() -> None:
     for op in (aten.median, aten.nanmedian):
         check(op.default, HOLES)
