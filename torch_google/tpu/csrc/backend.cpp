@@ -257,7 +257,10 @@ class Backend final : public c10d::Backend {
         std::move(names), options->timeout);
   }
 #endif
-  bool supportsCoalescing() const override { return true; }
+  // batch_isend_irecv() then calls send and recv one by one. In a coalescing
+  // block, torch would forget all later collectives of the group after an
+  // error. Blocks of collectives work regardless.
+  bool supportsCoalescing() const override { return false; }
   void startCoalescing() override {
     std::lock_guard<std::mutex> lock(mutex_);
     coalesced_.emplace();

@@ -365,8 +365,6 @@ Options with_root(const Collective& collective) {
   return options;
 }
 
-void wait(const c10::intrusive_ptr<c10d::Work>& work) { work->wait(); }
-
 void all_reduce(const Collective& collective, const Tensor& output,
                 c10d::Backend& gloo) {
   Tensors numbers{reducible(output)};
@@ -557,6 +555,16 @@ void combine(const Tensor& total, const Tensor& more, ReduceOp::RedOpType op) {
 }
 
 }  // namespace
+
+void wait(const c10::intrusive_ptr<c10d::Work>& work,
+          std::chrono::milliseconds timeout) {
+  const bool done = work->wait(timeout);
+  // The work of gloo's reduce_scatter returns from wait() after an error.
+  if (const auto error = work->exception()) {
+    std::rethrow_exception(error);
+  }
+  TORCH_CHECK(done && work->isSuccess(), "gloo ended without a result");
+}
 
 Tensor bytes_of(const Tensor& tensor) {
   return tensor.reshape(-1).view(at::kByte);

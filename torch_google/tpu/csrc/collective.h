@@ -64,6 +64,10 @@ at::Tensor bytes_to_exchange(const Collective& collective);
 // Runs the collective. All tensors are contiguous and on the CPU.
 void run(const Collective& collective, c10d::Backend& gloo);
 
+// Waits for an operation of gloo, and throws its error.
+void wait(const c10::intrusive_ptr<c10d::Work>& work,
+          std::chrono::milliseconds timeout = kNoTimeout);
+
 // A contiguous tensor's bytes, as a flat tensor over the same memory.
 at::Tensor bytes_of(const at::Tensor& tensor);
 

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -99,7 +100,12 @@ HostGroup::HostGroup(c10::intrusive_ptr<c10d::Backend> gloo,
                      std::chrono::milliseconds timeout)
     : gloo_(std::move(gloo)),
       names_(std::move(names)),
+#if TORCH_GOOGLE_TORCH_2_6
       store_(std::move(store)),
+#else
+      // A connection of its own: another thread may wait for a key.
+      store_(store->clone()),
+#endif
       timeout_(timeout) {
   FlightRecorder::get().add_group(names_.group, names_.global_ranks);
 }
@@ -316,7 +322,7 @@ Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
   Tensor all = at::empty({slot * ranks}, at::kByte);
   c10d::AllgatherOptions options;
   options.timeout = job.collective.timeout;
-  gloo_->_allgather_base(all, own, options)->wait();
+  wait(gloo_->_allgather_base(all, own, options));
 
   std::vector<Header> headers;
   Tensors payloads;
@@ -399,20 +405,20 @@ void HostGroup::run_send(Job& job) {
     std::memcpy(start + sizeof(header), data.const_data_ptr(), data.numel());
   }
   Tensors parts{message};
-  gloo_->send(parts, collective.peer, collective.tag)->wait(collective.timeout);
+  wait(gloo_->send(parts, collective.peer, collective.tag), collective.timeout);
   if (!is_inline) {
     Tensor answer =
         at::empty({static_cast<int64_t>(sizeof(Header))}, at::kByte);
     parts = {answer};
-    gloo_->recv(parts, collective.peer, collective.tag + kAcknowledgement)
-        ->wait(collective.timeout);
+    wait(gloo_->recv(parts, collective.peer, collective.tag + kAcknowledgement),
+         collective.timeout);
     const auto reply = read_header(answer);
     if (reply.refused) {
       std::rethrow_exception(backend_error(text_of(reply)));
     }
     parts = {data};
-    gloo_->send(parts, collective.peer, collective.tag)
-        ->wait(collective.timeout);
+    wait(gloo_->send(parts, collective.peer, collective.tag),
+         collective.timeout);
   }
   job.arrival->deliver({});
 }
@@ -428,10 +434,10 @@ void HostGroup::run_recv(Job& job) {
   int peer = collective.peer;
   if (collective.type == OpType::RECVANYSOURCE) {
     const auto work = gloo_->recvAnysource(parts, collective.tag);
-    work->wait(collective.timeout);
+    wait(work, collective.timeout);
     peer = work->sourceRank();
   } else {
-    gloo_->recv(parts, peer, collective.tag)->wait(collective.timeout);
+    wait(gloo_->recv(parts, peer, collective.tag), collective.timeout);
   }
   if (job.source) {
     *job.source = peer;
@@ -452,15 +458,15 @@ void HostGroup::run_recv(Job& job) {
         at::empty({static_cast<int64_t>(sizeof(Header))}, at::kByte);
     std::memcpy(answer.data_ptr(), &reply, sizeof(reply));
     parts = {answer};
-    gloo_->send(parts, peer, collective.tag + kAcknowledgement)
-        ->wait(collective.timeout);
+    wait(gloo_->send(parts, peer, collective.tag + kAcknowledgement),
+         collective.timeout);
   }
   if (!fits) {
     std::rethrow_exception(backend_error(out.str()));
   }
   if (header.bytes > capacity) {
     parts = {data};
-    gloo_->recv(parts, peer, collective.tag)->wait(collective.timeout);
+    wait(gloo_->recv(parts, peer, collective.tag), collective.timeout);
   } else {
     data.copy_(message.narrow(0, sizeof(Header), data.numel()));
   }

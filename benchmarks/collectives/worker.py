@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of the benchmark: measures each case on the CPU and on the device in turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.tpu_eager.models import Gpt
+
+_DEVICES = ("cpu", "tpu")
+_WARM_UP = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Seconds of each round, by device."""
+
+    case: str
+    wall: dict[str, list[float]]
+    cpu: dict[str, list[float]]
+
+    def ratio(self, seconds: dict[str, list[float]]) -> float:
+        """Return the median of the ratios within each round."""
+        return statistics.median(
+            tpu / max(cpu, 1e-9) for cpu, tpu in zip(seconds["cpu"], seconds["tpu"], strict=True)
+        )
+
+
+def all_reduce(elements: int) -> dict[str, Callable[[], Any]]:
+    """Return one all_reduce of float32 numbers, by device."""
+
+    def on(device: str) -> Callable[[], Any]:
+        tensor = torch.ones(elements, device=device)
+        return lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+
+    return {device: on(device) for device in _DEVICES}
+
+
+def ddp() -> dict[str, Callable[[], Any]]:
+    """Return one training step with DistributedDataParallel, by device."""
+    return {device: _step(DistributedDataParallel(_gpt(device)), device) for device in _DEVICES}
+
+
+def fsdp2() -> dict[str, Callable[[], Any]]:
+    """Return one training step with fully_shard, by device."""
+
+    def on(device: str) -> Callable[[], Any]:
+        mesh = dist.init_device_mesh(device, (dist.get_world_size(),))
+        model = _gpt(device)
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh)
+        return _step(fully_shard(model, mesh=mesh), device)
+
+    return {device: on(device) for device in _DEVICES}
+
+
+def _gpt(device: str) -> Gpt:
+    torch.manual_seed(0)
+    return Gpt(vocabulary=512, width=256, layers=4, heads=4, length=64).to(device)
+
+
+def _step(model: torch.nn.Module, device: str) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, 512, (8, 64), generator=torch.Generator().manual_seed(0)).to(device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        scores = model(tokens)
+        functional.cross_entropy(scores.flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+
+    return step
+
+
+def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timing:
+    """Run each step `rounds` times, in turn, after a warm-up. All ranks start together."""
+    wall: dict[str, list[float]] = {device: [] for device in _DEVICES}
+    cpu: dict[str, list[float]] = {device: [] for device in _DEVICES}
+    for turn in range(rounds + _WARM_UP):
+        for device in _DEVICES if turn % 2 else reversed(_DEVICES):
+            torch.tpu.synchronize()
+            dist.barrier()
+            used, began = time.process_time(), time.perf_counter()
+            steps[device]()
+            torch.tpu.synchronize()
+            if turn >= _WARM_UP:
+                wall[device].append(time.perf_counter() - began)
+                cpu[device].append(time.process_time() - used)
+    return Timing(case, wall, cpu)
+
+
+def state_bytes(kind: str) -> int:
+    """Return the bytes of the parameters and the optimizer's state that this rank holds."""
+    model = _gpt("tpu")
+    trained: torch.nn.Module = model
+    if kind == "fsdp2":
+        for block in model.blocks:
+            fully_shard(block)
+        fully_shard(model)
+    else:
+        trained = DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(trained.parameters())
+    tokens = torch.zeros(1, 16, dtype=torch.long, device="tpu")
+    trained(tokens).float().sum().backward()
+    optimizer.step()
+    held = [*trained.parameters()]
+    for state in optimizer.state.values():
+        held += [value for value in state.values() if isinstance(value, torch.Tensor)]
+    local = [getattr(tensor, "_local_tensor", tensor) for tensor in held]
+    return sum(tensor.numel() * tensor.itemsize for tensor in local)
