@@ -135,7 +135,9 @@ def _observed(tensor: torch.Tensor) -> Observed:
     return Observed(
         tensor.detach().cpu().clone(),
         _stride(tensor),
-        tensor.storage_offset(),
+        # Depends on the strides of the tensor that it views, which have no effect without elements:
+        # torch's meta kernels and its CPU kernels give different ones.
+        tensor.storage_offset() if tensor.numel() else 0,
         tensor.requires_grad,
         None if gradient is None else gradient.detach().cpu().clone(),
     )

@@ -134,7 +134,7 @@ def _converted_nan(dtype: jnp.dtype) -> float | int | bool:
     """Return NaN converted to a dtype, as x86 does it."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return jnp.nan
-    if dtype == bool:
+    if jnp.issubdtype(dtype, jnp.bool):
         return True
     return jnp.iinfo(dtype).min if dtype.itemsize >= 4 else 0
 
