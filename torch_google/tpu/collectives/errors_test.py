@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from torch_google.tpu.testing.ranks import Ranks, caught
+from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
 # More bytes than travel with the ranks' agreement, and fewer.
@@ -182,8 +182,8 @@ def test_a_late_rank_does_not_delay_the_call_of_another(ranks: Ranks, length: in
 
 def test_a_rank_that_never_comes() -> None:
     length = 6000
-    with Ranks(_SIZE, timeout=3.0) as ranks:
-        ranks.run(_later, 0.0, [length])
+    with Ranks(_SIZE) as ranks:
+        ranks.run(shorten, 3.0)
         ranks.start(_later, 9.0, [length])
         issue, total, (name, text), read = ranks.result(0)
         assert issue < 1.0

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_google.tpu.testing.ranks import Ranks, caught
+from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
 
@@ -31,7 +31,8 @@ def _fail(rank: int, folder: str) -> str:
 
 
 def test_the_records_of_a_failure(tmp_path: Path) -> None:
-    with Ranks(_SIZE, timeout=3.0) as ranks:
+    with Ranks(_SIZE) as ranks:
+        ranks.run(shorten, 3.0)
         for rank, text in enumerate(ranks.run(_fail, str(tmp_path))):
             path = tmp_path / f"rank_{rank}"
             assert f"The last collectives of this rank are in {path}" in text
@@ -40,13 +41,14 @@ def test_the_records_of_a_failure(tmp_path: Path) -> None:
     entries = content["entries"]
     assert [entry["profiling_name"] for entry in entries] == [
         "gloo:all_reduce",
+        "gloo:all_reduce",
         "gloo:send 0->1",
         "gloo:broadcast",
     ]
-    assert [entry["state"] for entry in entries] == ["completed", "completed", "started"]
-    assert entries[0]["input_sizes"] == [[3]]
-    assert entries[2]["input_dtypes"] == ["Float"]
-    assert any(frame["name"] == "_fail" for frame in entries[0]["frames"])
+    assert [entry["state"] for entry in entries] == [*["completed"] * 3, "started"]
+    assert entries[1]["input_sizes"] == [[3]]
+    assert entries[3]["input_dtypes"] == ["Float"]
+    assert any(frame["name"] == "_fail" for frame in entries[1]["frames"])
     tool = (sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace")
     answer = subprocess.run(
         [*tool, str(tmp_path), "--prefix", "rank_"], capture_output=True, text=True, check=False

@@ -2,6 +2,7 @@
 #include "torch_google/tpu/csrc/backend.h"
 
 #include <ATen/ATen.h>
+#include <pybind11/chrono.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -17,6 +18,7 @@
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/torch_release.h"
 #include "torch_google/tpu/csrc/trace.h"
+#include "torch_google/tpu/csrc/transfer.h"
 #include "torch_google/tpu/csrc/work.h"
 
 namespace torch_google::tpu {
@@ -26,175 +28,6 @@ namespace py = pybind11;
 using c10d::OpType;
 using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
-// The layout of a tensor in its storage.
-struct Layout {
-  Sizes sizes;
-  Sizes strides;
-  int64_t offset;
-  c10::ScalarType dtype;
-  bool is_conj;
-  bool is_neg;
-
-  explicit Layout(const at::Tensor& tensor)
-      : sizes(tensor.sizes()),
-        strides(tensor.strides()),
-        offset(tensor.storage_offset()),
-        dtype(tensor.scalar_type()),
-        is_conj(tensor.is_conj()),
-        is_neg(tensor.is_neg()) {}
-
-  // The tensor with this layout in a storage of the host.
-  at::Tensor view(const at::Tensor& storage) const {
-    const auto item = static_cast<int64_t>(c10::elementSize(dtype));
-    at::Tensor bytes = bytes_of(storage);
-    bytes = bytes.narrow(0, 0, bytes.numel() / item * item);
-    at::Tensor result = bytes.view(dtype).as_strided(sizes, strides, offset);
-    if (is_conj) {
-      result = at::_conj(result);
-    }
-    return is_neg ? at::_neg_view(result) : result;
-  }
-};
-
-// An input's storage: a value of the device, the result of an earlier
-// collective, or nothing but zeros.
-class Source {
- public:
-  // Call with the GIL. Runs the trace that computes the value, and waits for
-  // nothing.
-  explicit Source(Box& box) : bytes_(box.bytes()) {
-    if (box.arrival()) {
-      arrival_ = box.arrival();
-      output_ = box.output();
-    } else if (!box.is_blank()) {
-      array_ = Ref::borrow(box.value(Reason::collective)).give();
-      const Ref ready =
-          Ref::checked(PyObject_CallMethod(array_, "is_ready", nullptr));
-      if (PyObject_IsTrue(ready.get()) == 1) {
-        read();
-      }
-    }
-  }
-  ~Source() { release(array_); }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-
-  // Waits for the value. The result must not be written to.
-  at::Tensor storage() {
-    if (arrival_) {
-      arrival_->wait();
-      return arrival_->storage(output_);
-    }
-    if (array_ && !storage_.defined()) {
-      Gil gil;
-      read();
-    }
-    if (!storage_.defined()) {
-      storage_ = at::zeros({static_cast<int64_t>(bytes_)}, at::kByte);
-    }
-    return storage_;
-  }
-
- private:
-  void read() {
-    const Ref tensor =
-        Ref::checked(PyObject_CallFunction(callbacks().to_host, "O", array_));
-    storage_ = THPVariable_Unpack(tensor.get());
-  }
-
-  const size_t bytes_;
-  PyObject* array_ = nullptr;
-  std::shared_ptr<Arrival> arrival_;
-  size_t output_ = 0;
-  at::Tensor storage_;
-};
-
-// A storage that a collective writes.
-struct Target {
-  Box* box;  // used with the GIL, before the collective starts
-  size_t bytes;
-  c10::ScalarType dtype;
-  // The old content, if the outputs do not cover the storage.
-  std::shared_ptr<Source> old;
-};
-
-// Everything that the group's thread needs to run a collective on the host.
-struct Transfer {
-  std::vector<std::shared_ptr<Source>> sources;
-  std::vector<Layout> inputs;
-  std::vector<Target> targets;
-  std::vector<std::pair<Layout, size_t>> outputs;  // with the target's index
-
-  HostGroup::Results prepare(Collective& collective) const {
-    HostGroup::Results results;
-    collective.inputs.clear();
-    collective.outputs.clear();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      collective.inputs.push_back(inputs[i]
-                                      .view(sources[i]->storage())
-                                      .resolve_conj()
-                                      .resolve_neg()
-                                      .contiguous());
-    }
-    for (const auto& target : targets) {
-      at::Tensor storage =
-          at::empty({static_cast<int64_t>(target.bytes)}, at::kByte);
-      if (target.old) {
-        storage.copy_(bytes_of(target.old->storage()));
-      }
-      results.storages.push_back(storage.view(target.dtype));
-    }
-    for (const auto& [layout, index] : outputs) {
-      at::Tensor view = layout.view(results.storages[index]);
-      if (view.is_contiguous() && !view.is_conj() && !view.is_neg()) {
-        collective.outputs.push_back(view);
-      } else {
-        collective.outputs.push_back(at::empty(view.sizes(), view.options()));
-        results.copies.emplace_back(view, collective.outputs.back());
-      }
-    }
-    return results;
-  }
-};
-
-// Call with the GIL.
-std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
-  auto transfer = std::make_shared<Transfer>();
-  const auto box_in = [](const at::Tensor& tensor) -> Box& {
-    auto* implementation = tensor.unsafeGetTensorImpl();
-    Box& box = box_of(*implementation);
-    box.settle(*implementation);
-    return box;
-  };
-  for (const auto& input : collective.inputs) {
-    transfer->sources.push_back(std::make_shared<Source>(box_in(input)));
-    transfer->inputs.emplace_back(input);
-  }
-  std::vector<size_t> covered;
-  auto& targets = transfer->targets;
-  for (const auto& output : collective.outputs) {
-    Box& box = box_in(output);
-    size_t index = 0;
-    while (index < targets.size() && targets[index].box != &box) {
-      ++index;
-    }
-    if (index == targets.size()) {
-      targets.push_back({&box, box.bytes(), box.dtype, nullptr});
-      covered.push_back(0);
-    }
-    if (output.is_non_overlapping_and_dense()) {
-      covered[index] += output.numel() * output.itemsize();
-    }
-    transfer->outputs.emplace_back(Layout(output), index);
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (covered[i] < targets[i].bytes) {
-      targets[i].old = std::make_shared<Source>(*targets[i].box);
-    }
-  }
-  return transfer;
-}
 
 class Backend final : public c10d::Backend {
  public:
@@ -217,15 +50,20 @@ class Backend final : public c10d::Backend {
         options_(c10::make_intrusive<Options>(timeout)) {}
   ~Backend() override { group_->close(); }
 
+  // For the tensors of the device.
+  void set_timeout(std::chrono::milliseconds timeout) {
+    group_->set_timeout(timeout);
+    options_->timeout = timeout;
+  }
+
   const std::string getBackendName() const override { return "tpu"; }
 #if !TORCH_GOOGLE_TORCH_2_6
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override {
     return options_;
   }
   void setTimeout(std::chrono::milliseconds timeout) override {
-    group_->set_timeout(timeout);
+    set_timeout(timeout);
     cpu_->setTimeout(timeout);
-    options_->timeout = timeout;
   }
   void abort() override {
     group_->abort("tpu: torch.distributed: group '" + group_->description() +
@@ -613,6 +451,13 @@ void define_backend(py::module_& module) {
 #if !TORCH_GOOGLE_TORCH_2_6
       .def_property_readonly("options", &Backend::getBackendOptions)
 #endif
+      // Under torch's name for it.
+      .def(
+          "_set_default_timeout",
+          [](Backend& self, std::chrono::milliseconds timeout) {
+            self.set_timeout(timeout);
+          },
+          py::arg("timeout"))
       // torch calls it in ranks outside of a new group. There is nothing to do.
       .def("perform_nocolor_split", [](Backend&, const py::object&) {})
       .def(py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,

@@ -6,350 +6,14 @@
 
 #include <algorithm>
 #include <numeric>
-#include <sstream>
 
-#include "torch_google/tpu/csrc/torch_release.h"
+#include "torch_google/tpu/csrc/reduction.h"
 
 namespace torch_google::tpu {
 namespace {
 
 using at::Tensor;
 using c10d::OpType;
-using c10d::ReduceOp;
-
-const char* name_of(ReduceOp::RedOpType op) {
-  constexpr const char* kNames[] = {"SUM", "AVG",  "PRODUCT",
-                                    "MIN", "MAX",  "BAND",
-                                    "BOR", "BXOR", "PREMUL_SUM"};
-  return op < ReduceOp::UNUSED ? kNames[op] : "UNUSED";
-}
-
-ReduceOp::RedOpType kind(const ReduceOp& op) { return op.op_; }
-
-// The dtype in which gloo reduces tensors of a dtype.
-c10::ScalarType reduced_dtype(c10::ScalarType dtype) {
-  switch (dtype) {
-    case at::kBool:
-      return at::kByte;
-    case at::kShort:
-    case at::kUInt16:
-      return at::kInt;
-    case at::kUInt32:
-    case at::kUInt64:
-      return at::kLong;
-    case at::kFloat8_e4m3fn:
-    case at::kFloat8_e5m2:
-    case at::kFloat8_e4m3fnuz:
-    case at::kFloat8_e5m2fnuz:
-      return at::kFloat;
-    default:
-      return dtype;
-  }
-}
-
-void check_reduction(const Tensor& tensor, const ReduceOp& op,
-                     const std::string& name) {
-  const auto dtype = tensor.scalar_type();
-  const auto refuse = [&](const char* remedy) {
-    TORCH_CHECK_TYPE(false, "tpu: torch.distributed: ", name, ": ",
-                     name_of(kind(op)), " is not defined for ", dtype, ". ",
-                     remedy);
-  };
-  const bool integral = at::isIntegralType(dtype, /*includeBool=*/true);
-  switch (kind(op)) {
-    case ReduceOp::BAND:
-    case ReduceOp::BOR:
-    case ReduceOp::BXOR:
-      if (!integral) {
-        refuse("Use an integer or bool tensor");
-      }
-      break;
-    case ReduceOp::PRODUCT:
-    case ReduceOp::MIN:
-    case ReduceOp::MAX:
-      if (at::isComplexType(dtype)) {
-        refuse("Complex numbers have only SUM, AVG and PREMUL_SUM");
-      }
-      if (dtype == at::kUInt64 && kind(op) != ReduceOp::PRODUCT) {
-        refuse("Convert the tensor to another dtype");
-      }
-      break;
-    case ReduceOp::AVG:
-    case ReduceOp::PREMUL_SUM:
-      if (integral) {
-        refuse("Use a floating-point tensor, or SUM");
-      }
-      break;
-    case ReduceOp::UNUSED:
-      refuse("Use an operation of torch.distributed.ReduceOp");
-      break;
-    default:
-      break;
-  }
-}
-
-// The operation by which gloo does another one, after `prepared` and before
-// `completed`.
-ReduceOp gloo_op(const ReduceOp& op, c10::ScalarType dtype) {
-  const auto wanted = kind(op);
-  if (dtype == at::kBool) {
-    // With values of 0 and 1, a sum is an "or" and a product an "and".
-    if (wanted == ReduceOp::SUM || wanted == ReduceOp::BOR) {
-      return ReduceOp::MAX;
-    }
-    if (wanted == ReduceOp::PRODUCT || wanted == ReduceOp::BAND) {
-      return ReduceOp::MIN;
-    }
-  }
-  if (wanted == ReduceOp::AVG || wanted == ReduceOp::PREMUL_SUM) {
-    return ReduceOp::SUM;
-  }
-  return wanted;
-}
-
-// `tensor` as numbers that gloo reduces: over the same memory, or a copy.
-Tensor reducible(const Tensor& tensor) {
-  Tensor numbers = tensor.is_complex() ? at::view_as_real(tensor) : tensor;
-  const auto dtype = reduced_dtype(numbers.scalar_type());
-  return dtype == numbers.scalar_type() ? numbers : numbers.to(dtype);
-}
-
-void scale(const Tensor& numbers, const ReduceOp& op) {
-  if (kind(op) != ReduceOp::PREMUL_SUM) {
-    return;
-  }
-  const auto* supplement =
-      dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
-  TORCH_INTERNAL_ASSERT(supplement, "tpu: PREMUL_SUM without a factor");
-  if (supplement->tensor_factor.defined()) {
-    numbers.mul_(supplement->tensor_factor);
-  } else {
-    numbers.mul_(supplement->double_factor);
-  }
-}
-
-// Puts the reduced numbers into an output.
-void complete(const Tensor& output, Tensor numbers, const ReduceOp& op,
-              int size) {
-  if (kind(op) == ReduceOp::AVG) {
-    numbers.div_(size);
-  }
-  if (output.is_complex()) {
-    numbers = at::view_as_complex(numbers);
-  }
-  if (!numbers.is_alias_of(output)) {
-    output.copy_(numbers.view(output.sizes()));
-  }
-}
-
-int64_t bytes(const Tensor& tensor) {
-  return static_cast<int64_t>(tensor.numel() * tensor.itemsize());
-}
-
-void append(std::ostream& out, const Tensor& tensor) {
-  out << c10::getDtypeNames(tensor.scalar_type()).first << tensor.sizes();
-}
-
-bool is_send_or_recv(OpType type) {
-  return type == OpType::SEND || type == OpType::RECV ||
-         type == OpType::RECVANYSOURCE;
-}
-
-// The tensors that `text` shows.
-const Tensors& shown(const Collective& collective) {
-  return collective.inputs.empty() ? collective.outputs : collective.inputs;
-}
-
-std::string text_of(const Collective& collective) {
-  std::ostringstream out;
-  out << collective.name;
-  if (collective.reduces) {
-    out << ' ' << name_of(kind(collective.op));
-  }
-  const auto& tensors = shown(collective);
-  for (size_t i = 0; i < tensors.size() && i < 4; ++i) {
-    out << (i ? ", " : " of ");
-    append(out, tensors[i]);
-  }
-  if (tensors.size() > 4) {
-    out << ", and " << tensors.size() - 4 << " more tensors";
-  }
-  if (collective.root >= 0) {
-    out << ", root " << collective.root;
-  }
-  return out.str();
-}
-
-// Rows of dimension 0 as bytes, by rank.
-std::vector<int64_t> split_bytes(const Tensor& tensor,
-                                 const std::vector<int64_t>& splits, int size) {
-  const int64_t total = bytes(tensor);
-  if (splits.empty()) {
-    return std::vector<int64_t>(size, total / size);
-  }
-  const int64_t rows = tensor.dim() ? tensor.size(0) : 0;
-  std::vector<int64_t> result;
-  for (const int64_t split : splits) {
-    result.push_back(rows ? split * (total / rows) : 0);
-  }
-  return result;
-}
-
-void check_splits(const Collective& collective, const Tensor& tensor,
-                  const std::vector<int64_t>& splits, int size,
-                  const char* which) {
-  const int64_t rows = tensor.dim() ? tensor.size(0) : 0;
-  if (splits.empty()) {
-    TORCH_CHECK_VALUE(
-        rows % size == 0, "tpu: torch.distributed: ", collective.name,
-        ": dimension 0 of the ", which, ", ", rows,
-        ", is not divisible by the ", size, " ranks. Give the split sizes");
-    return;
-  }
-  TORCH_CHECK_VALUE(
-      static_cast<int>(splits.size()) == size &&
-          std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
-      "tpu: torch.distributed: ", collective.name, ": the ", which,
-      " splits are ", c10::IntArrayRef(splits), ", but must be ", size,
-      " numbers with the sum ", rows, ", the size of dimension 0");
-}
-
-void check_count(const Collective& collective, const Tensors& tensors,
-                 size_t count, const char* which) {
-  TORCH_CHECK_VALUE(tensors.size() == count,
-                    "tpu: torch.distributed: ", collective.name, ": found ",
-                    tensors.size(), " ", which, " tensors, but it takes ",
-                    count, ", one for each rank");
-}
-
-void check_numel(const Collective& collective, const Tensor& tensor,
-                 int64_t expected, const char* which) {
-  TORCH_CHECK_VALUE(tensor.numel() == expected,
-                    "tpu: torch.distributed: ", collective.name, ": the ",
-                    which, " has ", tensor.numel(), " elements, but must have ",
-                    expected);
-}
-
-// Fills sends and expects, and checks the arguments of this rank.
-void describe_sizes(const Collective& collective, int rank, int size,
-                    Agreement& agreement) {
-  const auto& inputs = collective.inputs;
-  const auto& outputs = collective.outputs;
-  const auto each_pair = [&](int64_t ratio) {
-    // ratio: elements of the larger tensor for one of the smaller, or -size.
-    TORCH_CHECK_VALUE(inputs.size() == outputs.size(),
-                      "tpu: torch.distributed: ", collective.name, ": found ",
-                      inputs.size(), " inputs and ", outputs.size(),
-                      " outputs. Give as many of both");
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (ratio > 0) {
-        check_numel(collective, outputs[i], inputs[i].numel() * ratio,
-                    "output");
-      } else {
-        check_numel(collective, inputs[i], outputs[i].numel() * -ratio,
-                    "input");
-      }
-    }
-  };
-  switch (collective.type) {
-    case OpType::_ALLGATHER_BASE:
-      each_pair(size);
-      break;
-    case OpType::_REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
-      each_pair(-size);
-      break;
-    case OpType::ALLGATHER:
-      check_count(collective, outputs, size, "output");
-      check_numel(collective, outputs[rank], inputs[0].numel(),
-                  "own part of the output");
-      agreement.sends.assign(size, bytes(inputs[0]));
-      for (const auto& output : outputs) {
-        agreement.expects.push_back(bytes(output));
-      }
-      break;
-    case OpType::GATHER:
-      if (rank == collective.root) {
-        check_count(collective, outputs, size, "output");
-        for (const auto& output : outputs) {
-          check_numel(collective, output, inputs[0].numel(), "output");
-        }
-      }
-      break;
-    case OpType::SCATTER:
-      if (rank == collective.root) {
-        check_count(collective, inputs, size, "input");
-        for (const auto& input : inputs) {
-          check_numel(collective, input, outputs[0].numel(), "input");
-        }
-      }
-      break;
-    case OpType::REDUCE_SCATTER:
-      check_count(collective, inputs, size, "input");
-      check_numel(collective, outputs[0], inputs[rank].numel(), "output");
-      break;
-    case OpType::ALLTOALL:
-      check_count(collective, inputs, size, "input");
-      check_count(collective, outputs, size, "output");
-      for (int i = 0; i < size; ++i) {
-        agreement.sends.push_back(bytes(inputs[i]));
-        agreement.expects.push_back(bytes(outputs[i]));
-      }
-      break;
-    case OpType::ALLTOALL_BASE:
-      check_splits(collective, inputs[0], collective.input_splits, size,
-                   "input");
-      check_splits(collective, outputs[0], collective.output_splits, size,
-                   "output");
-      agreement.sends = split_bytes(inputs[0], collective.input_splits, size);
-      agreement.expects =
-          split_bytes(outputs[0], collective.output_splits, size);
-      break;
-    default:
-      break;
-  }
-}
-
-// The part of a collective that is equal on all ranks.
-std::string common_of(const Collective& collective, int size) {
-  std::ostringstream out;
-  out << static_cast<int>(collective.type) << ' ' << collective.name << ' '
-      << collective.root;
-  if (collective.reduces) {
-    out << ' ' << name_of(kind(collective.op));
-  }
-  const auto numbers = [&](const Tensors& tensors, int64_t factor = 1) {
-    for (const auto& tensor : tensors) {
-      out << ' ' << static_cast<int>(tensor.scalar_type()) << ':'
-          << tensor.numel() * factor;
-    }
-  };
-  switch (collective.type) {
-    case OpType::ALLREDUCE:
-    case OpType::REDUCE:
-    case OpType::GATHER:
-    case OpType::_ALLGATHER_BASE:
-    case OpType::_REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
-    case OpType::REDUCE_SCATTER:
-      numbers(collective.inputs);
-      break;
-    case OpType::BROADCAST:
-      numbers(shown(collective));
-      break;
-    case OpType::SCATTER:
-      numbers(collective.outputs);
-      break;
-    case OpType::ALLGATHER:
-    case OpType::ALLTOALL:
-    case OpType::ALLTOALL_BASE:
-      out << ' ' << static_cast<int>(collective.inputs[0].scalar_type());
-      break;
-    default:
-      break;
-  }
-  return out.str();
-}
 
 template <typename Options>
 Options with_timeout(const Collective& collective) {
@@ -399,7 +63,7 @@ void reduce(const Collective& collective, const Tensor& input,
 void reduce_scatter(const Collective& collective, const Tensor& input,
                     const Tensor& output, c10d::Backend& gloo) {
   Tensor numbers = reducible(input);
-  if (kind(collective.op) == ReduceOp::PREMUL_SUM) {
+  if (collective.op.op_ == c10d::ReduceOp::PREMUL_SUM) {
     if (numbers.is_alias_of(input)) {
       numbers = numbers.clone();
     }
@@ -443,7 +107,7 @@ void all_gather_list(const Collective& collective, c10d::Backend& gloo) {
       outputs.begin(), outputs.end(),
       [&](const Tensor& output) { return output.numel() == input.numel(); });
   if (even) {
-    Tensor all = at::empty({gloo.getSize() * bytes(input)}, at::kByte);
+    Tensor all = at::empty({gloo.getSize() * byte_count(input)}, at::kByte);
     all_gather(collective, input, all, gloo);
     const auto parts = all.chunk(gloo.getSize());
     for (size_t i = 0; i < outputs.size() && input.numel() > 0; ++i) {
@@ -525,35 +189,6 @@ void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
   }
 }
 
-// Combines another rank's numbers into `total`.
-void combine(const Tensor& total, const Tensor& more, ReduceOp::RedOpType op) {
-  switch (op) {
-    case ReduceOp::SUM:
-      total.add_(more);
-      break;
-    case ReduceOp::PRODUCT:
-      total.mul_(more);
-      break;
-    case ReduceOp::MIN:
-      total.copy_(at::minimum(total, more));
-      break;
-    case ReduceOp::MAX:
-      total.copy_(at::maximum(total, more));
-      break;
-    case ReduceOp::BAND:
-      total.bitwise_and_(more);
-      break;
-    case ReduceOp::BOR:
-      total.bitwise_or_(more);
-      break;
-    case ReduceOp::BXOR:
-      total.bitwise_xor_(more);
-      break;
-    default:
-      TORCH_INTERNAL_ASSERT(false, "tpu: no reduction ", name_of(op));
-  }
-}
-
 }  // namespace
 
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
@@ -570,39 +205,31 @@ Tensor bytes_of(const Tensor& tensor) {
   return tensor.reshape(-1).view(at::kByte);
 }
 
-Agreement agreement_of(const Collective& collective, int rank, int size) {
-  Agreement agreement;
-  agreement.text = text_of(collective);
-  for (const auto* tensors : {&collective.inputs, &collective.outputs}) {
-    for (const auto& tensor : *tensors) {
-      TORCH_CHECK_TYPE(tensor.layout() == at::kStrided,
-                       "tpu: torch.distributed: ", collective.name,
-                       " takes dense tensors, got one with the layout ",
-                       tensor.layout(), ". Use to_dense()");
-      TORCH_CHECK_TYPE(
-          tensor.scalar_type() == shown(collective)[0].scalar_type() ||
-              collective.type == OpType::COALESCED ||
-              collective.type == OpType::ALLREDUCE,
-          "tpu: torch.distributed: ", collective.name, ": found the dtypes ",
-          shown(collective)[0].scalar_type(), " and ", tensor.scalar_type(),
-          ". Use the same dtype for all tensors");
-    }
+int64_t byte_count(const Tensor& tensor) {
+  return static_cast<int64_t>(tensor.numel() * tensor.itemsize());
+}
+
+const Tensors& shown(const Collective& collective) {
+  return collective.inputs.empty() ? collective.outputs : collective.inputs;
+}
+
+bool is_message(OpType type) {
+  return type == OpType::SEND || type == OpType::RECV ||
+         type == OpType::RECVANYSOURCE;
+}
+
+std::vector<int64_t> split_bytes(const Tensor& tensor,
+                                 const std::vector<int64_t>& splits, int size) {
+  const int64_t total = byte_count(tensor);
+  if (splits.empty()) {
+    return std::vector<int64_t>(size, total / size);
   }
-  if (collective.reduces) {
-    for (const auto& tensor : collective.inputs) {
-      check_reduction(tensor, collective.op, collective.name);
-    }
+  const int64_t rows = tensor.dim() ? tensor.size(0) : 0;
+  std::vector<int64_t> result;
+  for (const int64_t split : splits) {
+    result.push_back(rows ? split * (total / rows) : 0);
   }
-  if (is_send_or_recv(collective.type)) {
-    return agreement;
-  }
-  TORCH_CHECK_VALUE(collective.root < size,
-                    "tpu: torch.distributed: ", collective.name,
-                    ": the root is rank ", collective.root,
-                    ", but the group has ", size, " ranks");
-  describe_sizes(collective, rank, size, agreement);
-  agreement.common = common_of(collective, size);
-  return agreement;
+  return result;
 }
 
 int64_t exchanged_bytes(const Collective& collective) {
@@ -613,7 +240,8 @@ int64_t exchanged_bytes(const Collective& collective) {
     case OpType::REDUCE:
     case OpType::BROADCAST:
     case OpType::_ALLGATHER_BASE:
-      return shown(collective).size() == 1 ? bytes(shown(collective)[0]) : -1;
+      return shown(collective).size() == 1 ? byte_count(shown(collective)[0])
+                                           : -1;
     default:
       return -1;
   }
@@ -650,7 +278,7 @@ void finish_exchange(const Collective& collective, const Tensors& ranks) {
     return numbers;
   };
   Tensor total = numbers_of(ranks[0]);
-  const auto op = kind(gloo_op(collective.op, output.scalar_type()));
+  const auto op = gloo_op(collective.op, output.scalar_type());
   for (size_t i = 1; i < ranks.size(); ++i) {
     combine(total, numbers_of(ranks[i]), op);
   }

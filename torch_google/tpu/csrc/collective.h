@@ -36,21 +36,14 @@ struct Collective {
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
 };
 
-// What the ranks of a group must agree on before any data moves.
-struct Agreement {
-  // For error messages: operation, dtypes and shapes.
-  std::string text;
-  // Equal on all ranks.
-  std::string common;
-  // Bytes that this rank sends to each rank, and expects from each. Empty if
-  // `common` settles it.
-  std::vector<int64_t> sends;
-  std::vector<int64_t> expects;
-};
-
-// Throws c10::Error (ValueError, TypeError) for arguments that no rank could
-// accept. Values are not read, so the tensors may be on any device.
-Agreement agreement_of(const Collective& collective, int rank, int size);
+// The inputs, or the outputs of a rank that contributes nothing.
+const Tensors& shown(const Collective& collective);
+// Whether it is a send or recv.
+bool is_message(c10d::OpType type);
+// The parts of a tensor in bytes, by rank. `splits` are sizes of dimension 0;
+// empty: equal parts.
+std::vector<int64_t> split_bytes(const at::Tensor& tensor,
+                                 const std::vector<int64_t>& splits, int size);
 
 // The bytes that each rank contributes to a collective that is cheaper as one
 // exchange of small messages, or -1 if it is not one.
@@ -68,6 +61,7 @@ void run(const Collective& collective, c10d::Backend& gloo);
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
           std::chrono::milliseconds timeout = kNoTimeout);
 
+int64_t byte_count(const at::Tensor& tensor);
 // A contiguous tensor's bytes, as a flat tensor over the same memory.
 at::Tensor bytes_of(const at::Tensor& tensor);
 

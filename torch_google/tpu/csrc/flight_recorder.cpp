@@ -90,9 +90,7 @@ std::shared_ptr<FlightRecord> FlightRecorder::add(
   record->description = description;
   record->name = collective.name;
   record->sequence = sequence;
-  record->is_message = collective.type == c10d::OpType::SEND ||
-                       collective.type == c10d::OpType::RECV ||
-                       collective.type == c10d::OpType::RECVANYSOURCE;
+  record->is_message = is_message(collective.type);
   record->rank = rank;
   record->peer = collective.peer;
   describe_tensors(collective.inputs, record->input_sizes,

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "torch_google/tpu/csrc/header.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/torch_release.h"
 
@@ -27,58 +28,6 @@ constexpr std::chrono::seconds kIdleTimeout{10};
 // A message and its acknowledgement use different tags. Users have the lower
 // half.
 constexpr int kAcknowledgement = 1 << 30;
-
-// The start of each rank's part of an exchange, and of each message.
-struct Header {
-  uint64_t sequence;
-  uint64_t hash;     // of what must be equal
-  int64_t bytes;     // of the payload of a message
-  uint32_t refused;  // 1: `text` is the reason
-  uint32_t length;   // of `text`
-  char text[224];
-};
-static_assert(sizeof(Header) == 256);
-
-// Payloads up to this size travel with the header.
-int64_t inline_bytes(int size) { return size <= 16 ? 3840 : 768; }
-
-// FNV-1a: equal in every process, unlike std::hash.
-uint64_t hash_of(const std::string& text) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const unsigned char character : text) {
-    hash = (hash ^ character) * 1099511628211ULL;
-  }
-  return hash;
-}
-
-Header header_of(uint64_t sequence, const std::string& common,
-                 const std::string& text, bool refused, int64_t bytes = 0) {
-  Header header{};
-  header.sequence = sequence;
-  header.hash = hash_of(common);
-  header.bytes = bytes;
-  header.refused = refused ? 1 : 0;
-  header.length =
-      static_cast<uint32_t>(std::min(text.size(), sizeof(header.text)));
-  std::memcpy(header.text, text.data(), header.length);
-  return header;
-}
-
-Header read_header(const Tensor& part) {
-  Header header;
-  std::memcpy(&header, part.const_data_ptr(), sizeof(header));
-  return header;
-}
-
-std::string text_of(const Header& header) {
-  std::string text(header.text, std::min<size_t>(header.length, 224));
-  return header.length == sizeof(header.text) ? text + "..." : text;
-}
-
-bool is_message(OpType type) {
-  return type == OpType::SEND || type == OpType::RECV ||
-         type == OpType::RECVANYSOURCE;
-}
 
 std::exception_ptr backend_error(const std::string& message) {
   return std::make_exception_ptr(c10::DistBackendError(

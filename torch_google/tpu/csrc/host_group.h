@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch_google/tpu/csrc/agreement.h"
 #include "torch_google/tpu/csrc/arrival.h"
 #include "torch_google/tpu/csrc/collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"

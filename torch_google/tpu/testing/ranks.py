@@ -10,7 +10,6 @@ import datetime
 import os
 import signal
 import tempfile
-import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -107,12 +106,11 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
     return "", ""
 
 
-def together(folder: str, name: str, size: int, patience: float = 60.0) -> None:
-    """Wait until all ranks are here, without a collective."""
-    Path(folder, f"{name}-{os.getpid()}").touch()
-    deadline = time.monotonic() + patience
-    while len(list(Path(folder).glob(f"{name}-*"))) < size and time.monotonic() < deadline:
-        time.sleep(0.01)
+def shorten(rank: int, timeout: float) -> None:
+    """Set the group's timeout, in seconds, after the ranks have met: they may start late."""
+    dist.all_reduce(torch.zeros(1, device="tpu"))
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("tpu"))
+    backend._set_default_timeout(datetime.timedelta(seconds=timeout))
 
 
 def _serve(connection: Connection, store: str, rank: int, size: int, timeout: float) -> None:

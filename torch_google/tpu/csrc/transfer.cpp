@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/transfer.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace torch_google::tpu {
+
+at::Tensor Layout::view(const at::Tensor& storage) const {
+  const auto item = static_cast<int64_t>(c10::elementSize(dtype));
+  at::Tensor bytes = bytes_of(storage);
+  bytes = bytes.narrow(0, 0, bytes.numel() / item * item);
+  at::Tensor result = bytes.view(dtype).as_strided(sizes, strides, offset);
+  if (is_conj) {
+    result = at::_conj(result);
+  }
+  return is_neg ? at::_neg_view(result) : result;
+}
+
+Source::Source(Box& box) : bytes_(box.bytes()) {
+  if (box.arrival()) {
+    arrival_ = box.arrival();
+    output_ = box.output();
+  } else if (!box.is_blank()) {
+    array_ = Ref::borrow(box.value(Reason::collective)).give();
+    const Ref ready =
+        Ref::checked(PyObject_CallMethod(array_, "is_ready", nullptr));
+    if (PyObject_IsTrue(ready.get()) == 1) {
+      read();
+    }
+  }
+}
+
+at::Tensor Source::storage() {
+  if (arrival_) {
+    arrival_->wait();
+    return arrival_->storage(output_);
+  }
+  if (array_ && !storage_.defined()) {
+    Gil gil;
+    read();
+  }
+  if (!storage_.defined()) {
+    storage_ = at::zeros({static_cast<int64_t>(bytes_)}, at::kByte);
+  }
+  return storage_;
+}
+
+void Source::read() {
+  const Ref tensor =
+      Ref::checked(PyObject_CallFunction(callbacks().to_host, "O", array_));
+  storage_ = THPVariable_Unpack(tensor.get());
+}
+
+HostGroup::Results Transfer::prepare(Collective& collective) const {
+  HostGroup::Results results;
+  collective.inputs.clear();
+  collective.outputs.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    collective.inputs.push_back(inputs[i]
+                                    .view(sources[i]->storage())
+                                    .resolve_conj()
+                                    .resolve_neg()
+                                    .contiguous());
+  }
+  for (const auto& target : targets) {
+    at::Tensor storage =
+        at::empty({static_cast<int64_t>(target.bytes)}, at::kByte);
+    if (target.old) {
+      storage.copy_(bytes_of(target.old->storage()));
+    }
+    results.storages.push_back(storage.view(target.dtype));
+  }
+  for (const auto& [layout, index] : outputs) {
+    at::Tensor view = layout.view(results.storages[index]);
+    if (view.is_contiguous() && !view.is_conj() && !view.is_neg()) {
+      collective.outputs.push_back(view);
+    } else {
+      collective.outputs.push_back(at::empty(view.sizes(), view.options()));
+      results.copies.emplace_back(view, collective.outputs.back());
+    }
+  }
+  return results;
+}
+
+std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
+  auto transfer = std::make_shared<Transfer>();
+  const auto box_in = [](const at::Tensor& tensor) -> Box& {
+    auto* implementation = tensor.unsafeGetTensorImpl();
+    Box& box = box_of(*implementation);
+    box.settle(*implementation);
+    return box;
+  };
+  for (const auto& input : collective.inputs) {
+    transfer->sources.push_back(std::make_shared<Source>(box_in(input)));
+    transfer->inputs.emplace_back(input);
+  }
+  std::vector<size_t> covered;
+  auto& targets = transfer->targets;
+  for (const auto& output : collective.outputs) {
+    Box& box = box_in(output);
+    size_t index = 0;
+    while (index < targets.size() && targets[index].box != &box) {
+      ++index;
+    }
+    if (index == targets.size()) {
+      targets.push_back({&box, box.bytes(), box.dtype, nullptr});
+      covered.push_back(0);
+    }
+    if (output.is_non_overlapping_and_dense()) {
+      covered[index] += output.numel() * output.itemsize();
+    }
+    transfer->outputs.emplace_back(Layout(output), index);
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (covered[i] < targets[i].bytes) {
+      targets[i].old = std::make_shared<Source>(*targets[i].box);
+    }
+  }
+  return transfer;
+}
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's side of a collective: values that it reads, storages that it
+// writes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/host_group.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+
+// The layout of a tensor in its storage.
+struct Layout {
+  Sizes sizes;
+  Sizes strides;
+  int64_t offset;
+  c10::ScalarType dtype;
+  bool is_conj;
+  bool is_neg;
+
+  explicit Layout(const at::Tensor& tensor)
+      : sizes(tensor.sizes()),
+        strides(tensor.strides()),
+        offset(tensor.storage_offset()),
+        dtype(tensor.scalar_type()),
+        is_conj(tensor.is_conj()),
+        is_neg(tensor.is_neg()) {}
+
+  // The tensor with this layout in a storage of the host.
+  at::Tensor view(const at::Tensor& storage) const;
+};
+
+// An input's storage: a value of the device, the result of an earlier
+// collective, or nothing but zeros.
+class Source {
+ public:
+  // Call with the GIL. Runs the trace that computes the value, and waits for
+  // nothing.
+  explicit Source(Box& box);
+  ~Source() { release(array_); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // Waits for the value. The result must not be written to.
+  at::Tensor storage();
+
+ private:
+  void read();
+
+  const size_t bytes_;
+  PyObject* array_ = nullptr;
+  std::shared_ptr<Arrival> arrival_;
+  size_t output_ = 0;
+  at::Tensor storage_;
+};
+
+// A storage that a collective writes.
+struct Target {
+  Box* box;  // used with the GIL, before the collective starts
+  size_t bytes;
+  c10::ScalarType dtype;
+  // The old content, if the outputs do not cover the storage.
+  std::shared_ptr<Source> old;
+};
+
+// Everything that the group's thread needs to run a collective on the host.
+struct Transfer {
+  std::vector<std::shared_ptr<Source>> sources;
+  std::vector<Layout> inputs;
+  std::vector<Target> targets;
+  std::vector<std::pair<Layout, size_t>> outputs;  // with the target's index
+
+  // Replaces the device's tensors by contiguous tensors of the host.
+  HostGroup::Results prepare(Collective& collective) const;
+};
+
+// Call with the GIL.
+std::shared_ptr<Transfer> transfer_of(const Collective& collective);
+
+}  // namespace torch_google::tpu
