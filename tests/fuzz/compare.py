@@ -20,8 +20,8 @@ _LEAST = min(_TOLERANCE.values())
 # An index out of range raises IndexError on tpu; on the CPU it raises IndexError or RuntimeError,
 # depending on the kernel and the rank.
 _OF_INDICES = {"IndexError", "RuntimeError"}
-# NotImplementedError is a RuntimeError, so the same handlers catch it. For some operators, the CPU's
-# kernels for contiguous and for other inputs refuse the same dtypes with one or the other.
+# NotImplementedError is a RuntimeError, so the same handlers catch it. For some operators, the
+# CPU's kernels for contiguous and for other inputs refuse the same dtypes with one or the other.
 _OF_DTYPES = ("RuntimeError", "NotImplementedError")
 
 
