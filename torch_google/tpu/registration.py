@@ -48,6 +48,8 @@ def register() -> None:
                     "zeros": "torch_google.tpu.runtime.arrays",
                     "to_host": "torch_google.tpu.runtime.arrays",
                     "received": "torch_google.tpu.runtime.arrays",
+                    "replicated": "torch_google.tpu.runtime.arrays",
+                    "localized": "torch_google.tpu.runtime.arrays",
                     "resized": "torch_google.tpu.runtime.arrays",
                     "of_bytes": "torch_google.tpu.runtime.arrays",
                     "transfer": "torch_google.tpu.runtime.transfer",

@@ -173,30 +173,41 @@ PyObject* Box::value(Reason reason) {
     if (value_) {
       return value_;
     }
+    const Sharding sharding = sharding_;
     Ref zeros = Ref::checked(PyObject_CallFunction(
-        callbacks().zeros, "OOi", tuple_of(shape).get(),
-        torch::getTHPDtype(dtype), static_cast<int>(device)));
+        callbacks().zeros, "OOii", tuple_of(shape).get(),
+        torch::getTHPDtype(dtype), static_cast<int>(device), sharding));
     // Another thread may have written in the meantime.
-    if (is_blank()) {
+    if (is_blank() && sharding_ == sharding) {
       value_ = zeros.give();
+      value_sharding_ = sharding;
     }
   }
 }
 
-void Box::store(PyObject* array) {
+void Box::store(PyObject* array, Sharding sharding) {
   std::vector<Ref> replaced;
-  store(array, replaced);
+  store(array, replaced, sharding);
 }
 
-void Box::store(PyObject* array, std::vector<Ref>& replaced) {
+void Box::store(PyObject* array, std::vector<Ref>& replaced,
+                Sharding sharding) {
   stream_ = current_stream(device).id();
   {
     std::lock_guard<std::mutex> lock(mutex());
     unlink();
   }
   shared_ = false;
+  sharding_ = value_sharding_ = sharding;
   replaced.emplace_back(std::exchange(error_, nullptr));
   replaced.emplace_back(std::exchange(value_, array));
+}
+
+void Box::reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
+                  Sharding sharding) {
+  store(array, sharding);
+  shape = std::move(sizes);
+  dtype = kind;
 }
 
 void Box::expect(std::shared_ptr<Arrival> arrival, size_t output) {
@@ -261,6 +272,7 @@ void Box::resize(size_t bytes) {
       // sets the shape.
       dtype = c10::ScalarType::Undefined;
       shape.clear();
+      sharding_ = kOneDevice;
     }
   }
   std::lock_guard<std::mutex> lock(mutex());

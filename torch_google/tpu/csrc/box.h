@@ -35,8 +35,14 @@ enum class Reason : int {
   length,
   bytes,
   repetition,
+  mesh,  // the next operator runs on the devices of another mesh
 };
-constexpr size_t kReasons = 8;
+constexpr size_t kReasons = 9;
+
+// Identifies how an array is distributed over devices: an index into the table
+// in runtime/shardings.py.
+using Sharding = int32_t;
+constexpr Sharding kOneDevice = 0;
 
 // Values and shapes are accessed under the GIL. Links between boxes and traces
 // are guarded by mutex() as well, because a box may be destroyed without the
@@ -54,6 +60,9 @@ class Box {
   // Undefined until the first tensor is created over the storage.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;
+
+  // The sharding of the content, which a pending program may still compute.
+  Sharding sharding() const { return sharding_; }
 
   bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
   // Sets the natural shape from a tensor over this storage, unless it is set
@@ -74,8 +83,16 @@ class Box {
   // Replaces the value and steals the reference. The replaced objects are moved
   // to `replaced`. Their destruction may run arbitrary code, so the caller
   // chooses the moment.
-  void store(PyObject* array, std::vector<Ref>& replaced);
-  void store(PyObject* array);
+  void store(PyObject* array, std::vector<Ref>& replaced,
+             Sharding sharding = kOneDevice);
+  void store(PyObject* array, Sharding sharding = kOneDevice);
+  // Replaces the value, its shape, dtype and sharding. The elements are the
+  // same bytes in the same order. Without an array, an unwritten box gets the
+  // sharding that its zeros will have.
+  void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
+               Sharding sharding);
+  // Sets the sharding of an unwritten box.
+  void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
   // The next value is one output of a collective, over the whole storage. A
   // write before anybody has read it drops it.
   void expect(std::shared_ptr<Arrival> arrival, size_t output);
@@ -114,6 +131,10 @@ class Box {
 
   const void* const address_;
   PyObject* value_ = nullptr;
+  Sharding sharding_ = kOneDevice;
+  // The sharding of value_. It differs from sharding_ if a trace computes the
+  // next value.
+  Sharding value_sharding_ = kOneDevice;
   // The exception of the program that failed to compute the value.
   PyObject* error_ = nullptr;
   size_t bytes_;

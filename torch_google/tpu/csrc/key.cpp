@@ -36,6 +36,7 @@ enum Word : int64_t {
   kGenerator,
   kNumber,
   kShared,
+  kSharded,   // a tensor over several devices
   kLazyBits,  // a tensor with a lazy conjugate or negative bit
   kPrecision,
   kDefaultDtype,
@@ -277,6 +278,10 @@ class Describer {
       call_.key.insert(call_.key.end(), strides.begin(), strides.end());
       word(implementation->storage_offset());
       call_.key.insert(call_.key.end(), box.shape.begin(), box.shape.end());
+    }
+    if (C10_UNLIKELY(box.sharding() != kOneDevice)) {
+      word(kSharded);
+      word(box.sharding());
     }
     if (C10_UNLIKELY(implementation->is_conj() || implementation->is_neg())) {
       word(kLazyBits);

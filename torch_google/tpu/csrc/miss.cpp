@@ -95,7 +95,7 @@ py::object base_of(const at::Tensor& tensor) {
       shape,
       py::reinterpret_borrow<py::object>(
           reinterpret_cast<PyObject*>(torch::getTHPDtype(box.dtype))),
-      reinterpret_cast<uintptr_t>(&box));
+      reinterpret_cast<uintptr_t>(&box), box.sharding());
 }
 
 }  // namespace

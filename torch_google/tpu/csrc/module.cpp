@@ -43,6 +43,8 @@ void connect(const py::dict& functions) {
       {"to_host", &to.to_host},
       {"received", &to.received},
       {"dump_flight_record", &to.dump_flight_record},
+      {"replicated", &to.replicated},
+      {"localized", &to.localized},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();
@@ -67,17 +69,19 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
 }
 
 // Creates a tensor over each array. `results` are instances of NewTensor
-// (eager/normalized_call.py).
+// (eager/normalized_call.py). `shardings` is empty if all are on one device.
 std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
                                     const py::sequence& results,
-                                    c10::DeviceIndex device) {
+                                    c10::DeviceIndex device,
+                                    const std::vector<Sharding>& shardings) {
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const auto result = read_result(py::object(results[i]).ptr());
     tensors.push_back(make_tensor(result.sizes, result.strides, result.natural,
                                   result.dtype, device));
     box_of(*tensors.back().unsafeGetTensorImpl())
-        .store(py::object(arrays[i]).release().ptr());
+        .store(py::object(arrays[i]).release().ptr(),
+               shardings.empty() ? kOneDevice : shardings[i]);
   }
   return tensors;
 }
@@ -95,6 +99,7 @@ const std::pair<const char*, Reason> kReasonNames[kReasons] = {
     {"length", Reason::length},
     {"bytes", Reason::bytes},
     {"repetition", Reason::repetition},
+    {"mesh", Reason::mesh},
 };
 
 void flush(const std::string& name) {
@@ -161,12 +166,41 @@ c10::ScalarType dtype_of(const at::Tensor& tensor) {
 
 // Stores an array in the tensor's box. It must have the box's natural shape and
 // dtype.
-void store(const at::Tensor& tensor, py::object array) {
+void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
-  box.store(array.release().ptr());
+  box.store(array.release().ptr(), sharding);
   tensor.unsafeGetTensorImpl()->bump_version();
 }
+
+// The sharding of each tensor, or an empty list if all are on one device.
+std::vector<Sharding> shardings_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<Sharding> shardings;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& tensor = tensors[i];
+    const auto sharding = tensor.device().is_privateuseone()
+                              ? box_in(tensor).sharding()
+                              : kOneDevice;
+    if (sharding != kOneDevice && shardings.empty()) {
+      shardings.resize(tensors.size());
+    }
+    if (!shardings.empty()) {
+      shardings[i] = sharding;
+    }
+  }
+  return shardings;
+}
+
+// Replaces the array, natural shape and sharding of the tensor's box, with the
+// same elements. If `array` is None, the box must be unwritten.
+void reshard(const at::Tensor& tensor, const py::object& array,
+             const std::vector<int64_t>& shape, Sharding sharding) {
+  auto& box = box_in(tensor);
+  box.reshard(array.is_none() ? nullptr : py::object(array).release().ptr(),
+              Sizes(shape.begin(), shape.end()), box.dtype, sharding);
+}
+
+bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
 
 #if TORCH_GOOGLE_TORCH_2_6
 
@@ -278,11 +312,20 @@ PYBIND11_MODULE(_C, module) {
     return box_in(tensor).is_shared();
   });
   module.def("values", values_of);
-  module.def("new_tensors", torch::wrap_pybind_function(new_tensors));
+  module.def("new_tensors", torch::wrap_pybind_function(new_tensors),
+             py::arg("arrays"), py::arg("results"), py::arg("device"),
+             py::arg("shardings") = std::vector<Sharding>());
+  module.def("sharding", [](const at::Tensor& tensor) {
+    return box_in(tensor).sharding();
+  });
+  module.def("shardings", shardings_of);
+  module.def("reshard", reshard);
+  module.def("is_blank", is_blank);
   module.def("value", value_of);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", dtype_of);
-  module.def("store", store);
+  module.def("store", store, py::arg("tensor"), py::arg("array"),
+             py::arg("sharding") = kOneDevice);
   module.def("counts", [] {
     const auto now = counts();
     return std::make_tuple(now.operators, now.hits, now.misses, now.forgotten);

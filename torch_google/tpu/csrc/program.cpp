@@ -88,6 +88,27 @@ Program::Program(PyObject* compiled)
     results_.push_back(read_result(PySequence_Fast_GET_ITEM(results.get(), i)));
   }
   random_ = PyObject_IsTrue(attribute(compiled, "random").get()) == 1;
+  mesh_ = static_cast<Sharding>(
+      PyLong_AsLongLong(attribute(compiled, "mesh").get()));
+  if (mesh_ != kOneDevice) {
+    read_integers(attribute(compiled, "shardings").get(), shardings_);
+    c10::SmallVector<Sharding, 4> inputs;
+    read_integers(attribute(compiled, "input_shardings").get(), inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == kOneDevice) {
+        on_one_device_.push_back(i);
+      }
+    }
+  }
+}
+
+void Program::replicate(c10::SmallVectorImpl<PyObject*>& arguments,
+                        c10::SmallVectorImpl<Ref>& owned) const {
+  for (const size_t input : on_one_device_) {
+    owned.push_back(Ref::checked(PyObject_CallFunction(
+        callbacks().replicated, "Oi", arguments[input + 1], mesh_)));
+    arguments[input + 1] = owned.back().get();
+  }
 }
 
 Results Program::run(const Call& call, bool debug) const {
@@ -118,12 +139,15 @@ Results Program::run(const Call& call, bool debug) const {
       pass(number(drawn->first));
       pass(number(drawn->second));
     }
+    if (mesh_ != kOneDevice) {
+      replicate(arguments, owned);
+    }
     Ref arrays;
     if (debug) {
-      Ref list =
-          Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(owned.size())));
-      for (size_t i = 0; i < owned.size(); ++i) {
-        PyTuple_SET_ITEM(list.get(), i, Ref::borrow(owned[i].get()).give());
+      const size_t count = arguments.size() - 1;
+      Ref list = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(count)));
+      for (size_t i = 0; i < count; ++i) {
+        PyTuple_SET_ITEM(list.get(), i, Ref::borrow(arguments[i + 1]).give());
       }
       arrays = Ref::checked(PyObject_CallFunction(
           callbacks().debug, "sOO", name_.c_str(), function(), list.get()));
@@ -132,25 +156,26 @@ Results Program::run(const Call& call, bool debug) const {
     }
     // This loop terminates: of the threads that write one storage, one always
     // stores its values.
-    if (!is_up_to_date(call, arguments)) {
+    if (!is_up_to_date(call, owned)) {
       continue;
     }
     // No other thread gets the GIL until all values are stored.
     std::vector<Ref> replaced;
     Py_ssize_t next = 0;
     each_target(call, results, [&](Box& box) {
-      box.store(Ref::borrow(PyTuple_GET_ITEM(arrays.get(), next++)).give(),
-                replaced);
+      box.store(Ref::borrow(PyTuple_GET_ITEM(arrays.get(), next)).give(),
+                replaced, sharding(next));
+      ++next;
     });
     return results;
   }
 }
 
-bool Program::is_up_to_date(
-    const Call& call, const c10::SmallVectorImpl<PyObject*>& arguments) const {
+bool Program::is_up_to_date(const Call& call,
+                            const c10::SmallVectorImpl<Ref>& read) const {
   return std::all_of(updated_.begin(), updated_.end(), [&](size_t input) {
     return box_of(*call.tensors[inputs_[input]]->unsafeGetTensorImpl())
-        .holds(arguments[input + 1]);
+        .holds(read[input].get());
   });
 }
 

@@ -75,13 +75,25 @@ class Program : public LastUse {
   // an integer. Includes seed and offset.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
+  // The sharding of a replicated array on the devices of this program, or
+  // kOneDevice if it runs on one device.
+  Sharding mesh() const { return mesh_; }
+  // The sharding of each value that the program returns, in order.
+  Sharding sharding(size_t value) const {
+    return mesh_ == kOneDevice ? kOneDevice : shardings_[value];
+  }
+  // Replaces inputs on one device by copies on every device of the mesh.
+  // `arguments` is as in call(); `owned` keeps the copies.
+  void replicate(c10::SmallVectorImpl<PyObject*>& arguments,
+                 c10::SmallVectorImpl<Ref>& owned) const;
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
   // Whether partly written storages still hold the values that the function
   // read. Another thread may have written the rest of one in the meantime.
+  // `read` starts with the values of inputs_.
   bool is_up_to_date(const Call& call,
-                     const c10::SmallVectorImpl<PyObject*>& arguments) const;
+                     const c10::SmallVectorImpl<Ref>& read) const;
 
   // The executable. Loaded from the compile cache on first use.
   PyObject* function() const;
@@ -100,6 +112,10 @@ class Program : public LastUse {
   c10::SmallVector<Result, 1> results_;
   std::string numbers_;
   bool random_;
+  Sharding mesh_ = kOneDevice;
+  c10::SmallVector<Sharding, 2> shardings_;
+  // Positions in inputs_ of the tensors on one device, if mesh_ is not.
+  c10::SmallVector<size_t, 4> on_one_device_;
 };
 
 struct Miss {

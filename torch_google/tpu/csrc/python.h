@@ -24,7 +24,13 @@ struct Callbacks {
   PyObject* received = nullptr;
   // rank -> the path of the file with the last collectives, or ""
   PyObject* dump_flight_record = nullptr;
-  PyObject* zeros = nullptr;  // (shape, dtype, device) -> jax.Array
+  // (shape, dtype, device, sharding) -> jax.Array
+  PyObject* zeros = nullptr;
+  // (array on one device, sharding) -> copies on all devices of the sharding
+  PyObject* replicated = nullptr;
+  // (tuple of arrays, positions in it, device) -> the tuple with the arrays at
+  // these positions, which are replicated, on one device
+  PyObject* localized = nullptr;
   // (array, number of elements, their dtype) -> flat jax.Array
   PyObject* resized = nullptr;
   // (array of bytes, shape, dtype) -> jax.Array, or None if the dtype cannot

@@ -126,8 +126,15 @@ class Run {
     }
     own_what_is_donated();
     c10::SmallVector<PyObject*, 64> arguments{nullptr};
+    c10::SmallVector<Ref, 8> replicas;
     for (const auto& external : trace_.externals) {
-      arguments.push_back(external.array.get());
+      if (C10_UNLIKELY(is_replicated(external))) {
+        replicas.push_back(Ref::checked(PyObject_CallFunction(
+            callbacks().replicated, "Oi", external.array.get(), trace_.mesh)));
+        arguments.push_back(replicas.back().get());
+      } else {
+        arguments.push_back(external.array.get());
+      }
     }
     py::object floats, integers;
     if (!trace_.floats.empty()) {
@@ -150,7 +157,7 @@ class Run {
         function.get(), arguments.data() + 1,
         (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (arrays.get()) {
-      trace_.store(kept_, arrays.get());
+      store(arrays.get());
       return true;
     }
     // Retry operator by operator, which may need less memory, unless donated
@@ -188,7 +195,7 @@ class Run {
       refused_ = Ref::borrow(interruption);
     }
     if (PyTuple_CheckExact(values)) {
-      trace_.store(kept_, values);
+      store(values);
       Ref entry(PyObject_CallFunction(callbacks().entry, "O",
                                       program.function.get()));
       if (entry.get()) {
@@ -205,9 +212,49 @@ class Run {
       program.state = FusedProgram::failed;
     }
     for (size_t i = 0; i < trace_.externals.size(); ++i) {
-      trace_.externals[i].array = Ref::borrow(PyList_GET_ITEM(values, i));
+      if (!is_replicated(trace_.externals[i])) {
+        trace_.externals[i].array = Ref::borrow(PyList_GET_ITEM(values, i));
+      }
     }
     return false;
+  }
+
+  // Whether the fused program gets a copy of the array on every device.
+  bool is_replicated(const FusedTrace::External& external) const {
+    return trace_.mesh != kOneDevice && external.sharding == kOneDevice;
+  }
+
+  // Stores the results of the fused program. On a mesh, it returns all values
+  // on all devices, so those of tensors on one device are extracted first.
+  void store(PyObject* arrays) {
+    py::list positions;
+    if (trace_.mesh != kOneDevice) {
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        if (trace_.slots[kept_[i]].sharding == kOneDevice) {
+          positions.append(i);
+        }
+      }
+    }
+    if (positions.empty()) {
+      trace_.store(kept_, arrays);
+      return;
+    }
+    for (;;) {
+      const Ref localized(PyObject_CallFunction(
+          callbacks().localized, "OOi", arrays, positions.ptr(),
+          static_cast<int>(trace_.device)));
+      if (localized.get()) {
+        trace_.store(kept_, localized.get());
+        return;
+      }
+      // Defer an interruption such as Ctrl-C. The values are computed, and
+      // donated inputs are gone.
+      Ref error = caught();
+      if (PyObject_IsInstance(error.get(), PyExc_Exception) == 1) {
+        throw_again(error.get());
+      }
+      refused_ = std::move(error);
+    }
   }
 
   std::shared_ptr<FusedProgram> find() {
@@ -289,6 +336,10 @@ class Run {
                 ? PyFloat_FromDouble(trace_.floats[next_float++])
                 : PyLong_FromLongLong(trace_.integers[next_integer++])));
         arguments.push_back(numbers.back().get());
+      }
+      c10::SmallVector<Ref, 8> replicas;
+      if (step.program->mesh() != kOneDevice) {
+        step.program->replicate(arguments, replicas);
       }
       const Ref arrays = step.program->call(arguments);
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays.get()); ++i) {

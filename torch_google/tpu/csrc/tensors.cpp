@@ -8,6 +8,7 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty_like_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -89,6 +90,28 @@ Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
   }
   box_of(*tensor).settle(*tensor);
   return determined(std::move(result));
+}
+
+// A tensor like a sharded one has the same sharding, so that an optimizer's
+// state is distributed as its parameters are.
+Tensor empty_like(const Tensor& self, std::optional<c10::ScalarType> dtype,
+                  std::optional<c10::Layout> layout,
+                  std::optional<c10::Device> device, std::optional<bool> pinned,
+                  std::optional<c10::MemoryFormat> format) {
+  Tensor result =
+      at::native::empty_like(self, dtype, layout, device, pinned, format);
+  if (self.device() == result.device() && self.layout() == c10::kStrided &&
+      result.layout() == c10::kStrided) {
+    const auto& like = box_of(*self.unsafeGetTensorImpl());
+    if (like.sharding() != kOneDevice) {
+      Gil gil;
+      auto& box = box_of(*result.unsafeGetTensorImpl());
+      if (box.is_blank() && like.shape == box.shape) {
+        box.set_blank_sharding(like.sharding());
+      }
+    }
+  }
+  return result;
 }
 
 Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
@@ -241,6 +264,7 @@ at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", empty);
   library.impl("empty_strided", empty_strided);
+  library.impl("empty_like", empty_like);
   library.impl("view", TORCH_FN(at::native::view));
   library.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   library.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));

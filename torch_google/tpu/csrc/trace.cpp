@@ -106,6 +106,12 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
       now = std::make_unique<FusedTrace>(call.device);
     }
     ready = true;
+    if (now->mesh != kOneDevice && program->mesh() != kOneDevice &&
+        now->mesh != program->mesh()) {
+      now->finish(Reason::mesh);
+      ready = false;
+      continue;
+    }
     for (const size_t input : program->inputs()) {
       Box& box = box_of(*call.tensors[input]->unsafeGetTensorImpl());
       if (!now->is_ready_for(box)) {
@@ -135,8 +141,13 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
       trace.wires.push_back(wire);
       trace.key.push_back(wire);
     }
-    program->each_target(call, results,
-                         [&](Box& box) { trace.wait(box, stream); });
+    size_t value = 0;
+    program->each_target(call, results, [&](Box& box) {
+      trace.wait(box, stream, program->sharding(value++));
+    });
+    if (program->mesh() != kOneDevice) {
+      trace.mesh = program->mesh();
+    }
   }
   for (const auto& number : call.numbers) {
     if (std::holds_alternative<double>(number)) {
@@ -168,13 +179,14 @@ FusedTrace::Wire FusedTrace::wire(Box& box) {
   if (box.reader_ != this) {
     box.reader_ = this;
     box.external_ = static_cast<uint32_t>(externals.size());
-    externals.push_back({Ref::borrow(box.value_), &box, box.shared_, -1});
+    externals.push_back(
+        {Ref::borrow(box.value_), &box, box.shared_, -1, box.value_sharding_});
     bytes_ += box.bytes_;
   }
   return ~static_cast<Wire>(box.external_);
 }
 
-void FusedTrace::wait(Box& box, c10::StreamId stream) {
+void FusedTrace::wait(Box& box, c10::StreamId stream, Sharding sharding) {
   int64_t previous = -1;
   if (box.writer_ == this) {
     previous = box.slot_;
@@ -186,7 +198,8 @@ void FusedTrace::wait(Box& box, c10::StreamId stream) {
   box.writer_ = this;
   box.slot_ = static_cast<uint32_t>(slots.size());
   box.stream_ = stream;
-  slots.push_back({&box, previous});
+  box.sharding_ = sharding;
+  slots.push_back({&box, previous, sharding});
   bytes_ += box.bytes_;
 }
 
@@ -270,7 +283,7 @@ void FusedTrace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
   Py_ssize_t next = 0;
   for (const uint32_t slot : kept) {
     PyObject* array = PyTuple_GET_ITEM(arrays, next++);
-    put(slot, Ref::borrow(array), replaced);
+    put(slot, Ref::borrow(array), slots[slot].sharding, replaced);
   }
 }
 
@@ -296,25 +309,29 @@ void FusedTrace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
       found = slots[found].previous;
     }
     if (found >= 0) {
-      put(i, Ref::borrow(computed[found].get()), replaced);
+      put(i, Ref::borrow(computed[found].get()), slots[found].sharding,
+          replaced);
       continue;
     }
     if (!box->value_) {
       replaced.emplace_back(
           std::exchange(box->error_, Ref::borrow(error).give()));
     }
+    box->sharding_ = box->value_sharding_;
     box->writer_ = nullptr;
     slots[i].box = nullptr;
   }
 }
 
-void FusedTrace::put(uint32_t slot, Ref array, std::vector<Ref>& replaced) {
+void FusedTrace::put(uint32_t slot, Ref array, Sharding sharding,
+                     std::vector<Ref>& replaced) {
   Box* box = std::exchange(slots[slot].box, nullptr);
   if (!box) {
     return;  // the box died in the meantime
   }
   box->writer_ = nullptr;
   box->shared_ = false;
+  box->sharding_ = box->value_sharding_ = sharding;
   replaced.emplace_back(std::exchange(box->error_, nullptr));
   replaced.emplace_back(std::exchange(box->value_, array.give()));
 }

@@ -38,6 +38,7 @@ class FusedTrace {
   struct Slot {
     Box* box;          // null if the result is unused
     int64_t previous;  // the slot of the box's previous value, or -1
+    Sharding sharding;
   };
   struct External {
     Ref array;
@@ -46,6 +47,7 @@ class FusedTrace {
     // The slot of its box's next value if the trace may reuse this buffer, or
     // -1.
     int64_t slot;
+    Sharding sharding;
   };
 
   // Records a call of a program. The returned tensors wait for the trace.
@@ -77,6 +79,8 @@ class FusedTrace {
   std::vector<int64_t> integers;
   // Steps and wires: the computation, without the choice of results to keep.
   Key key;
+  // The mesh of the steps with sharded values, or kOneDevice if there are none.
+  Sharding mesh = kOneDevice;
 
   // Returns the slots that are still referenced (`kept`) and the externals that
   // only this trace refers to (`donated`), and removes the latter from their
@@ -95,10 +99,11 @@ class FusedTrace {
  private:
   bool is_ready_for(Box& box) const;
   Wire wire(Box& box);
-  void wait(Box& box, c10::StreamId stream);
+  void wait(Box& box, c10::StreamId stream, Sharding sharding);
   // The reason to flush the trace now, if there is one.
   std::optional<Reason> end() const;
-  void put(uint32_t slot, Ref array, std::vector<Ref>& replaced);
+  void put(uint32_t slot, Ref array, Sharding sharding,
+           std::vector<Ref>& replaced);
 
   size_t bytes_ = 0;
   bool repeats_ = false;

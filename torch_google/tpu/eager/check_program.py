@@ -31,14 +31,14 @@ class CheckProgram:
         *,
         name: str,
         fingerprint: str,
-        device: int,
+        devices: Sequence[jax.Device],
     ) -> None:
         self._make = make
         self._specs = specs
         self._on = on
         self._name = name
         self._fingerprint = fingerprint
-        self._device = device
+        self._devices = devices
         self._made: tuple[Any, list[_Error]] | None = None
 
     def error(self, arguments: Sequence[Any]) -> _Error | None:
@@ -72,7 +72,7 @@ class CheckProgram:
             f"the check of {self._name}",
             traced.lower,
             fingerprint=f"checks of {self._fingerprint}",
-            device=self._device,
+            on=self._devices,
         )
         return executable, errors
 

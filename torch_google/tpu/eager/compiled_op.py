@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import torch
-from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import _C, dtypes, lowerings, program
+from torch_google.tpu import _C, dtypes, lowerings, program, shardings
 from torch_google.tpu.eager import check_program
 from torch_google.tpu.eager.normalized_call import (
     NewTensor,
@@ -27,6 +27,7 @@ from torch_google.tpu.eager.normalized_call import (
 from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime.placement import Placement
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 
@@ -49,6 +50,10 @@ class CompiledOp:
 
     If `function` is None, the first run calls `load`, because in fused mode few of the programs in
     the compile cache are run alone.
+
+    If a tensor is sharded, `mesh` is the number of the replicated sharding on the program's devices.
+    `input_shardings` and `shardings` are those of `inputs` and of the returned arrays. An input on
+    one device is replicated before the call.
     """
 
     name: str
@@ -61,6 +66,9 @@ class CompiledOp:
     fingerprint: str
     body: Body
     load: Callable[[], Any] | None = None
+    mesh: int = shardings.ONE_DEVICE
+    input_shardings: tuple[int, ...] = ()
+    shardings: tuple[int, ...] = ()
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -89,6 +97,13 @@ class Body:
             quicker = program.reordered(traced.jaxpr) if platform.name() == "cpu" else None
             return traced if quicker is None else self._trace(quicker)
 
+    def placed(self, on: Any) -> Body:
+        """Return this function with other shardings for its results."""
+        body = copy.copy(self)
+        body.__dict__.pop("traced", None)
+        body._on = on
+        return body
+
     def _trace(self, function: Callable[..., tuple[jax.Array, ...]]) -> jax.stages.Traced:
         return jax.jit(function, out_shardings=self._on).trace(*self._specs)
 
@@ -101,51 +116,68 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
     if not _is_ours(call):
         return None
     fingerprint = fingerprint_of(call, device)
-    stored = compiler.find_entry(fingerprint, device)
+    stored = compiler.find_entry(fingerprint, _placement(call, device).devices)
     if stored is None:
         return None
     if not stored.has_executable:
         raise BakedNumber(f"{call.op.name()}: its program depends on a number")
     try:
-        results, random = _results_of(stored.note)
-    except (TypeError, ValueError, AttributeError):
+        results, random, chosen = _results_of(stored.note)
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None  # an invalid note: compile the program and replace the entry
-    plan = _CallPlan(call, None, random)
-    body = plan.body(device)
+    plan = _CallPlan(call, None, random, device)
+    if plan.placement.is_sharded and len(chosen) != plan.returns(results):
+        return None
+    body = plan.body(results, chosen)
 
     def load() -> jax.stages.Compiled:
         entry = compiler.load_entry(stored)
         executable = entry.executable if entry else None
         if executable is None:
             with as_a_kernel():
-                executable = plan.executable(body, results, fingerprint, device)
-        plan.attach_checks(executable, fingerprint, device)
+                executable = plan.executable(body, results, fingerprint)
+        plan.attach_checks(executable, fingerprint)
         return executable
 
-    return plan.compiled(None, results, fingerprint, body, load)
+    return plan.compiled(None, results, fingerprint, body, chosen, load)
 
 
 def keep_baked(call: NormalizedCall, device: int) -> None:
     """Record in the compile cache that a call's program depends on a number."""
     if _is_ours(call):
-        compiler.store_note(fingerprint_of(call, device), device, None)
+        devices = _placement(call, device).devices
+        compiler.store_note(fingerprint_of(call, device), devices, None)
 
 
 def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
     """Return a call's compiled program, which keeps none of the call's tensors."""
     fingerprint = fingerprint_of(call, device)
-    plan = _CallPlan(call, lowered, bool(lowered.random))
-    body = plan.body(device)
+    plan = _CallPlan(call, lowered, bool(lowered.random), device)
     results = tuple(call.results(lowered))
+    body = plan.body(results)
     if _is_ours(call):
-        executable = plan.executable(body, results, fingerprint, device)
+
+        def compile_body(body: Body) -> jax.stages.Compiled:
+            return plan.executable(body, results, fingerprint)
     else:
-        module = body.traced.lower()
         # Fused programs include this fingerprint, and the lowering may change between processes.
-        fingerprint += f" {sha256(module.as_text().encode()).hexdigest()}"
-        executable = compiler.executable_of(plan.name, module, device=device)
-    plan.attach_checks(executable, fingerprint, device)
-    return plan.compiled(executable, results, fingerprint, body)
+        text = body.traced.lower().as_text()
+        fingerprint += f" {sha256(text.encode()).hexdigest()}"
+
+        def compile_body(body: Body) -> jax.stages.Compiled:
+            module = body.traced.lower()
+            return compiler.executable_of(plan.name, module, on=plan.placement.devices)
+
+    executable = compile_body(body)
+    chosen: list[int] = []
+    if plan.placement.is_sharded:
+        usable = plan.chosen(executable, results)
+        chosen = [plan.placement.mesh if number is None else number for number in usable]
+        if None in usable:
+            body = plan.body(results, chosen)
+            executable = compile_body(body)
+    plan.attach_checks(executable, fingerprint)
+    return plan.compiled(executable, results, fingerprint, body, chosen)
 
 
 class _CallPlan:
@@ -154,7 +186,11 @@ class _CallPlan:
     If `lowered` is None, the operator is lowered lazily, on first use.
     """
 
-    def __init__(self, call: NormalizedCall, lowered: LoweredProgram | None, random: bool) -> None:
+    def __init__(
+        self, call: NormalizedCall, lowered: LoweredProgram | None, random: bool, device: int
+    ) -> None:
+        self.placement = _placement(call, device)
+        self._resharding = _resharding(call)
         self._lowered = lowered
         self._pure = call.pure.op
         self._arguments = call.pure_arguments()
@@ -188,6 +224,7 @@ class _CallPlan:
         results: tuple[NewTensor | int | None, ...],
         fingerprint: str,
         body: Body,
+        chosen: Sequence[int],
         load: Callable[[], jax.stages.Compiled] | None = None,
     ) -> CompiledOp:
         """Return the call's program, with an executable or with a `load` that returns it."""
@@ -202,6 +239,9 @@ class _CallPlan:
             fingerprint,
             body,
             load,
+            self.placement.mesh,
+            tuple(self._bases[index][3] for index in self.inputs),
+            tuple(chosen),
         )
 
     def executable(
@@ -209,35 +249,70 @@ class _CallPlan:
         body: Body,
         results: tuple[NewTensor | int | None, ...],
         fingerprint: str,
-        device: int,
     ) -> jax.stages.Compiled:
         """Compile the executable and store it in the compile cache."""
+
+        def note(executable: jax.stages.Compiled) -> list[Any]:
+            parts = _note_of(results, self.random)
+            if self.placement.is_sharded:
+                chosen = self.chosen(executable, results)
+                parts.append([n if n is None else shardings.text_of(n) for n in chosen])
+            return parts
+
         return compiler.compiled(
             self.name,
             lambda: body.traced.lower(),
             fingerprint=fingerprint,
-            device=device,
-            note=_note_of(results, self.random),
+            on=self.placement.devices,
+            note=note,
         )
 
-    def body(self, device: int) -> Body:
-        """Return the function that is compiled."""
+    def body(
+        self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()
+    ) -> Body:
+        """Return the function that is compiled. `chosen`: the shardings of its results.
+
+        Without them, a written tensor keeps its sharding if it has one, and XLA chooses the others.
+        """
+        returns = self.returns(results)
 
         def function(*values: Any) -> tuple[jax.Array, ...]:
             return self.run(values)
 
         function.__name__ = self.name.replace("::", "_").replace(".", "_")
-        return Body(function, *self._specs(device))
+        body = Body(function, self._specs(), self.placement.sharding())
+        if not self.placement.is_sharded:
+            return body
+        if chosen:
+            return body.placed(tuple(shardings.sharding_of(number) for number in chosen))
+        targets = [self._bases[index][3] for index in self.targets]
+        if self._resharding is not None:
+            return body.placed((shardings.sharding_of(self._resharding),))
+        kept = [shardings.sharding_of(number) if number else None for number in targets]
+        return body.placed((*kept, *[None] * (returns - len(kept))))
 
-    def _specs(self, device: int) -> tuple[list[Any], SingleDeviceSharding]:
-        sharding = SingleDeviceSharding(platform.device(device))
+    def returns(self, results: Sequence[NewTensor | int | None]) -> int:
+        """Return the number of arrays that the function returns."""
+        return len(self.targets) + sum(isinstance(result, NewTensor) for result in results)
+
+    def chosen(
+        self, executable: jax.stages.Compiled, results: Sequence[NewTensor | int | None]
+    ) -> list[int | None]:
+        """Return the shardings of the executable's results; see `shardings.result_numbers`."""
+        shapes = [self._bases[index][0] for index in self.targets]
+        shapes += [result.natural for result in results if isinstance(result, NewTensor)]
+        return shardings.result_numbers(executable, shapes)
+
+    def _specs(self) -> list[Any]:
         specs: list[Any] = [
-            jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
-            for shape, dtype, _ in (self._bases[index] for index in self.inputs)
+            jax.ShapeDtypeStruct(
+                shape, dtypes.to_jax(dtype), sharding=self.placement.sharding(number)
+            )
+            for shape, dtype, _, number in (self._bases[index] for index in self.inputs)
         ]
-        return specs + self._examples, sharding
+        return specs + self._examples
 
-    def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str, device: int) -> None:
+    def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str) -> None:
         """Register the operator's value checks for debug mode and for failed runs."""
         make = lowerings.check_of(self._pure.name())
         if make is None:
@@ -256,10 +331,11 @@ class _CallPlan:
 
         asked = check_program.CheckProgram(
             function,
-            *self._specs(device),
+            self._specs(),
+            self.placement.sharding(),
             name=self.name,
             fingerprint=fingerprint,
-            device=device,
+            devices=self.placement.devices,
         )
         check_program.attach(executable, asked)
 
@@ -289,7 +365,7 @@ class _CallPlan:
         return len(self._program.metas) - len(self._written)
 
     def _overwrites(self, target: int) -> bool:
-        shape, dtype, box = self._bases[target]
+        shape, dtype, box, _ = self._bases[target]
         first = next(index for index in self._written if self._bases[index][2] == box)
         return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
 
@@ -314,7 +390,7 @@ class _CallPlan:
         return jnp.zeros(view.sizes, dtypes.to_jax(view.dtype))
 
     def _write(self, index: int, base: Any, value: Any) -> jax.Array:
-        shape, dtype, _ = self._bases[index]
+        shape, dtype, *_ = self._bases[index]
         view = self._views[index]
         if base is None:
             base = jnp.zeros(shape, dtypes.to_jax(dtype))
@@ -341,6 +417,18 @@ _OVERWRITING = frozenset(
 )
 
 
+def _placement(call: NormalizedCall, device: int) -> Placement:
+    numbers = [base[3] for base in call.bases]
+    target = _resharding(call)
+    return Placement.of(device, numbers if target is None else [*numbers, target])
+
+
+def _resharding(call: NormalizedCall) -> int | None:
+    """Return the sharding that `torch_google::shard` gives its result; None for other operators."""
+    name = call.op.name()
+    return shardings.parse(call.args[1]) if name.startswith("torch_google::shard") else None
+
+
 def _is_ours(call: NormalizedCall) -> bool:
     """Return whether the fingerprint is complete; other libraries' lowerings may change."""
     return lowerings.is_pinned(call.pure.op)
@@ -359,12 +447,16 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
     ]
 
 
-def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool]:
-    """Parse a note. Raises ValueError, TypeError or AttributeError if it is invalid."""
-    results, random = note
+def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool, list[int]]:
+    """Parse a note. Raises an error if it is invalid: KeyError, ValueError, TypeError, AttributeError.
+
+    The last value has the shardings of a program's results, if it runs on a mesh.
+    """
+    results, random, *texts = note
     if not isinstance(random, bool):
         raise ValueError(f"{random!r} is not bool")
-    return tuple(None if result is None else _result_of(result) for result in results), random
+    parsed = tuple(None if result is None else _result_of(result) for result in results)
+    return parsed, random, [shardings.parse(text) for text in (texts[0] if texts else ())]
 
 
 def _result_of(note: Any) -> NewTensor | int:
@@ -406,9 +498,10 @@ def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) ->
             value = leaf.tolist() if is_constant(leaf) else "number"
             return f"{leaf.dtype} {value}"
         if isinstance(leaf, torch.Tensor):
-            view, (shape, dtype, box) = next(tensors)
+            view, (shape, dtype, box, number) = next(tensors)
             view = view if placed else replace(view, offset=0)
-            return f"{view} of {shape} {dtype} {boxes.index(box)}"
+            sharding = f" {shardings.text_of(number)}" if number else ""
+            return f"{view} of {shape} {dtype} {boxes.index(box)}{sharding}"
         if isinstance(leaf, Number):
             return f"Number {type(leaf.value).__name__}"
         return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)

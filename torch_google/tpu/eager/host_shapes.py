@@ -100,7 +100,10 @@ def _positions(
 
 def _input_value(call: NormalizedCall, kind: str, index: int, device: int) -> Any:
     if kind == "tensor":
-        return read(_C.value(call.tensors[index]), call.views[index])
+        value = _C.value(call.tensors[index])
+        if len(value.sharding.device_set) > 1:
+            value = arrays.on_one_device(value, device)
+        return read(value, call.views[index])
     number = call.numbers[index] if kind == "number" else call.constants[index]
     return number.value if isinstance(number, Number) else arrays.from_host(number, device)
 

@@ -32,6 +32,7 @@ from torch_google.tpu.eager.op_call import OpCall
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, Number, refusals
 from torch_google.tpu.runtime.cache_miss import CacheMissError
+from torch_google.tpu.runtime.placement import MeshMismatch
 
 
 def miss(
@@ -62,7 +63,12 @@ def miss(
             return fallback.run(op, args)
         except overlap.Overlap as refusal:
             raise RuntimeError(str(refusal)) from None
-        except (CacheMissError, torch.OutOfMemoryError, jax.errors.JaxRuntimeError):
+        except (
+            CacheMissError,
+            MeshMismatch,
+            torch.OutOfMemoryError,
+            jax.errors.JaxRuntimeError,
+        ):
             raise  # not an error of the arguments, so do not try them on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # Meta kernels have their own messages. Prefer the CPU's, which users recognise.

@@ -44,7 +44,7 @@ class ViewBlock:
     @staticmethod
     def of(view: View, base: Base) -> ViewBlock | None:
         """Return a view's block, or None if it is the whole storage or not a block."""
-        shape, dtype, _ = base
+        shape, dtype, *_ = base
         if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
             return None
         if is_plain(shape, view):

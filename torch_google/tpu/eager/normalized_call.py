@@ -20,8 +20,8 @@ from torch_google.tpu.runtime.strides import View, natural
 if TYPE_CHECKING:
     from torch_google.tpu.program import LoweredProgram
 
-# (natural shape, dtype, identity) of a tensor's storage.
-Base = tuple[tuple[int, ...], torch.dtype, int]
+# (natural shape, dtype, identity, number of the sharding) of a tensor's storage.
+Base = tuple[tuple[int, ...], torch.dtype, int, int]
 
 
 # Kernels whose out= variants copy a finished result; on the CPU, their `out` stays contiguous.

@@ -17,13 +17,14 @@ from typing import Any
 import jax
 import numpy as np
 import torch
-from jax.sharding import SingleDeviceSharding
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from torch_google.tpu import _C
 from torch_google.tpu.fused.background_compiler import BackgroundCompiler
 from torch_google.tpu.fused.donation_order import DonationOrder, Step, behind
-from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime import compiler
+from torch_google.tpu.runtime.placement import Placement
+from torch_google.tpu.shardings import ONE_DEVICE
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def fuse(
     mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
-    stored = compiler.find_entry(fusion.fingerprint, device)
+    stored = compiler.find_entry(fusion.fingerprint, fusion.devices)
     entry = stored and compiler.load_entry(stored)
     if entry is not None and entry.executable is not None:
         if isinstance(entry.note, int):
@@ -133,10 +134,18 @@ class Fusion:
     ) -> None:
         self.name = f"a trace of {len(steps)} operators"
         self._device = device
+        # C++ flushes a trace before an operator on another mesh.
+        meshes = [compiled.mesh for compiled, _ in steps if compiled.mesh != ONE_DEVICE]
+        self._placement = Placement(device, *meshes[:1])
         self._steps = steps
         self._kept = kept
         self._donated = donated
         self._pairs = pairs
+
+    @property
+    def devices(self) -> Sequence[jax.Device]:
+        """Return the devices on which the trace runs."""
+        return self._placement.devices
 
     @cached_property
     def fingerprint(self) -> str:
@@ -153,18 +162,21 @@ class Fusion:
             self.name,
             self.lower,
             fingerprint=self.fingerprint,
-            device=self._device,
+            on=self.devices,
             note=compiler.scratch,
         )
 
     def lower(self) -> jax.stages.Lowered:
         """Return the lowered program."""
-        sharding = SingleDeviceSharding(platform.device(self._device))
+        placement = self._placement
         externals = self._externals()
         codes = "".join(compiled.numbers for compiled, _ in self._steps)
-        specs = [jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding) for s in externals]
+        specs = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=placement.sharding(number))
+            for aval, number in externals
+        ]
         specs += [
-            jax.ShapeDtypeStruct((codes.count(kind),), dtype, sharding=sharding)
+            jax.ShapeDtypeStruct((codes.count(kind),), dtype, sharding=placement.sharding())
             for kind, dtype in (("f", "float64"), ("i", "int64"))
             if kind in codes
         ]
@@ -172,8 +184,27 @@ class Fusion:
         def fused(*values: Any) -> tuple[Any, ...]:
             return self._run(values[: len(externals)], *values[len(externals) :])
 
-        jitted = jax.jit(fused, out_shardings=sharding, donate_argnums=self._reusable(externals))
+        jitted = jax.jit(
+            fused, out_shardings=self._out_shardings(), donate_argnums=self._reusable(externals)
+        )
         return jitted.lower(*specs)
+
+    def _out_shardings(self) -> Any:
+        """Return the shardings of the kept slots, which C++ has promised to later operators.
+
+        On a mesh, the values of tensors on one device are replicated, and C++ extracts one copy.
+        """
+        if not self._placement.is_sharded:
+            return self._placement.sharding()
+        numbers = self._slot_shardings()
+        return tuple(self._placement.sharding(numbers[slot]) for slot in self._kept)
+
+    def _slot_shardings(self) -> list[int]:
+        return [
+            number
+            for compiled, _ in self._steps
+            for number in compiled.shardings or [ONE_DEVICE] * len(compiled.jaxpr.out_avals)
+        ]
 
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
         from jax.extend.core import jaxpr_as_fun  # slow to import; only new programs need it
@@ -187,36 +218,42 @@ class Fusion:
             inputs += [next(vectors[kind]) for kind in compiled.numbers]
             slots += jaxpr_as_fun(compiled.jaxpr)(*inputs)
         results = [slots[slot] for slot in self._kept]
-        if platform.device(self._device).platform == "cpu":
+        if self.devices[0].platform == "cpu" and not self._placement.is_sharded:
             order = DonationOrder(self._steps)
             for index, external in enumerate(self._donated[: self._pairs]):
                 reads = order.of(external, self._kept[index])
                 results[index] = behind(results[index], [slots[slot] for slot in reads])
         return tuple(results)
 
-    def _externals(self) -> list[Any]:
-        """Return the spec of each external, from the first program that reads it."""
-        avals: dict[int, Any] = {}
+    def _externals(self) -> list[tuple[Any, int]]:
+        """Return the spec and the sharding of each external, from the first program that reads it."""
+        externals: dict[int, tuple[Any, int]] = {}
         for compiled, wires in self._steps:
-            for wire, aval in zip(wires, compiled.jaxpr.in_avals, strict=False):
+            numbers = compiled.input_shardings or [ONE_DEVICE] * len(wires)
+            for wire, aval, number in zip(wires, compiled.jaxpr.in_avals, numbers, strict=False):
                 if wire < 0:
-                    avals.setdefault(~wire, aval)
-        return [avals[index] for index in range(len(avals))]
+                    externals.setdefault(~wire, (aval, number))
+        return [externals[index] for index in range(len(externals))]
 
-    def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
+    def _reusable(self, externals: Sequence[tuple[Any, int]]) -> tuple[int, ...]:
         """Return the donated externals whose buffers results reuse.
 
         JAX assigns donated buffers to results with the same spec, both in order. A tensor's
         previous value must be assigned to its next value. Otherwise XLA copies it, because it is
         read until the end. So other externals are donated only if they come after the pairs with
-        that spec. JAX warns about donated buffers that match no result.
+        that spec. JAX warns about donated buffers that match no result. On a mesh, an external on
+        one device is a copy.
         """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
-        results = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
+        numbers = self._slot_shardings()
+        results = Counter((slots[s].shape, slots[s].dtype, numbers[s]) for s in self._kept)
         paired: dict[Any, int] = {}
         reusable = []
         for count, index in enumerate(self._donated):
-            kind = (externals[index].shape, externals[index].dtype)
+            aval, number = externals[index]
+            kind = (aval.shape, aval.dtype, number)
+            if self._placement.is_sharded and number == ONE_DEVICE:
+                continue
             if count < self._pairs:
                 paired[kind] = index
             elif index < paired.get(kind, 0):

@@ -41,6 +41,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     recurrent_layers,
     recurrent_operators,
     reductions,
+    resharding,
     scans,
     segments,
     shapes,

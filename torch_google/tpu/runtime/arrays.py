@@ -11,19 +11,23 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from torch_google.tpu import dtypes
+from torch_google.tpu import dtypes, shardings
 from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
 from torch_google.tpu.runtime.strides import View, read
 
 
-def zeros(shape: Sequence[int], dtype: torch.dtype, index: int) -> jax.Array:
-    """Return an array of zeros on a device.
+def zeros(
+    shape: Sequence[int], dtype: torch.dtype, index: int, sharding: int = shardings.ONE_DEVICE
+) -> jax.Array:
+    """Return an array of zeros on a device, or with the sharding of this number.
 
     Raises torch.OutOfMemoryError, and RuntimeError for a dtype that the platform lacks.
     """
     dtypes.check(dtype, platform.name())
     try:
+        if sharding != shardings.ONE_DEVICE:
+            return _sharded_zeros(tuple(shape), dtype, shardings.sharding_of(sharding))
         return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
@@ -58,18 +62,53 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
     return jax.device_put(elements, next(iter(array.devices())))
 
 
-def from_host(tensor: torch.Tensor, index: int) -> jax.Array:
-    """Return a copy of a CPU tensor's values on a device.
+def from_host(
+    tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE
+) -> jax.Array:
+    """Return a copy of a CPU tensor's values on a device, or with the sharding of this number.
 
-    Raises RuntimeError for a dtype that the platform lacks.
+    Each device gets only its part. Raises RuntimeError for a dtype that the platform lacks.
     """
     dtypes.check(tensor.dtype, platform.name())
+    if sharding != shardings.ONE_DEVICE:
+        return jax.device_put(host_array(tensor), shardings.sharding_of(sharding))
     return jax.device_put(host_array(tensor), platform.device(index))
 
 
+def replicated(array: jax.Array, sharding: int) -> jax.Array:
+    """Return copies of an array on all devices of the replicated sharding with this number."""
+    return jax.device_put(array, shardings.sharding_of(sharding))
+
+
+def localized(
+    values: tuple[jax.Array, ...], positions: Sequence[int], index: int
+) -> tuple[jax.Array, ...]:
+    """Return the arrays; the replicated ones at these positions become arrays on one device."""
+    local = list(values)
+    for position in positions:
+        local[position] = on_one_device(values[position], index)
+    return tuple(local)
+
+
+def on_one_device(array: jax.Array, index: int) -> jax.Array:
+    """Return an array on a device. A replicated array already has a copy there, or nearby."""
+    device = platform.device(index)
+    if array.is_fully_replicated:
+        copies = {shard.device: shard.data for shard in array.addressable_shards}
+        return copies[device] if device in copies else jax.device_put(array, device)
+    return jax.device_put(array, device)
+
+
 def to_host(array: jax.Array) -> torch.Tensor:
-    """Return an array's values as a flat CPU tensor, which must not be written to."""
+    """Return an array's values as a flat CPU tensor, which must not be written to.
+
+    The parts of a sharded array are gathered on the host, without a copy of it on a device.
+    """
     errors.wait(array)
+    if len(array.sharding.device_set) > 1:
+        if not array.is_fully_replicated:
+            return tensor_of(array).reshape(-1)
+        array = array.addressable_data(0)
     if not array.size or array.dtype.itemsize == 1 or platform.name() != "cpu":
         return tensor_of(array).reshape(-1)
     return torch.from_dlpack(array).reshape(-1)
@@ -88,3 +127,10 @@ def received(
     device = platform.device(index)
     array = jax.dlpack.from_dlpack(values)
     return array if device in array.devices() else jax.device_put(array, device)
+
+
+def _sharded_zeros(
+    shape: tuple[int, ...], dtype: torch.dtype, sharding: jax.sharding.Sharding
+) -> jax.Array:
+    part = np.zeros(sharding.shard_shape(shape), dtypes.to_jax(dtype))
+    return jax.make_array_from_callback(shape, sharding, lambda _: part)

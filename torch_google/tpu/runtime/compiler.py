@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import jax
@@ -16,33 +16,37 @@ from torch_google.tpu.runtime import metrics, platform, program_eviction, progra
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
+# The index of a tpu device, or the devices of a mesh.
+Devices: TypeAlias = int | Sequence[jax.Device]
+
+
 def executable(
-    name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, device: int
+    name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, on: Devices
 ) -> jax.stages.Compiled:
     """Return a program's executable. `lower` is called only if it has to be compiled.
 
     `fingerprint` identifies the program in every process. Raises CacheMissError if the program has
     to be compiled in cache-only mode.
     """
-    stored = find_entry(fingerprint, device)
+    stored = find_entry(fingerprint, on)
     entry = stored and load_entry(stored)
     if entry is not None and entry.executable is not None:
         return entry.executable
-    return compiled(name, lower, fingerprint=fingerprint, device=device)
+    return compiled(name, lower, fingerprint=fingerprint, on=on)
 
 
-def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax.stages.Compiled:
+def executable_of(name: str, lowered: jax.stages.Lowered, *, on: Devices) -> jax.stages.Compiled:
     """Return the executable of a lowered program, which its text identifies.
 
     Raises CacheMissError if it has to be compiled in cache-only mode.
     """
     fingerprint = f"module {hashlib.sha256(lowered.as_text().encode()).hexdigest()}"
-    return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
+    return executable(name, lambda: lowered, fingerprint=fingerprint, on=on)
 
 
-def find_entry(fingerprint: str, device: int) -> cache.StoredEntry | None:
+def find_entry(fingerprint: str, on: Devices) -> cache.StoredEntry | None:
     """Return the compile cache's entry for a program, or None. Try this before compiling."""
-    return cache.find_entry(fingerprint, [platform.device(device)])
+    return cache.find_entry(fingerprint, _devices(on))
 
 
 def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
@@ -55,9 +59,9 @@ def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
     return entry
 
 
-def store_note(fingerprint: str, device: int, note: Any) -> None:
+def store_note(fingerprint: str, on: Devices, note: Any) -> None:
     """Store a note without an executable in the compile cache."""
-    cache.store_entry(fingerprint, [platform.device(device)], cache.Entry(None, note))
+    cache.store_entry(fingerprint, _devices(on), cache.Entry(None, note))
 
 
 def compiled(
@@ -65,7 +69,7 @@ def compiled(
     lower: Callable[[], jax.stages.Lowered],
     *,
     fingerprint: str,
-    device: int,
+    on: Devices,
     note: Any = None,
 ) -> jax.stages.Compiled:
     """Compile a program, store it in the compile cache, and return its executable.
@@ -81,7 +85,7 @@ def compiled(
     program_limit.LIMIT.add(program)
     if callable(note):
         note = note(program)
-    cache.store_entry(fingerprint, [platform.device(device)], cache.Entry(program, note))
+    cache.store_entry(fingerprint, _devices(on), cache.Entry(program, note))
     return program
 
 
@@ -117,6 +121,10 @@ def check_allowed(name: str, fingerprint: str) -> None:
 
 
 _scratch: WeakKeyDictionary[jax.stages.Compiled, int] = WeakKeyDictionary()
+
+
+def _devices(on: Devices) -> Sequence[jax.Device]:
+    return [platform.device(on)] if isinstance(on, int) else on
 
 
 def _memory(executable: jax.stages.Compiled) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import jax
 import torch
 
-from torch_google.tpu import _C
+from torch_google.tpu import _C, shardings
 from torch_google.tpu.runtime import arrays, platform
 from torch_google.tpu.runtime.strides import View, read
 
@@ -21,8 +21,9 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
         if target.device.type == "cpu":
             target.copy_(to_host(source))
             return
+        sharding = _C.sharding(target) if _is_whole(target) else shardings.ONE_DEVICE
         if source.device.type == "cpu":
-            array = arrays.from_host(source.to(target.dtype), target.device.index)
+            array = arrays.from_host(source.to(target.dtype), target.device.index, sharding)
         elif source.device.type == "tpu":
             value = read(_C.value(source), View.of(source))
             array = jax.device_put(value, platform.device(target.device.index))
@@ -34,7 +35,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
                 f"tpu: no copy from {source.device} to {target.device}. Copy to the CPU first"
             )
         if _is_whole(target):
-            _C.store(target, array)
+            _C.store(target, array, sharding)
         else:
             target.copy_(from_array(array, target.dtype))
 

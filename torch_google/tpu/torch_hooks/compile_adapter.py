@@ -109,8 +109,8 @@ class TpuAdapter(DeviceAdapter):
     ) -> jax.stages.Compiled:
         index = device.index or 0
         if fingerprint is None:
-            return compiler.executable_of(name, lower(), device=index)
-        return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
+            return compiler.executable_of(name, lower(), on=index)
+        return compiler.executable(name, lower, fingerprint=fingerprint, on=index)
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return compiler.needs(executable)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shardings, numbered for the keys of C++.
+
+A sharded tensor belongs to one tpu device, and its array is distributed over the devices of a mesh.
+C++ stores the number of the sharding with each array. 0 is the sharding of an array on one device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+ONE_DEVICE = 0
+
+
+def number_of(sharding: NamedSharding) -> int:
+    """Return the number of a sharding. Equivalent specs on one mesh have the same number."""
+    key = NamedSharding(sharding.mesh, _canonical(sharding.spec))
+    number = _numbers.get(key)
+    if number is None:
+        number = _numbers.setdefault(key, len(_numbers) + 1)
+        _shardings.setdefault(number, key)
+    return number
+
+
+def sharding_of(number: int) -> NamedSharding:
+    """Return the sharding with a number that is not ONE_DEVICE."""
+    return _shardings[number]
+
+
+def mesh_of(number: int) -> int:
+    """Return the number of the sharding that replicates an array over the same mesh."""
+    return number_of(NamedSharding(_shardings[number].mesh, PartitionSpec()))
+
+
+def devices_of(number: int) -> tuple[jax.Device, ...]:
+    """Return the devices of a sharding, in the order of its mesh."""
+    return tuple(_shardings[number].mesh.devices.flat)
+
+
+def text_of(number: int) -> str:
+    """Return a sharding as text that is the same in every process with these devices."""
+    sharding = _shardings[number]
+    mesh = sharding.mesh
+    return json.dumps(
+        [
+            mesh.devices.flat[0].platform,
+            [int(device.id) for device in mesh.devices.flat],
+            list(mesh.devices.shape),
+            list(mesh.axis_names),
+            [list(part) if isinstance(part, tuple) else part for part in sharding.spec],
+        ],
+        separators=(",", ":"),
+    )
+
+
+def parse(text: Any) -> int:
+    """Return the number of the sharding that `text_of` has described.
+
+    Raises ValueError, TypeError, KeyError or RuntimeError if this process lacks its devices, or the
+    text is malformed.
+    """
+    platform, ids, shape, names, spec = json.loads(text)
+    by_id = {device.id: device for device in jax.devices(platform)}
+    devices = np.empty(len(ids), object)
+    devices[:] = [by_id[int(each)] for each in ids]
+    mesh = Mesh(devices.reshape([int(size) for size in shape]), tuple(map(str, names)))
+    parts = [tuple(map(str, part)) if isinstance(part, list) else part for part in spec]
+    return number_of(NamedSharding(mesh, PartitionSpec(*parts)))
+
+
+def result_numbers(executable: Any, shapes: Sequence[tuple[int, ...]]) -> list[int | None]:
+    """Return the sharding of each result of a program on a mesh, as XLA has chosen it.
+
+    It is None if no tensor can have it: XLA has chosen none, or one with unequal parts.
+    """
+    chosen = jax.tree.leaves(executable.output_shardings)
+    return [_usable(*pair) for pair in zip(chosen, shapes, strict=True)]
+
+
+def _usable(sharding: Any, shape: tuple[int, ...]) -> int | None:
+    if not isinstance(sharding, NamedSharding):
+        return None
+    try:
+        sharding.shard_shape(shape)
+    except ValueError:
+        return None
+    return number_of(sharding)
+
+
+def _canonical(spec: PartitionSpec) -> PartitionSpec:
+    """Return a spec without one-element tuples and without None at its end."""
+    parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in spec]
+    parts = [None if part == () else part for part in parts]
+    while parts and parts[-1] is None:
+        parts.pop()
+    return PartitionSpec(*parts)
+
+
+_numbers: dict[NamedSharding, int] = {}
+_shardings: dict[int, NamedSharding] = {}

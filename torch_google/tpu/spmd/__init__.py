@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SPMD in one process: tensors distributed over several devices, under torch_xla's names.
+
+A sharded tensor is on one tpu device, which stands for all devices of the mesh. Operators on it run
+on all of them, and XLA inserts the communication (GSPMD).
+"""
+
+from torch_google.tpu.spmd.fully_sharded import FullyShardedDataParallel
+from torch_google.tpu.spmd.loading import ShardingSpec, shard_batch, shard_batches
+from torch_google.tpu.spmd.marking import (
+    clear_sharding,
+    is_sharded,
+    mark_sharding,
+    mark_sharding_with_gradients,
+    shard_like,
+    sharding_of,
+)
+from torch_google.tpu.spmd.mesh import Mesh, get_1d_mesh, get_global_mesh, set_global_mesh
+from torch_google.tpu.spmd.sharded_tensor import XLAShard, XLAShardedTensor
+from torch_google.tpu.spmd.wrap_policies import (
+    always_wrap_policy,
+    checkpoint_module,
+    size_based_auto_wrap_policy,
+    transformer_auto_wrap_policy,
+)
+
+__all__ = [
+    "FullyShardedDataParallel",
+    "Mesh",
+    "ShardingSpec",
+    "XLAShard",
+    "XLAShardedTensor",
+    "always_wrap_policy",
+    "checkpoint_module",
+    "clear_sharding",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "is_sharded",
+    "mark_sharding",
+    "mark_sharding_with_gradients",
+    "set_global_mesh",
+    "shard_batch",
+    "shard_batches",
+    "shard_like",
+    "sharding_of",
+    "size_based_auto_wrap_policy",
+    "transformer_auto_wrap_policy",
+]

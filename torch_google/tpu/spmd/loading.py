@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Input loading: each device gets only its slice of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import _C, shardings
+from torch_google.tpu.runtime import arrays
+from torch_google.tpu.spmd import partition_spec as specs
+from torch_google.tpu.spmd.marking import mark_sharding
+from torch_google.tpu.spmd.mesh import Mesh
+from torch_google.tpu.spmd.partition_spec import Spec
+
+
+@dataclass(frozen=True)
+class ShardingSpec:
+    """A mesh and a partition_spec. A shorter spec leaves a tensor's remaining dimensions whole."""
+
+    mesh: Mesh
+    partition_spec: Spec
+
+    def for_rank(self, dimensions: int) -> Spec:
+        """Return the spec for a tensor with this number of dimensions."""
+        spec = tuple(self.partition_spec)[:dimensions]
+        return (*spec, *[None] * (dimensions - len(spec)))
+
+
+def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
+    """Return a batch on tpu, distributed as `sharding` says.
+
+    `batch` is a tensor, or any nesting of containers with tensors; other values are returned as
+    they are. A CPU tensor is sent to the devices in slices, so no device holds all of it.
+    """
+
+    def one(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if leaf.device.type != "cpu":
+            mark_sharding(leaf, sharding.mesh, sharding.for_rank(leaf.dim()))
+            return leaf
+        dimensions = specs.named(sharding.mesh, sharding.for_rank(leaf.dim()), leaf.shape)
+        number = shardings.number_of(
+            specs.sharding(sharding.mesh, dimensions, range(leaf.dim()))
+        )
+        tensor = torch.empty(leaf.shape, dtype=leaf.dtype, device="tpu")
+        index = tensor.device.index
+        _C.reshard(tensor, arrays.from_host(leaf, index, number), leaf.shape, number)
+        return tensor
+
+    return pytree.tree_map(one, batch)
+
+
+def shard_batches(batches: Iterable[Any], sharding: ShardingSpec) -> Iterator[Any]:
+    """Yield the batches of a loader on tpu; see `shard_batch`."""
+    for batch in batches:
+        yield shard_batch(batch, sharding)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Mesh`: devices in a grid with named axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from torch_google.tpu import _C
+from torch_google.tpu.runtime import platform
+
+
+class Mesh:
+    """Devices in a grid. `device_ids` are indices of tpu devices, in row-major order of the grid.
+
+    Without names, the axes are named by their index: "0", "1". Raises ValueError for a shape of
+    another size, a device that does not exist or occurs twice, and names that do not fit the shape.
+    """
+
+    def __init__(
+        self,
+        device_ids: Sequence[int] | np.ndarray,
+        mesh_shape: Sequence[int],
+        axis_names: Sequence[str] | None = None,
+    ) -> None:
+        self.device_ids = [int(index) for index in np.asarray(device_ids).reshape(-1)]
+        self.mesh_shape = tuple(int(size) for size in mesh_shape)
+        names = map(str, range(len(self.mesh_shape))) if axis_names is None else axis_names
+        self.axis_names = tuple(names)
+        self._check()
+        devices = np.empty(len(self.device_ids), object)
+        devices[:] = [platform.device(index) for index in self.device_ids]
+        self._jax_mesh = jax.sharding.Mesh(devices.reshape(self.mesh_shape), self.axis_names)
+
+    @property
+    def axis_sizes(self) -> dict[str, int]:
+        """Return the number of devices along each axis."""
+        return dict(zip(self.axis_names, self.mesh_shape, strict=True))
+
+    def size(self) -> int:
+        """Return the number of devices."""
+        return len(self.device_ids)
+
+    def shape(self) -> dict[str, int]:
+        """Return the number of devices along each axis, in order."""
+        return self.axis_sizes
+
+    def get_logical_mesh(self) -> np.ndarray:
+        """Return the device ids as a grid."""
+        return np.array(self.device_ids).reshape(self.mesh_shape)
+
+    def get_axis_name_idx(self, name: str) -> int | None:
+        """Return the index of an axis, or None if there is no such axis."""
+        return self.axis_names.index(name) if name in self.axis_names else None
+
+    def get_jax_mesh(self) -> jax.sharding.Mesh:
+        """Return the mesh as JAX's."""
+        return self._jax_mesh
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self._jax_mesh == other._jax_mesh
+
+    def __hash__(self) -> int:
+        return hash(self._jax_mesh)
+
+    def __repr__(self) -> str:
+        return f"Mesh({self.device_ids}, {self.mesh_shape}, {self.axis_names})"
+
+    def _check(self) -> None:
+        if math.prod(self.mesh_shape) != len(self.device_ids):
+            raise ValueError(
+                f"spmd.Mesh: the shape {self.mesh_shape} needs {math.prod(self.mesh_shape)} "
+                f"devices, got {len(self.device_ids)} ids. Give one id for each position"
+            )
+        if len(self.axis_names) != len(self.mesh_shape) or len({*self.axis_names}) < len(
+            self.axis_names
+        ):
+            raise ValueError(
+                f"spmd.Mesh: {len(self.mesh_shape)} axes cannot be named {self.axis_names}. Give "
+                "each axis one name, all different"
+            )
+        _C.start()
+        count = _C.device_count()
+        wrong = [index for index in self.device_ids if not 0 <= index < count]
+        if wrong:
+            raise ValueError(
+                f"spmd.Mesh: no device tpu:{wrong[0]}; this process has {count} (0 to {count - 1}). "
+                "On the platform cpu, TORCH_TPU_CPU_DEVICES sets the number"
+            )
+        if len({*self.device_ids}) < len(self.device_ids):
+            raise ValueError(f"spmd.Mesh: a device occurs twice in {self.device_ids}")
+
+
+def get_1d_mesh(axis_name: str | None = None) -> Mesh:
+    """Return a mesh with one axis over all devices of this process."""
+    _C.start()
+    count = _C.device_count()
+    return Mesh(range(count), (count,), None if axis_name is None else (axis_name,))
+
+
+def set_global_mesh(mesh: Mesh | None) -> None:
+    """Set the mesh that FullyShardedDataParallel uses by default."""
+    _global.clear()
+    if mesh is not None:
+        _global.append(mesh)
+
+
+def get_global_mesh() -> Mesh | None:
+    """Return the mesh that `set_global_mesh` has set, or None."""
+    return _global[0] if _global else None
+
+
+_global: list[Mesh] = []

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`XLAShardedTensor`: the shards of a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torch_google.tpu import _C, shardings
+from torch_google.tpu.program import tensor_of
+from torch_google.tpu.runtime.strides import natural
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    import jax
+
+
+@dataclass(frozen=True)
+class XLAShard:
+    """One device's part of a tensor.
+
+    `data` is a copy on the CPU. `indices` locate it in the tensor, or are `...` if the tensor is
+    replicated. `replica_id` counts the devices that hold the same part.
+    """
+
+    data: torch.Tensor
+    indices: tuple[slice, ...] | EllipsisType
+    shard_device: str
+    replica_id: int
+
+
+class XLAShardedTensor:
+    """A view of a tensor's shards. `global_tensor` is the tensor itself.
+
+    `partition_spec` has the names of the mesh axes for each dimension, as `mark_sharding` takes
+    them.
+    """
+
+    def __init__(self, t: torch.Tensor) -> None:
+        self.global_tensor = t
+
+    @property
+    def partition_spec(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """Return the mesh axes for each dimension. They are all None for an unsharded tensor."""
+        tensor = self.global_tensor
+        number = _C.sharding(tensor)
+        if not number:
+            return (None,) * tensor.dim()
+        if tuple(_C.natural_shape(tensor)) != self._layout.shape:
+            raise ValueError(
+                f"spmd: the tensor of shape {list(tensor.shape)} is a view of a sharded storage of "
+                f"shape {list(_C.natural_shape(tensor))}, so it has no partition_spec of its own. "
+                "Look at its base, or at a .clone()"
+            )
+        spec = [*shardings.sharding_of(number).spec]
+        spec += [None] * (tensor.dim() - len(spec))
+        by_dimension = dict(zip(self._layout.order, spec, strict=True))
+        return tuple(by_dimension[dimension] for dimension in range(tensor.dim()))
+
+    @property
+    def mesh(self) -> jax.sharding.Mesh | None:
+        """Return JAX's mesh of the tensor, or None for an unsharded tensor."""
+        number = _C.sharding(self.global_tensor)
+        return shardings.sharding_of(number).mesh if number else None
+
+    @property
+    def sharding_spec(self) -> str:
+        """Return XLA's text for the sharding, or an empty string for an unsharded tensor."""
+        number = _C.sharding(self.global_tensor)
+        if not number:
+            return ""
+        sharding = shardings.sharding_of(number)
+        return str(sharding._to_xla_hlo_sharding(len(_C.natural_shape(self.global_tensor))))
+
+    @property
+    def replicas(self) -> int:
+        """Return the number of devices that hold the same part."""
+        array = _C.value(self.global_tensor)
+        return len(array.sharding.device_set) // len(
+            {str(shard.index) for shard in array.addressable_shards}
+        )
+
+    @property
+    def bytes_per_device(self) -> int:
+        """Return the bytes of one device's part of the storage, without computing its values."""
+        tensor = self.global_tensor
+        number = _C.sharding(tensor)
+        size = int(tensor.untyped_storage().nbytes())
+        if not number:
+            return size
+        shape = tuple(_C.natural_shape(tensor))
+        part = shardings.sharding_of(number).shard_shape(shape)
+        elements = 1
+        for length in part:
+            elements *= length
+        return elements * int(_C.natural_dtype(tensor).itemsize)
+
+    @property
+    def local_shards(self) -> list[XLAShard]:
+        """Return the parts on the devices of this process, in the order of the mesh."""
+        self.partition_spec  # noqa: B018 - raises for a view
+        array = _C.value(self.global_tensor)
+        whole = array.is_fully_replicated
+        order = [*self._layout.order]
+        inverse = [order.index(dimension) for dimension in range(len(order))]
+        return [
+            XLAShard(
+                tensor_of(shard.data).permute(inverse),
+                ... if whole else tuple(shard.index[position] for position in inverse),
+                f"tpu:{shard.device.id}",
+                shard.replica_id,
+            )
+            for shard in array.addressable_shards
+        ]
+
+    @property
+    def _layout(self) -> Any:
+        return natural(tuple(self.global_tensor.shape), self.global_tensor.stride())
+
+    def __repr__(self) -> str:
+        spec = self.partition_spec if self.mesh is not None else "one device"
+        return f"XLAShardedTensor({spec}, {self.global_tensor!r})"
