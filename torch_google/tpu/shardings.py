@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 ONE_DEVICE = 0
 
@@ -74,23 +75,60 @@ def parse(text: Any) -> int:
     return number_of(NamedSharding(mesh, PartitionSpec(*parts)))
 
 
-def result_numbers(executable: Any, shapes: Sequence[tuple[int, ...]]) -> list[int | None]:
+def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
     """Return the sharding of each result of a program on a mesh, as XLA has chosen it.
 
-    It is None if no tensor can have it: XLA has chosen none, or one with unequal parts.
+    It is None for a result that does not depend on an input, because XLA does not choose one then.
     """
     chosen = jax.tree.leaves(executable.output_shardings)
-    return [_usable(*pair) for pair in zip(chosen, shapes, strict=True)]
+    return [number_of(each) if isinstance(each, NamedSharding) else None for each in chosen]
 
 
-def _usable(sharding: Any, shape: tuple[int, ...]) -> int | None:
-    if not isinstance(sharding, NamedSharding):
-        return None
-    try:
-        sharding.shard_shape(shape)
-    except ValueError:
-        return None
-    return number_of(sharding)
+@dataclass(frozen=True)
+class Placement:
+    """Where a program runs: on one device, or on the mesh of a replicated sharding."""
+
+    device: jax.Device
+    mesh: int = ONE_DEVICE
+
+    @staticmethod
+    def of(device: jax.Device, numbers: Sequence[int]) -> Placement:
+        """Return the placement of a program for tensors of a device with these shardings.
+
+        Raises MeshMismatch if they are on meshes with different devices.
+        """
+        sharded = [number for number in dict.fromkeys(numbers) if number != ONE_DEVICE]
+        if not sharded:
+            return Placement(device)
+        first = devices_of(sharded[0])
+        for other in sharded[1:]:
+            if devices_of(other) != first:
+                raise MeshMismatch(
+                    "tpu: sharded tensors on different devices: "
+                    f"{[d.id for d in first]} and {[d.id for d in devices_of(other)]}. "
+                    "Mark both with meshes over the same devices, or clear_sharding() one"
+                )
+        return Placement(device, mesh_of(sharded[0]))
+
+    @property
+    def is_sharded(self) -> bool:
+        """Return whether the program runs on a mesh."""
+        return self.mesh != ONE_DEVICE
+
+    @property
+    def devices(self) -> tuple[jax.Device, ...]:
+        """Return the program's devices."""
+        return devices_of(self.mesh) if self.is_sharded else (self.device,)
+
+    def sharding(self, number: int = ONE_DEVICE) -> jax.sharding.Sharding:
+        """Return the sharding of an input. On a mesh, a tensor on one device is replicated."""
+        if not self.is_sharded:
+            return SingleDeviceSharding(self.device)
+        return sharding_of(self.mesh if number == ONE_DEVICE else number)
+
+
+class MeshMismatch(RuntimeError):
+    """Raised if the tensors of one program are on meshes with different devices."""
 
 
 def _canonical(spec: PartitionSpec) -> PartitionSpec:

@@ -17,7 +17,7 @@ import jaxlib
 import torch
 
 # Flags that reach XLA or a PJRT plugin.
-_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS")
+_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS", "PJRT_NPROC")
 # Fields of /proc/cpuinfo that decide which host instructions XLA emits.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features")
 
@@ -31,6 +31,8 @@ def environment(devices: Sequence[jax.Device]) -> str:
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(f"{device.id} {device.device_kind}" for device in devices),
+            # runtime/platform.py starts more threads for several devices.
+            f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",
         )

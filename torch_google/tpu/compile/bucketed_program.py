@@ -192,7 +192,8 @@ class BucketedProgram:
     def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
         signature = self._signature
         adapter = signature.adapter()
-        sharding = adapter.sharding(signature.device)
+        placement = adapter.placement(signature.device)
+        sharding = placement.sharding()
         shapes = {index: arrays[index].shape for index in signature.unsized}
         shapes |= {index: (length,) for index, length in self._lengths.items()}
         specs: list[Any] = [
@@ -230,7 +231,7 @@ class BucketedProgram:
         )
         adapter.count("compile")
         key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
-        return adapter.compile("torch.compile", traced.lower, key, signature.device)
+        return adapter.compile("torch.compile", traced.lower, key, placement)
 
     def _function(self, *inputs: Any) -> tuple[Any, ...]:
         signature = self._signature

@@ -66,14 +66,15 @@ class CompiledGraph(OutputCode):
             self._accepted = True
         adapter = signature.adapter()
         precision = self.options.precision or adapter.precision()
-        if self._bucketed is not None:
+        shardings = signature.shardings(args)
+        if self._bucketed is not None and not shardings:
             padded = self._bucketed(args, adapter, precision)
             if padded is not None:
                 if isinstance(args, list):
                     args.clear()
                 return padded
         arrays = signature.arrays(args)
-        key_parts: list[Any] = [precision]
+        key_parts: list[Any] = [precision, *shardings]
         for index, is_tensor in enumerate(signature.tensors):
             value = args[index]
             if is_tensor:
@@ -89,7 +90,7 @@ class CompiledGraph(OutputCode):
         key = tuple(key_parts)
         specialization = self._specializations.get(key)
         if specialization is None:
-            specialization = self._make(key, args, arrays, adapter, precision)
+            specialization = self._make(key, args, arrays, shardings, adapter, precision)
         elif signature.symbolic:
             self._specializations.move_to_end(key)
         results = specialization(args, arrays, adapter)
@@ -144,11 +145,12 @@ class CompiledGraph(OutputCode):
         key: Hashable,
         args: Sequence[Any],
         arrays: Sequence[Any],
+        shardings: Sequence[int],
         adapter: DeviceAdapter,
         precision: str,
     ) -> Specialization:
         chosen = replace(self.options, precision=precision)
-        specialization = Specialization(self.signature, args, arrays, chosen)
+        specialization = Specialization(self.signature, args, arrays, shardings, chosen)
         while len(self._specializations) >= self.options.max_programs:
             self._specializations.popitem(last=False)
             adapter.count("evict")

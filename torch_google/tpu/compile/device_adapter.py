@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from torch_google.tpu.program import compile_safely, constant, tensor_of
+from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class DeviceAdapter(ABC):
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         """Return the array of each tensor's storage, taking one new reference to each."""
 
+    def shardings(self, tensors: Sequence[torch.Tensor]) -> Sequence[int]:
+        """Return the number of each tensor's sharding, or nothing if all are on one device."""
+        return ()
+
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
         """Return the tensor's layout, which is valid for an array of any shape."""
@@ -58,8 +63,8 @@ class DeviceAdapter(ABC):
         """
 
     @abstractmethod
-    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
-        """Replace the array of a tensor's storage."""
+    def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
+        """Replace the array of a tensor's storage. `sharding`: the number of its sharding."""
 
     @abstractmethod
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
@@ -81,8 +86,10 @@ class DeviceAdapter(ABC):
         """Return the plan that `give` needs to create these tensors, all on the same device."""
 
     @abstractmethod
-    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
-        """Return new tensors over packed arrays."""
+    def give(
+        self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
+    ) -> list[torch.Tensor]:
+        """Return new tensors over packed arrays. `shardings`: their numbers, if any is sharded."""
 
     @abstractmethod
     def is_shared(self, tensor: torch.Tensor) -> bool:
@@ -97,8 +104,8 @@ class DeviceAdapter(ABC):
         """Return a seed and the number of draws from it. No pair is returned twice."""
 
     @abstractmethod
-    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
-        """Return the sharding that says where programs run."""
+    def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
+        """Return where a program runs whose tensors have these shardings."""
 
     @abstractmethod
     def compile(
@@ -106,7 +113,7 @@ class DeviceAdapter(ABC):
         name: str,
         lower: Callable[[], jax.stages.Lowered],
         fingerprint: str | None,
-        device: torch.device,
+        placement: Placement,
     ) -> jax.stages.Compiled:
         """Return the executable. Its cache key is the fingerprint or, if None, the lowered text."""
 
@@ -150,7 +157,7 @@ class CpuAdapter(DeviceAdapter):
     def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
         return constant(padded(tensor.detach(), elements))
 
-    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
+    def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
         with torch.no_grad():
             tensor.copy_(tensor_of(array))
 
@@ -173,7 +180,9 @@ class CpuAdapter(DeviceAdapter):
     def plan(self, results: Sequence[TensorSpec]) -> Any:
         return results
 
-    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
+    def give(
+        self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
+    ) -> list[torch.Tensor]:
         return [_strided_result(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
 
     def is_shared(self, tensor: torch.Tensor) -> bool:
@@ -185,15 +194,15 @@ class CpuAdapter(DeviceAdapter):
     def draw(self, device: torch.device) -> tuple[int, int]:
         return int(torch.randint(2**62, (), device="cpu")), 0
 
-    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
-        return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+    def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
+        return Placement(jax.local_devices(backend="cpu")[0])
 
     def compile(
         self,
         name: str,
         lower: Callable[[], jax.stages.Lowered],
         fingerprint: str | None,
-        device: torch.device,
+        placement: Placement,
     ) -> jax.stages.Compiled:
         return compile_safely(lower())
 

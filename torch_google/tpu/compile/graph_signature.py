@@ -13,6 +13,7 @@ from torch_google.tpu import dtypes
 from torch_google.tpu.compile.device_adapter import DeviceAdapter, adapter_of
 from torch_google.tpu.compile.randomness import ARGUMENT, is_random, random_key
 from torch_google.tpu.compile.symbols import is_symbolic
+from torch_google.tpu.shardings import ONE_DEVICE
 
 _HOST = torch.device("cpu")
 
@@ -78,6 +79,17 @@ class GraphSignature:
             value if own is None else own.take([value])[0]
             for value, own in zip(args, self.adapters, strict=True)
         ]
+
+    def shardings(self, args: Sequence[Any]) -> Sequence[int]:
+        """Return the number of each argument's sharding, or nothing if all are on one device."""
+        if self._plain:
+            return self.adapter().shardings(args)
+        own = self.adapter()
+        places = [index for index, adapter in enumerate(self.adapters) if adapter is own]
+        numbers = dict(
+            zip(places, own.shardings([args[index] for index in places]), strict=False)
+        )
+        return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def argument(self, node: Node) -> int | None:
         """Return the index of the argument that an output equals after all writes, or None."""

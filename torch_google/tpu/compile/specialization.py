@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.device_adapter import DeviceAdapter, TensorSpec, adapter_of
@@ -22,6 +22,7 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import reordered
+from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
 
 # References to a donatable array: its storage's, the list of arrays', and getrefcount's.
 OWNERS = 3
@@ -71,9 +72,16 @@ class Specialization:
         signature: GraphSignature,
         args: Sequence[Any],
         arrays: Sequence[Any],
+        shardings: Sequence[int],
         options: Options,
     ) -> None:
         self._signature = signature
+        self._shardings = shardings or [ONE_DEVICE] * len(args)
+        self._placement = signature.adapter().placement(
+            signature.device, [*shardings, *_constraints(signature.graph)]
+        )
+        # On a mesh, the sharding of each output of the program.
+        self._chosen: list[int] = []
         self._args = list(args)
         self._symbols = Symbols(signature.metas, args)
         self._adapters = signature.adapters
@@ -91,7 +99,10 @@ class Specialization:
         self._donated = [
             index
             for index in self._written
-            if options.donate and signature.metas[index].device == signature.device
+            if options.donate
+            and signature.metas[index].device == signature.device
+            # On a mesh, a tensor on one device is an input as copies.
+            and (self._shardings[index] or not self._placement.is_sharded)
         ]
         # The program's outputs after the written values, each with the nodes it is built from.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
@@ -112,6 +123,8 @@ class Specialization:
             if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
                 arrays[index] = arrays[index].copy()
                 adapter.count("copy")
+        if self._placement.is_sharded:
+            self._replicate(arrays)
         inputs = arrays if self._all else [arrays[index] for index in self._inputs]
         if self._signature.random:
             inputs = [*inputs, *adapter.draw(self._signature.device)]
@@ -121,10 +134,11 @@ class Specialization:
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
-        for index, array in zip(self._written, outputs[:count], strict=True):
+        numbers = self._chosen or [ONE_DEVICE] * count
+        for index, array, number in zip(self._written, outputs[:count], numbers, strict=False):
             own = self._adapters[index]
             assert own is not None
-            own.store(args[index], array)
+            own.store(args[index], array, number)
         tensors = iter(self._give(outputs[count:]))
         return [
             args[result.place]
@@ -134,6 +148,11 @@ class Specialization:
             else result
             for result in self._results
         ]
+
+    def _replicate(self, arrays: list[Any]) -> None:
+        for index in self._inputs:
+            if isinstance(arrays[index], jax.Array) and not self._shardings[index]:
+                arrays[index] = jax.device_put(arrays[index], self._placement.sharding())
 
     def _result(self, output: Any) -> Any:
         """Return a result's source; a value that is not a node is itself the result."""
@@ -187,7 +206,10 @@ class Specialization:
         """Return the new tensors in result order, whatever their devices."""
         by_position: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
-            tensors = adapter.give([arrays[position] for position in positions], plan)
+            given = [arrays[position] for position in positions]
+            chosen = self._chosen[len(self._written) :]
+            shardings = [chosen[position] for position in positions] if chosen else ()
+            tensors = adapter.give(given, plan, shardings)
             if len(self._givers) == 1 and not self._shared:
                 return tensors
             for position, tensor in zip(positions, tensors, strict=True):
@@ -203,25 +225,29 @@ class Specialization:
     def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
         signature = self._signature
         adapter = signature.adapter()
-        sharding = adapter.sharding(signature.device)
+        placement = self._placement
         specs = [
             arrays[index]
             if index in signature.numbers
-            else jax.ShapeDtypeStruct(arrays[index].shape, arrays[index].dtype, sharding=sharding)
+            else jax.ShapeDtypeStruct(
+                arrays[index].shape,
+                arrays[index].dtype,
+                sharding=placement.sharding(self._shardings[index]),
+            )
             for index in self._inputs
         ]
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(index) for index in self._donated)
 
-        def trace(function: Callable[..., tuple[Any, ...]]) -> jax.stages.Traced:
-            jitted = jax.jit(function, donate_argnums=donated, out_shardings=sharding)
+        def trace(function: Callable[..., tuple[Any, ...]], on: Any) -> jax.stages.Traced:
+            jitted = jax.jit(function, donate_argnums=donated, out_shardings=on)
             return jitted.trace(*specs)
 
-        def lower() -> jax.stages.Lowered:
-            traced = trace(self._function)
-            on_cpu = all(device.platform == "cpu" for device in sharding.device_set)
+        def lower(on: Any) -> jax.stages.Lowered:
+            traced = trace(self._function, on)
+            on_cpu = placement.devices[0].platform == "cpu"
             quicker = reordered(traced.jaxpr) if on_cpu else None
-            return (traced if quicker is None else trace(quicker)).lower()
+            return (traced if quicker is None else trace(quicker, on)).lower()
 
         baked = [value for index, value in enumerate(self._args) if index not in self._inputs]
         details = (
@@ -238,7 +264,23 @@ class Specialization:
         # Other libraries' operators may change under the same name, so the lowered text is their
         # key.
         key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
-        return adapter.compile("torch.compile", lower, key, signature.device)
+
+        def executable(on: Any, kind: str) -> jax.stages.Compiled:
+            own = None if key is None else key + kind
+            return adapter.compile("torch.compile", lambda: lower(on), own, placement)
+
+        if not placement.is_sharded:
+            return executable(placement.sharding(), "")
+        # A written tensor keeps its sharding if it has one, and XLA chooses the others.
+        kept = [self._shardings[index] for index in self._written]
+        on = [sharding_of(number) if number else None for number in kept]
+        compiled = executable((*on, *[None] * len(self._made)), "")
+        chosen = result_numbers(compiled)
+        if None in chosen:
+            chosen = [placement.mesh if number is None else number for number in chosen]
+            compiled = executable(tuple(map(placement.sharding, chosen)), " placed")
+        self._chosen = chosen
+        return compiled
 
     def _function(self, *inputs: Any) -> tuple[Any, ...]:
         signature = self._signature
@@ -275,6 +317,17 @@ class Specialization:
                 base, evaluation.values[node], tuple(meta.shape), meta.stride(), offset
             )
         return base
+
+
+def _constraints(graph: GraphModule) -> list[int]:
+    """Return the shardings that `torch_google::shard` names in a graph."""
+    return [
+        parse(node.args[1])
+        for module in graph.modules()
+        if isinstance(module, GraphModule)
+        for node in module.graph.nodes
+        if node.op == "call_function" and str(node.target) == "torch_google.shard.default"
+    ]
 
 
 def _precision(name: str | None) -> AbstractContextManager[Any]:

@@ -27,9 +27,9 @@ from torch_google.tpu.eager.normalized_call import (
 from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import compiler, platform
-from torch_google.tpu.runtime.placement import Placement
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
+from torch_google.tpu.shardings import Placement
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -171,7 +171,7 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
     executable = compile_body(body)
     chosen: list[int] = []
     if plan.placement.is_sharded:
-        usable = plan.chosen(executable, results)
+        usable = shardings.result_numbers(executable)
         chosen = [plan.placement.mesh if number is None else number for number in usable]
         if None in usable:
             body = plan.body(results, chosen)
@@ -255,7 +255,7 @@ class _CallPlan:
         def note(executable: jax.stages.Compiled) -> list[Any]:
             parts = _note_of(results, self.random)
             if self.placement.is_sharded:
-                chosen = self.chosen(executable, results)
+                chosen = shardings.result_numbers(executable)
                 parts.append([n if n is None else shardings.text_of(n) for n in chosen])
             return parts
 
@@ -294,14 +294,6 @@ class _CallPlan:
     def returns(self, results: Sequence[NewTensor | int | None]) -> int:
         """Return the number of arrays that the function returns."""
         return len(self.targets) + sum(isinstance(result, NewTensor) for result in results)
-
-    def chosen(
-        self, executable: jax.stages.Compiled, results: Sequence[NewTensor | int | None]
-    ) -> list[int | None]:
-        """Return the shardings of the executable's results; see `shardings.result_numbers`."""
-        shapes = [self._bases[index][0] for index in self.targets]
-        shapes += [result.natural for result in results if isinstance(result, NewTensor)]
-        return shardings.result_numbers(executable, shapes)
 
     def _specs(self) -> list[Any]:
         specs: list[Any] = [
@@ -420,7 +412,8 @@ _OVERWRITING = frozenset(
 def _placement(call: NormalizedCall, device: int) -> Placement:
     numbers = [base[3] for base in call.bases]
     target = _resharding(call)
-    return Placement.of(device, numbers if target is None else [*numbers, target])
+    numbers = numbers if target is None else [*numbers, target]
+    return Placement.of(platform.device(device), numbers)
 
 
 def _resharding(call: NormalizedCall) -> int | None:

@@ -32,7 +32,7 @@ from torch_google.tpu.eager.op_call import OpCall
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, Number, refusals
 from torch_google.tpu.runtime.cache_miss import CacheMissError
-from torch_google.tpu.runtime.placement import MeshMismatch
+from torch_google.tpu.shardings import MeshMismatch
 
 
 def miss(

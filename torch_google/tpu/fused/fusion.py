@@ -22,9 +22,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch_google.tpu import _C
 from torch_google.tpu.fused.background_compiler import BackgroundCompiler
 from torch_google.tpu.fused.donation_order import DonationOrder, Step, behind
-from torch_google.tpu.runtime import compiler
-from torch_google.tpu.runtime.placement import Placement
-from torch_google.tpu.shardings import ONE_DEVICE
+from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 _log = logging.getLogger(__name__)
 
@@ -136,7 +135,7 @@ class Fusion:
         self._device = device
         # C++ flushes a trace before an operator on another mesh.
         meshes = [compiled.mesh for compiled, _ in steps if compiled.mesh != ONE_DEVICE]
-        self._placement = Placement(device, *meshes[:1])
+        self._placement = Placement(platform.device(device), *meshes[:1])
         self._steps = steps
         self._kept = kept
         self._donated = donated

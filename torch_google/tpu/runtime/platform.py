@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PLATFORMS = ("tpu", "cuda", "cpu")
 _NODES = re.compile(r"accel\d+|nvidia\d+")
 _FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
+_THREADS = "PJRT_NPROC"
 _devices: list[jax.Device] = []
 
 
@@ -104,13 +105,32 @@ def _start() -> list[jax.Device]:
             if platform == "cpu":
                 heap.keep()
             try:
-                return list(jax.local_devices(backend=platform))
+                with _threads_for_all_devices():
+                    return list(jax.local_devices(backend=platform))
             except RuntimeError as absent:
                 reason = absent
     raise RuntimeError(
         f"tpu: TORCH_TPU_PLATFORM={forced}: JAX cannot start it: {reason}. "
         "Install its PJRT plugin, or unset the variable to take the platform that this machine has"
     ) from reason
+
+
+@contextmanager
+def _threads_for_all_devices() -> Iterator[None]:
+    """Give PJRT's CPU client a thread for each of several devices, unless the user chooses.
+
+    Its threads wait for each other in the collectives of a sharded program. With the default, one
+    per core, they would wait forever. PJRT reads the variable when it creates the client.
+    """
+    devices = expected_devices()
+    if devices == 1 or _THREADS in os.environ:
+        yield
+        return
+    os.environ[_THREADS] = str(devices + len(os.sched_getaffinity(0)))
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]
 
 
 def _nodes() -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 import torch
-from jax.sharding import SingleDeviceSharding
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import DeviceAdapter, TensorSpec, register_adapter
@@ -20,6 +19,7 @@ from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
 from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
+from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 # A precision's index is its value in C++.
 _PRECISIONS = ("default", "high", "highest")
@@ -30,6 +30,9 @@ _GRAPH = "a graph of torch.compile's"
 class TpuAdapter(DeviceAdapter):
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         return _C.values(list(tensors))
+
+    def shardings(self, tensors: Sequence[torch.Tensor]) -> Sequence[int]:
+        return _C.shardings(tensors)
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
         return View.of(tensor)
@@ -49,8 +52,8 @@ class TpuAdapter(DeviceAdapter):
             return arrays.from_host(padded(to_host(tensor), elements), index)
         return _fitted(array.sharding, View.of(tensor), elements)(array)
 
-    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
-        _C.store(tensor, array)
+    def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
+        _C.store(tensor, array, sharding)
 
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
         dtypes.check(result.dtype, platform.name())
@@ -83,8 +86,10 @@ class TpuAdapter(DeviceAdapter):
         ]
         return fresh, results[0].device.index or 0 if results else 0
 
-    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
-        return _C.new_tensors(arrays, *plan)
+    def give(
+        self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
+    ) -> list[torch.Tensor]:
+        return _C.new_tensors(arrays, *plan, shardings)
 
     def is_shared(self, tensor: torch.Tensor) -> bool:
         return _C.shared(tensor)
@@ -96,21 +101,21 @@ class TpuAdapter(DeviceAdapter):
         seed, offset = _C.draw(device.index or 0)
         return _signed(seed), _signed(offset)
 
-    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
+    def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
         _C.start()
-        return SingleDeviceSharding(platform.device(device.index or 0))
+        return Placement.of(platform.device(device.index or 0), shardings)
 
     def compile(
         self,
         name: str,
         lower: Callable[[], jax.stages.Lowered],
         fingerprint: str | None,
-        device: torch.device,
+        placement: Placement,
     ) -> jax.stages.Compiled:
-        index = device.index or 0
+        on = placement.devices
         if fingerprint is None:
-            return compiler.executable_of(name, lower(), on=index)
-        return compiler.executable(name, lower, fingerprint=fingerprint, on=index)
+            return compiler.executable_of(name, lower(), on=on)
+        return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return compiler.needs(executable)
