@@ -18,7 +18,7 @@ import jax
 
 from torch_google.tpu.cache.loading import describe, load
 
-_HEADER = b"torch_google tpu program 2\n"
+_HEADER = b"torch_google tpu program 3\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
 # Errors that JAX and XLA raise for unserializable programs, and json for an unserializable note.

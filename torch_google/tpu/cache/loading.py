@@ -16,7 +16,9 @@ from jax._src.interpreters.pxla import UnloadedMeshExecutable
 from jax._src.layout import Layout
 from jax._src.stages import ArgInfo
 from jax.core import ShapedArray
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from torch_google.tpu import shardings
 
 # The fields of JAX's executables that the description covers, directly or indirectly. A JAX release
 # that adds fields makes every executable unserializable here.
@@ -34,8 +36,8 @@ _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
     """Return a description that json can write, and XLA's bytes.
 
-    Raises ValueError for a program with callbacks, effects, several devices, or containers other
-    than tuples, lists and dicts. Also raises XLA's serialization errors.
+    Raises ValueError for a program with callbacks, effects, shardings without a mesh, or containers
+    other than tuples, lists and dicts. Also raises XLA's serialization errors.
     """
     unloaded = getattr(compiled._executable, "_unloaded_executable", None)
     if not isinstance(unloaded, UnloadedMeshExecutable) or compiled._params.const_args:
@@ -52,8 +54,8 @@ def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
         "arguments": [[*_array(each._aval), bool(each.donated)] for each in arguments],
         "inputs": [_array(each) for each in unloaded.input_avals],
         "outputs": [_array(each) for each in unloaded.output_avals],
-        "input_memory": [_memory(each) for each in unloaded.input_shardings],
-        "output_memory": [_memory(each) for each in unloaded.output_shardings],
+        "input_shardings": [_described(each) for each in unloaded.input_shardings],
+        "output_shardings": [_described(each) for each in unloaded.output_shardings],
         "layouts": [
             [None if each is None else _layout(each) for each in layouts]
             for layouts in (
@@ -70,16 +72,15 @@ def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
 
 
 def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.stages.Compiled:
-    """Return the executable, ready to run on `devices`.
+    """Return the executable, ready to run on `devices`, which are in the order of its mesh.
 
     Raises KeyError, TypeError, ValueError or similar for a malformed description, and XLA's errors
     for bytes that it cannot load.
     """
-    (device,) = devices
-    shardings = [
-        [SingleDeviceSharding(device, memory_kind=_word(kind)) for kind in description[key]]
-        for key in ("input_memory", "output_memory")
-    ]
+    in_shardings, out_shardings = (
+        [_sharding(each, devices) for each in description[key]]
+        for key in ("input_shardings", "output_shardings")
+    )
     inputs, outputs = ([_aval(*each) for each in description[key]] for key in ("inputs", "outputs"))
     layouts = [
         [None if each is None else Layout(*map(_tuple, each[:2]), int(each[2])) for each in of]
@@ -95,25 +96,25 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
     out_tree = _structure(description["out_tree"])
     if not (
         len(inputs)
-        == len(shardings[0])
+        == len(in_shardings)
         == len(in_layouts)
         == len(dispatch_layouts)
         == len(kept_indices)
-        and len(outputs) == len(shardings[1]) == len(out_layouts) == out_tree.num_leaves
+        and len(outputs) == len(out_shardings) == len(out_layouts) == out_tree.num_leaves
         and kept_indices <= set(range(len(arguments)))
     ):
         raise ValueError("its description has lists of different lengths")
-    client = device.client
-    device_list = jax._src.lib.xla_client.DeviceList((device,))
+    client = devices[0].client
+    device_list = jax._src.lib.xla_client.DeviceList(tuple(devices))
     executable = client.deserialize_executable(code, executable_devices=device_list)
     unloaded = UnloadedMeshExecutable(
         xla_executable=executable,
         device_list=device_list,
         backend=client,
         input_avals=inputs,
-        input_shardings=shardings[0],
+        input_shardings=in_shardings,
         output_avals=outputs,
-        output_shardings=shardings[1],
+        output_shardings=out_shardings,
         committed=bool(description["committed"]),
         name=_word(description["name"]) or "",
         unordered_effects=[],
@@ -143,10 +144,33 @@ def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
     return ShapedArray(_tuple(shape), jax.numpy.dtype(_word(dtype)), weak_type=bool(weak))
 
 
-def _memory(sharding: Any) -> str | None:
-    if not isinstance(sharding, SingleDeviceSharding):
-        raise ValueError(f"the program has {type(sharding).__name__}: it is for several devices")
-    return sharding.memory_kind
+def _described(sharding: Any) -> list[Any]:
+    """Return the kind of memory and, for several devices, the text of the sharding or None.
+
+    None means replicated over all devices of the program.
+    """
+    if isinstance(sharding, SingleDeviceSharding):
+        return [sharding.memory_kind]
+    if isinstance(sharding, NamedSharding):
+        text = shardings.text_of(shardings.number_of(sharding))
+        return [sharding.memory_kind, text]
+    if sharding.is_fully_replicated:
+        return [sharding.memory_kind, None]
+    raise ValueError(f"the program has a {type(sharding).__name__}, which names no mesh")
+
+
+def _sharding(described: Any, devices: Sequence[jax.Device]) -> jax.sharding.Sharding:
+    kind, *text = described
+    if not text:
+        (device,) = devices
+        return SingleDeviceSharding(device, memory_kind=_word(kind))
+    if text[0] is None:
+        mesh = Mesh(np.array(devices), ("devices",))
+        return NamedSharding(mesh, PartitionSpec(), memory_kind=_word(kind))
+    sharding = shardings.sharding_of(shardings.parse(_word(text[0])))
+    if tuple(sharding.mesh.devices.flat) != tuple(devices):
+        raise ValueError("its mesh has other devices")
+    return sharding.with_memory_kind(_word(kind))
 
 
 def _layout(layout: Any) -> list[Any]:

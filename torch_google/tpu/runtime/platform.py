@@ -117,16 +117,18 @@ def _start() -> list[jax.Device]:
 
 @contextmanager
 def _threads_for_all_devices() -> Iterator[None]:
-    """Give PJRT's CPU client a thread for each of several devices, unless the user chooses.
+    """Give PJRT's CPU client enough threads for several devices, unless the user chooses.
 
-    Its threads wait for each other in the collectives of a sharded program. With the default, one
-    per core, they would wait forever. PJRT reads the variable when it creates the client.
+    A sharded program needs a thread per device to run, as its parts wait for each other, and one
+    per device to start, which waits if 32 programs are pending. With the default of one thread per
+    core, they would wait forever. PJRT reads the variable when it creates the client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:
         yield
         return
-    os.environ[_THREADS] = str(devices + len(os.sched_getaffinity(0)))
+    # Two Python threads may start programs at the same time.
+    os.environ[_THREADS] = str(max(4 * devices, len(os.sched_getaffinity(0))))
     try:
         yield
     finally:
