@@ -5,6 +5,7 @@ A sharded tensor is on one tpu device, which stands for all devices of the mesh.
 on all of them, and XLA inserts the communication (GSPMD).
 """
 
+from torch_google.tpu.spmd.dtensors import from_dtensor, placements_of, to_dtensor
 from torch_google.tpu.spmd.fully_sharded import FullyShardedDataParallel
 from torch_google.tpu.spmd.loading import ShardingSpec, shard_batch, shard_batches
 from torch_google.tpu.spmd.marking import (
@@ -33,16 +34,19 @@ __all__ = [
     "always_wrap_policy",
     "checkpoint_module",
     "clear_sharding",
+    "from_dtensor",
     "get_1d_mesh",
     "get_global_mesh",
     "is_sharded",
     "mark_sharding",
     "mark_sharding_with_gradients",
+    "placements_of",
     "set_global_mesh",
     "shard_batch",
     "shard_batches",
     "shard_like",
     "sharding_of",
     "size_based_auto_wrap_policy",
+    "to_dtensor",
     "transformer_auto_wrap_policy",
 ]

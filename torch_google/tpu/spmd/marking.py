@@ -119,12 +119,12 @@ def _text(mesh: Mesh, spec: Spec, shape: tuple[int, ...]) -> str:
     )
 
 
-def _setup_context(context: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    context.sharding = inputs[1]
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.sharding = inputs[1]
 
 
-def _backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-    return torch.ops.torch_google.shard(gradient, context.sharding), None
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+    return torch.ops.torch_google.shard(gradient, ctx.sharding), None
 
 
 torch.library.register_autograd(
