@@ -26,12 +26,22 @@ _PLATFORMS = ("tpu", "cuda", "cpu")
 _NODES = re.compile(r"accel\d+|nvidia\d+")
 _FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
 _THREADS = "PJRT_NPROC"
+# As many devices as C++ has room for (guard.h).
+_MOST = 64
 _devices: list[jax.Device] = []
 
 
 def launch() -> int:
-    """Start PJRT and return the number of devices. `_C.start()` calls it once."""
+    """Start PJRT and return the number of tpu devices. `_C.start()` calls it once.
+
+    Devices after the first 64 hold no tensors of their own, but may be part of a mesh.
+    """
     _devices[:] = _start()
+    return min(len(_devices), _MOST)
+
+
+def count() -> int:
+    """Return the number of JAX's devices."""
     return len(_devices)
 
 
@@ -58,7 +68,7 @@ def expected_devices() -> int:
     text = os.environ.get("TORCH_TPU_CPU_DEVICES")
     if text is None:
         text = _of_jax()
-    return int(text) if _is_count(text) else 1
+    return min(int(text), _MOST) if text.isdigit() and int(text) else 1
 
 
 def _of_jax() -> str:
@@ -168,7 +178,7 @@ def _cpu_devices() -> int:
 
 
 def _is_count(text: str) -> bool:
-    return text.isdigit() and 1 <= int(text) <= 64
+    return text.isdigit() and 1 <= int(text) <= _MOST
 
 
 def _entries(directory: str) -> list[str]:

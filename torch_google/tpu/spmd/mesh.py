@@ -83,7 +83,7 @@ class Mesh:
                 "each axis one name, all different"
             )
         _C.start()
-        count = _C.device_count()
+        count = platform.count()
         wrong = [index for index in self.device_ids if not 0 <= index < count]
         if wrong:
             raise ValueError(
@@ -97,7 +97,7 @@ class Mesh:
 def get_1d_mesh(axis_name: str | None = None) -> Mesh:
     """Return a mesh with one axis over all devices of this process."""
     _C.start()
-    count = _C.device_count()
+    count = platform.count()
     return Mesh(range(count), (count,), None if axis_name is None else (axis_name,))
 
 
