@@ -86,9 +86,7 @@ class GraphSignature:
             return self.adapter().shardings(args)
         own = self.adapter()
         places = [index for index, adapter in enumerate(self.adapters) if adapter is own]
-        numbers = dict(
-            zip(places, own.shardings([args[index] for index in places]), strict=False)
-        )
+        numbers = dict(zip(places, own.shardings([args[index] for index in places]), strict=False))
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def argument(self, node: Node) -> int | None:

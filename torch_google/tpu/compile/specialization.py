@@ -275,11 +275,10 @@ class Specialization:
         kept = [self._shardings[index] for index in self._written]
         on = [sharding_of(number) if number else None for number in kept]
         compiled = executable((*on, *[None] * len(self._made)), "")
-        chosen = result_numbers(compiled)
-        if None in chosen:
-            chosen = [placement.mesh if number is None else number for number in chosen]
-            compiled = executable(tuple(map(placement.sharding, chosen)), " placed")
-        self._chosen = chosen
+        usable = result_numbers(compiled)
+        self._chosen = [placement.mesh if number is None else number for number in usable]
+        if None in usable:
+            compiled = executable(tuple(map(placement.sharding, self._chosen)), " placed")
         return compiled
 
     def _function(self, *inputs: Any) -> tuple[Any, ...]:

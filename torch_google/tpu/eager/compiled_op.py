@@ -51,7 +51,7 @@ class CompiledOp:
     If `function` is None, the first run calls `load`, because in fused mode few of the programs in
     the compile cache are run alone.
 
-    If a tensor is sharded, `mesh` is the number of the replicated sharding on the program's devices.
+    If a tensor is sharded, `mesh` is the number of the replicated sharding on the devices.
     `input_shardings` and `shardings` are those of `inputs` and of the returned arrays. An input on
     one device is replicated before the call.
     """
@@ -123,7 +123,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
         raise BakedNumber(f"{call.op.name()}: its program depends on a number")
     try:
         results, random, chosen = _results_of(stored.note)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
         return None  # an invalid note: compile the program and replace the entry
     plan = _CallPlan(call, None, random, device)
     if plan.placement.is_sharded and len(chosen) != plan.returns(results):
@@ -267,9 +267,7 @@ class _CallPlan:
             note=note,
         )
 
-    def body(
-        self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()
-    ) -> Body:
+    def body(self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()) -> Body:
         """Return the function that is compiled. `chosen`: the shardings of its results.
 
         Without them, a written tensor keeps its sharding if it has one, and XLA chooses the others.
@@ -441,9 +439,9 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
 
 
 def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool, list[int]]:
-    """Parse a note. Raises an error if it is invalid: KeyError, ValueError, TypeError, AttributeError.
+    """Parse a note. The last value has the shardings of the results of a program on a mesh.
 
-    The last value has the shardings of a program's results, if it runs on a mesh.
+    Raises KeyError, ValueError, TypeError, AttributeError or RuntimeError if it is invalid.
     """
     results, random, *texts = note
     if not isinstance(random, bool):

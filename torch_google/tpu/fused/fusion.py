@@ -225,7 +225,7 @@ class Fusion:
         return tuple(results)
 
     def _externals(self) -> list[tuple[Any, int]]:
-        """Return the spec and the sharding of each external, from the first program that reads it."""
+        """Return the spec and the sharding of each external, from its first reader."""
         externals: dict[int, tuple[Any, int]] = {}
         for compiled, wires in self._steps:
             numbers = compiled.input_shardings or [ONE_DEVICE] * len(wires)

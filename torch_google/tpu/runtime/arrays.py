@@ -62,9 +62,7 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
     return jax.device_put(elements, next(iter(array.devices())))
 
 
-def from_host(
-    tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE
-) -> jax.Array:
+def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE) -> jax.Array:
     """Return a copy of a CPU tensor's values on a device, or with the sharding of this number.
 
     Each device gets only its part. Raises RuntimeError for a dtype that the platform lacks.

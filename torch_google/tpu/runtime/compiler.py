@@ -15,7 +15,6 @@ from torch_google.tpu.program import compile_safely
 from torch_google.tpu.runtime import metrics, platform, program_eviction, program_limit
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 
-
 # The index of a tpu device, or the devices of a mesh.
 Devices: TypeAlias = int | Sequence[jax.Device]
 

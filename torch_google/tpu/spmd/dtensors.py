@@ -110,6 +110,6 @@ def _partition_spec(
                 "Redistribute the DTensor to Replicate() or Shard() first"
             )
         if placement.is_shard():
-            dimension = placement.dim % dimensions  # type: ignore[attr-defined]
+            dimension = placement.dim % dimensions
             spec[dimension] = (*spec[dimension], name)
     return tuple(spec)

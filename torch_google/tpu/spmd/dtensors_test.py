@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
 _PARTS = """
@@ -14,8 +15,6 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 rank = int(sys.argv[2])
 dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=4)
 mesh = spmd.Mesh(range(4), (2, 2), ("data", "model"))
-device_mesh = dist.init_device_mesh("cpu", (2, 2))
-device_mesh._device_type = "tpu"
 device_mesh = dist.device_mesh.DeviceMesh("tpu", torch.arange(4).view(2, 2))
 x = torch.arange(32.0).view(8, 4)
 for spec, placements in (
@@ -38,7 +37,7 @@ print(json.dumps([
 """
 
 
-@pytest.mark.parametrize("rank", ["0", "3"])
+@pytest.mark.parametrize("rank", ["3", *["0"] * is_full()])
 def test_parts(rank: str) -> None:
     reversed_order, unsharded = devices_testing.run(_PARTS, "strict", rank)
     assert "split over ('model', 'data'), but DTensor splits it in the order" in reversed_order
@@ -47,12 +46,10 @@ def test_parts(rank: str) -> None:
 
 _WHOLE = """
 import torch.distributed as dist
-from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Shard
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-device_mesh = dist.init_device_mesh("cpu", (1, 1))
 x = torch.arange(32.0).view(8, 4)
 mesh = spmd.Mesh(range(4), (2, 2), ("data", "model"))
-distributed = distribute_tensor(x, device_mesh, [Shard(0), Shard(-1)])
 tpu_mesh = dist.device_mesh.DeviceMesh("tpu", [[0]])
 distributed = DTensor.from_local(x.to("tpu"), tpu_mesh, [Shard(0), Shard(1)], run_check=False)
 t = spmd.from_dtensor(distributed, mesh)

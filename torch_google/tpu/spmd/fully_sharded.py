@@ -58,8 +58,12 @@ class FullyShardedDataParallel(nn.Module):
         self._shard_output = shard_output
         if auto_wrap_policy is not None:
             make = auto_wrapper_callable or FullyShardedDataParallel
-            options = {"mesh": self._mesh, "shard_output": shard_output}
-            wrap_children(module, auto_wrap_policy, lambda child: make(child, **options))
+            own_mesh = self._mesh
+
+            def wrap(child: nn.Module) -> nn.Module:
+                return make(child, mesh=own_mesh, shard_output=shard_output)
+
+            wrap_children(module, auto_wrap_policy, wrap)
         self.module = module
         self._shard()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
 _TRAINING = """
@@ -51,7 +52,7 @@ print(json.dumps([worst, part / total, wrapped]))
 """
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
+@pytest.mark.parametrize("mode", ["strict", *["fused", "compile"] * is_full()])
 def test_training(mode: str) -> None:
     worst, part, wrapped = devices_testing.run(_TRAINING, mode)
     assert worst <= 1e-6

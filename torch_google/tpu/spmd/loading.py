@@ -45,9 +45,7 @@ def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
             mark_sharding(leaf, sharding.mesh, sharding.for_rank(leaf.dim()))
             return leaf
         dimensions = specs.named(sharding.mesh, sharding.for_rank(leaf.dim()), leaf.shape)
-        number = shardings.number_of(
-            specs.sharding(sharding.mesh, dimensions, range(leaf.dim()))
-        )
+        number = shardings.number_of(specs.sharding(sharding.mesh, dimensions, range(leaf.dim())))
         tensor = torch.empty(leaf.shape, dtype=leaf.dtype, device="tpu")
         index = tensor.device.index
         _C.reshard(tensor, arrays.from_host(leaf, index, number), leaf.shape, number)

@@ -71,7 +71,7 @@ try:
 except Compiled as done:
     executable = done.args[0]
 names = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
-collectives = Counter(re.findall(rf"= \\\\S+ ({names})(?:-start)?\\(", executable.as_text()))
+collectives = Counter(re.findall(rf"= \S+ ({names})(?:-start)?\(", executable.as_text()))
 memory = executable.memory_analysis()
 print(json.dumps({
     "collectives": collectives,

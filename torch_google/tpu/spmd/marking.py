@@ -43,9 +43,7 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
     return XLAShardedTensor(t)
 
 
-def mark_sharding_with_gradients(
-    t: torch.Tensor, mesh: Mesh, partition_spec: Spec
-) -> torch.Tensor:
+def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> torch.Tensor:
     """Return a tensor with the same values, distributed over a mesh. Its gradient is, too.
 
     It is an operator, for activations: it works on any view and within torch.compile. An unsharded
@@ -127,9 +125,7 @@ def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
     return torch.ops.torch_google.shard(gradient, ctx.sharding), None
 
 
-torch.library.register_autograd(
-    "torch_google::shard", _backward, setup_context=_setup_context
-)
+torch.library.register_autograd("torch_google::shard", _backward, setup_context=_setup_context)
 
 
 def _check(t: Any) -> None:
@@ -145,9 +141,9 @@ def _check(t: Any) -> None:
 
 
 def _whole(t: torch.Tensor, function: str) -> tuple[tuple[int, ...], Sequence[int]]:
-    """Return the shape of the array for a tensor that covers its storage, and its dimensions' order.
+    """Return the shape of a tensor's array, and the order of the tensor's dimensions in it.
 
-    Raises ValueError for other tensors.
+    Raises ValueError for a tensor that does not cover its storage.
     """
     layout = natural(tuple(t.shape), t.stride())
     covers = (

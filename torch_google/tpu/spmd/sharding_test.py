@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
 _OPERATORS = """
@@ -124,7 +125,7 @@ print(1)
 """
 
 
-@pytest.mark.parametrize("mode", ["strict", "debug", "fused"])
+@pytest.mark.parametrize("mode", ["strict", "fused", *["debug"] * is_full()])
 def test_operators(mode: str) -> None:
     assert devices_testing.run(_OPERATORS, mode) == 1
 

@@ -89,7 +89,7 @@ class TpuAdapter(DeviceAdapter):
     def give(
         self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
     ) -> list[torch.Tensor]:
-        return _C.new_tensors(arrays, *plan, shardings)
+        return _C.new_tensors(arrays, *plan, shardings=shardings)
 
     def is_shared(self, tensor: torch.Tensor) -> bool:
         return _C.shared(tensor)
