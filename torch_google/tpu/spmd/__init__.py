@@ -7,7 +7,12 @@ on all of them, and XLA inserts the communication (GSPMD).
 
 from torch_google.tpu.spmd.dtensors import from_dtensor, placements_of, to_dtensor
 from torch_google.tpu.spmd.fully_sharded import FullyShardedDataParallel
-from torch_google.tpu.spmd.loading import ShardingSpec, shard_batch, shard_batches
+from torch_google.tpu.spmd.loading import (
+    ShardingSpec,
+    shard_batch,
+    shard_batches,
+    shard_optimizer_state,
+)
 from torch_google.tpu.spmd.marking import (
     clear_sharding,
     is_sharded,
@@ -45,6 +50,7 @@ __all__ = [
     "shard_batch",
     "shard_batches",
     "shard_like",
+    "shard_optimizer_state",
     "sharding_of",
     "size_based_auto_wrap_policy",
     "to_dtensor",

@@ -40,6 +40,10 @@ wrapped = sum(isinstance(m, spmd.FullyShardedDataParallel) for m in model.module
 spec = spmd.ShardingSpec(mesh, ("fsdp",))
 forward = torch.compile(model) if mode == "compile" else model
 actual, optimizer = train(model, spmd.shard_batches(zip(inputs, targets), spec), forward)
+data = io.BytesIO()
+torch.save(optimizer.state_dict(), data)
+optimizer.load_state_dict(torch.load(io.BytesIO(data.getvalue()), map_location="cpu"))
+spmd.shard_optimizer_state(optimizer)
 tensors = [
     t
     for p in model.parameters()

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import _C, shardings
 from torch_google.tpu.runtime import arrays
 from torch_google.tpu.spmd import partition_spec as specs
-from torch_google.tpu.spmd.marking import mark_sharding
+from torch_google.tpu.spmd.marking import mark_sharding, shard_like
 from torch_google.tpu.spmd.mesh import Mesh
 from torch_google.tpu.spmd.partition_spec import Spec
 
@@ -52,6 +52,22 @@ def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
         return tensor
 
     return pytree.tree_map(one, batch)
+
+
+def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
+    """Give an optimizer's state the sharding of its parameters, after `load_state_dict`.
+
+    State with another shape than its parameter's, such as a counter, stays as it is.
+    """
+    for parameter, state in optimizer.state.items():
+        for value in state.values() if isinstance(state, dict) else ():
+            if (
+                isinstance(value, torch.Tensor)
+                and value.device == parameter.device
+                and value.shape == parameter.shape
+                and value.stride() == parameter.stride()
+            ):
+                shard_like(value, parameter)
 
 
 def shard_batches(batches: Iterable[Any], sharding: ShardingSpec) -> Iterator[Any]:

@@ -35,6 +35,8 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
     Raises ValueError for a spec that does not fit the mesh or the tensor, for a tensor that is not
     on tpu, and for a view that does not cover its storage.
     """
+    if torch.compiler.is_compiling():
+        torch._dynamo.graph_break()
     _check(t)
     with torch.no_grad(), torch._C.DisableTorchFunction():
         dimensions = specs.named(mesh, partition_spec, t.shape)

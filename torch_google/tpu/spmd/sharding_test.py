@@ -166,6 +166,16 @@ alone = drop(x.to("tpu"))
 torch.manual_seed(1)
 assert drop(marked(x.to("tpu"), mesh, "data", "model")).cpu().equal(alone.cpu())
 
+# mark_sharding ends a graph.
+def marking(t):
+    t = t * 2
+    spmd.mark_sharding(t, mesh, ("data", None))
+    return t + 1
+y = torch.compile(marking)(x.to("tpu"))
+assert spec_of(y) == ("data", None) and y.cpu().equal(x * 2 + 1)
+torch._dynamo.reset()
+assert message(lambda: torch.compile(marking, fullgraph=True)(x.to("tpu"))).startswith("Unsupported")
+
 # Sizes that change.
 dynamic = torch.compile(lambda t: t * t.shape[0], dynamic=True)
 for rows in (4, 8, 12):

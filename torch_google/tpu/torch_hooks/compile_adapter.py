@@ -89,7 +89,8 @@ class TpuAdapter(DeviceAdapter):
     def give(
         self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
     ) -> list[torch.Tensor]:
-        return _C.new_tensors(arrays, *plan, shardings=shardings)
+        results, device = plan
+        return _C.new_tensors(arrays, results, device, shardings)
 
     def is_shared(self, tensor: torch.Tensor) -> bool:
         return _C.shared(tensor)
