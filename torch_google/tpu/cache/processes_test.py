@@ -78,7 +78,7 @@ def _random(path: Path) -> None:
 
 
 def _of_a_later_version(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b"program 2\n", b"program 3\n", 1))
+    path.write_bytes(path.read_bytes().replace(b"program 3\n", b"program 4\n", 1))
 
 
 def _emptied(path: Path) -> None:
