@@ -5,6 +5,7 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -54,6 +55,11 @@ class Backend final : public c10d::Backend {
   void set_timeout(std::chrono::milliseconds timeout) {
     group_->set_timeout(timeout);
     options_->timeout = timeout;
+  }
+  // For a collective that does not begin here.
+  std::shared_ptr<HostGroup> host_group() {
+    group_->set_description(getGroupDesc());
+    return group_;
   }
 
   const std::string getBackendName() const override { return "tpu"; }
@@ -473,6 +479,27 @@ void define_backend(py::module_& module) {
            }),
            py::arg("gloo"), py::arg("cpu"), py::arg("store"), py::arg("group"),
            py::arg("global_ranks"), py::arg("timeout"));
+}
+
+std::shared_ptr<HostGroup> host_group(const std::string& name) {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  try {
+    group = c10d::resolve_process_group(name);
+  } catch (const c10::Error&) {
+    C10_THROW_ERROR(DistBackendError,
+                    "tpu: torch.distributed: a compiled graph uses the process "
+                    "group '" +
+                        name +
+                        "', which this process does not have. Create a group "
+                        "with this name before the call");
+  }
+  auto* backend = dynamic_cast<Backend*>(group->getBackend(kDevice).get());
+  TORCH_CHECK_WITH(
+      DistBackendError, backend,
+      "tpu: torch.distributed: a compiled graph uses the process group '", name,
+      "', which has another backend for tpu tensors. Create it with the "
+      "backend 'tpu'");
+  return backend->host_group();
 }
 
 }  // namespace torch_google::tpu
