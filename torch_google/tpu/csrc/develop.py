@@ -10,6 +10,7 @@ once. The library is replaced atomically, so a running process keeps the old one
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -121,7 +122,19 @@ def _is_current(target: Path) -> bool:
 
 def _includes() -> list[str]:
     paths = [*include_paths(), sysconfig.get_paths()["include"]]
-    return [f"-I{_ROOT}", *(flag for path in paths for flag in ("-isystem", path))]
+    return [
+        f"-I{_ROOT}",
+        f"-I{_xla_headers()}",
+        *(flag for path in paths for flag in ("-isystem", path)),
+    ]
+
+
+def _xla_headers() -> Path:
+    """Return the folder with the headers of XLA's FFI, as `jax.ffi.include_dir()` does."""
+    found = importlib.util.find_spec("jaxlib")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("develop.py: no jaxlib. Install it in this environment")
+    return Path(found.origin).parent / "include"
 
 
 def _run(*arguments: str) -> None:

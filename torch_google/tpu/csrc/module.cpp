@@ -6,6 +6,7 @@
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/backend.h"
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/ffi_collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
@@ -274,6 +275,7 @@ PYBIND11_MODULE(_C, module) {
   define_setting<int>(module, "precision", Setting::precision);
   define_setting<bool>(module, "cache_only", Setting::cache_only);
   module.def("define_backend", [module]() mutable { define_backend(module); });
+  module.def("collective_handler", collective_handler);
   module.def("flight_records", [] { return FlightRecorder::get().describe(); });
   module.def("flush", flush);
   module.def("set_limits", [](size_t operators, size_t bytes) {
