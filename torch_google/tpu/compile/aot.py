@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
@@ -69,8 +70,17 @@ class _Partition(CustomPartitionerFn):
         return partition(gm, joint_inputs, **kwargs)
 
     def uuid(self) -> str:
-        """Return a key that distinguishes our graphs from other backends' and other versions'."""
-        return "torch_google.tpu 5"
+        """Return a key that distinguishes our graphs from other backends' and other versions'.
+
+        Ranks have their own graphs: a DTensor's part depends on the rank, which torch's key lacks.
+        """
+        return f"torch_google.tpu 6{_rank()}"
+
+
+def _rank() -> str:
+    if not (dist.is_available() and dist.is_initialized()):
+        return ""
+    return f", rank {dist.get_rank()} of {dist.get_world_size()}"
 
 
 _PARTITION = _Partition()
