@@ -30,6 +30,10 @@ def compile_step(
 
     The optimizer may read and set its own attributes, and call `super()` without arguments.
 
+    The program calls hooks of parameters for their gradients (`Tensor.register_hook`). Raises
+    ValueError for post-accumulate-grad hooks, and NotImplementedError for models that communicate
+    outside of graphs, such as DistributedDataParallel.
+
     From the first step on, the optimizer's step counters are stored on the device (`capturable`).
     Its step hooks are not called. Raises ValueError if it has any, or if it changes a non-integer
     number in its groups, state or attributes. Raises NotImplementedError on torch v2.6.
@@ -50,6 +54,11 @@ def compile_step(
     def step(rates: list[Any], args: Any, kwargs: Any) -> Any:
         result = loss(*args, **kwargs)
         (result[0] if isinstance(result, tuple) else result).backward()
+        for parameter, hooks in held.hooks:
+            for hook in hooks if parameter.grad is not None else ():
+                gradient = hook(parameter.grad)
+                if gradient is not None:
+                    parameter.grad = gradient
         groups = [{**g, "lr": rate} for g, rate in zip(held.groups, rates, strict=True)]
         substitute = kind(groups, held.state, held.defaults, held.own, held.bound)
         with torch.no_grad():
@@ -72,10 +81,14 @@ def compile_step(
         groups = [dict(group) for group in optimizer.param_groups]
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
+        held.hooks = _hooks(groups)
         held.own, held.bound = _own(optimizer)
         before = _fractions(optimizer)
         with torch._dynamo.config.patch(trace_autograd_ops=True):
-            result, changes, attributes = compiled(rates, args, kwargs)
+            try:
+                result, changes, attributes = compiled(rates, args, kwargs)
+            except torch._dynamo.exc.Unsupported as error:
+                raise _of_wrapper(error) or error from None
         optimizer._opt_called = True  # learning rate schedulers check it
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
@@ -91,10 +104,51 @@ def compile_step(
     return run
 
 
+def _hooks(
+    groups: list[dict[str, Any]],
+) -> list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]:
+    """Return the parameters with hooks for their gradients, which Dynamo ignores."""
+    hooks = []
+    for group in groups:
+        for parameter in group["params"]:
+            if parameter._backward_hooks:
+                hooks.append((parameter, tuple(parameter._backward_hooks.values())))
+            if parameter._post_accumulate_grad_hooks:
+                raise ValueError(
+                    "tpu: compile_step: a parameter has post-accumulate-grad hooks, which one "
+                    "program cannot call. Use register_hook, or torch.compile(loss) and "
+                    "optimizer.step()"
+                )
+    return hooks
+
+
+# Files of torch, and what a model is wrapped with if Dynamo gives up there.
+_WRAPPERS = {
+    "torch/nn/parallel/distributed.py": "DistributedDataParallel",
+    "torch/distributed/_composable/replicate.py": "replicate",
+    "torch/distributed/fsdp/": "fully_shard",
+}
+
+
+def _of_wrapper(error: Exception) -> Exception | None:
+    """Return the error for a model that communicates outside of the graphs that Dynamo traces."""
+    for file, name in _WRAPPERS.items():
+        if file in str(error).replace("\\", "/"):
+            return NotImplementedError(
+                f"tpu: compile_step: {name} reduces gradients outside of graphs, so a step is not "
+                "one program. Leave it out, and reduce the gradients in hooks of the parameters: "
+                "parameter.register_hook(lambda gradient: all_reduce(gradient, 'avg', group)), with "
+                "all_reduce of torch.distributed._functional_collectives. Or use "
+                "torch.compile(model) and optimizer.step()"
+            )
+    return None
+
+
 class _OptimizerParts:
     """An optimizer's attributes, in a class so that Dynamo reads none of them while it traces."""
 
     groups: list[dict[str, Any]]
+    hooks: list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]
     state: Any
     defaults: dict[str, Any]
     own: dict[str, Any]

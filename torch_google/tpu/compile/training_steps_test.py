@@ -148,6 +148,23 @@ def test_a_release_that_cannot_trace_a_step_says_so() -> None:
         compile_step(pair.ours, pair.optimizers[1])
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 has no compile_step")
+def test_hooks_of_gradients() -> None:
+    pair = _Pair(lambda p: optim.SGD(p, lr=0.1))
+    for model in (pair.theirs, pair.ours):
+        model[0].weight.register_hook(lambda gradient: gradient * 3)
+        model[0].weight.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))
+        model[2].bias.register_hook(lambda gradient: None)
+    step = compile_step(pair.loss, pair.optimizers[1])
+    for _ in range(3):
+        step(*pair.moved)
+        pair.reference()
+        pair.check()
+    model[2].bias.register_post_accumulate_grad_hook(lambda parameter: None)
+    with pytest.raises(ValueError, match="a parameter has post-accumulate-grad hooks"):
+        step(*pair.moved)
+
+
 def test_hooks_are_refused() -> None:
     pair = _Pair(MAKERS["sgd"])
     pair.optimizers[1].register_step_post_hook(lambda *_: None)
