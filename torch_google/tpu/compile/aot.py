@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from torch_google.tpu.compile.compiled_graph import CHOSEN, CompiledGraph
 from torch_google.tpu.compile.joint_graph import joint_graph_decompositions, partition
 from torch_google.tpu.compile.options import parse
+from torch_google.tpu.compile.written_collectives import replace_written_collectives
 
 
 def backend(
@@ -34,6 +35,7 @@ def backend(
     lowering raises NotImplementedError when the graph is first called.
     """
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
+    replace_written_collectives(graph)
     compiler = aot_autograd(
         fw_compiler=SerializableAOTDispatchCompiler(
             CompiledGraph, partial(CompiledGraph, forward=True)

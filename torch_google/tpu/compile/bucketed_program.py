@@ -37,6 +37,7 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import OWNERS
 from torch_google.tpu.compile.symbols import is_symbolic
+from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 
 
 class BucketedProgram:
@@ -120,7 +121,10 @@ class BucketedProgram:
             inputs += adapter.draw(signature.device)
         try:
             outputs = self._run(*inputs)
-        except RuntimeError as error:  # the base class of JAX's errors
+            if signature.collective:
+                # The next collective of a group, in a program or not, comes after these.
+                outputs[-1].block_until_ready()
+        except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
             adapter.explain(error)
         del inputs
         adapter.count("call")
@@ -255,7 +259,9 @@ class BucketedProgram:
                 values.append(scope.value(expr_of(meta)))
             else:
                 values.append(floats.get(index, meta))
-        results = evaluate(signature.graph, values, scope, key)
+        order = CallOrder()
+        with call_order(order):
+            results = evaluate(signature.graph, values, scope, key)
         written = [
             _adapter(signature, index).write(
                 arrays[index], results[node].array, self._layouts[index]
@@ -264,7 +270,8 @@ class BucketedProgram:
         ]
         return (
             *written,
-            *(self._packed(scope, results[n], n, order) for n, order in self._returned),
+            *(self._packed(scope, results[n], n, axes) for n, axes in self._returned),
+            *((order.token,) if signature.collective else ()),
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu.compile import control_flow, randomness
 from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.lowerings.call_order import call_order
 from torch_google.tpu.program import Number, constant, lower_op
 from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
@@ -48,7 +49,8 @@ class Evaluation:
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
         """Return the flat results of a subgraph. `key` is its random key."""
-        results = Evaluation(graph, self.symbols, key).run(inputs)
+        with call_order(None):
+            results = Evaluation(graph, self.symbols, key).run(inputs)
         return pytree.tree_leaves(results)
 
     def fresh(self, position: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_google.tpu import dtypes
+from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.compile.device_adapter import DeviceAdapter, adapter_of
 from torch_google.tpu.compile.randomness import ARGUMENT, is_random, random_key
 from torch_google.tpu.compile.symbols import is_symbolic
@@ -44,6 +44,7 @@ class GraphSignature:
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.device = _device(graph)
         self.random = any(draws(module) for module in _modules(graph))
+        self.collective = any(lowerings.is_collective(node.target) for node in nodes)
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._adapters: list[DeviceAdapter | None] | None = None
         self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
@@ -112,6 +113,10 @@ class GraphSignature:
                 fixed |= _symbols((*meta.shape, *meta.stride()))
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
+            if lowerings.is_collective(node.target):
+                # The parts for each rank.
+                metas = (each.meta.get("val") for each in node.all_input_nodes)
+                fixed |= _symbols(metas)
         return frozenset(
             index
             for index, meta in enumerate(self.metas)

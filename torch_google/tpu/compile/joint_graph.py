@@ -11,6 +11,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
+from torch_google.tpu import lowerings
 from torch_google.tpu.compile import randomness
 from torch_google.tpu.compile.graph_refusals import without_refused
 from torch_google.tpu.program.decompositions import Decompositions, decompositions
@@ -31,7 +32,9 @@ def partition(
     """Return the forward graph and the backward graph."""
     # Each output of a program is a separate array, so a view saved for the backward graph would be
     # copied, including the gaps in its strides. Recomputing the view costs nothing.
-    with functorch_config.patch(recompute_views=True):
+    # Two equal collectives stay two, because another rank's graph may have different ones there.
+    merge = not any(lowerings.is_collective(node.target) for node in gm.graph.nodes)
+    with functorch_config.patch(recompute_views=True, cse=functorch_config.cse and merge):
         return randomness.partition(
             gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
         )

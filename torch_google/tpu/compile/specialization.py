@@ -21,6 +21,7 @@ from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
 from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
 
@@ -130,7 +131,10 @@ class Specialization:
             inputs = [*inputs, *adapter.draw(self._signature.device)]
         try:
             outputs = self._run(*inputs)
-        except RuntimeError as error:  # the base class of JAX's errors
+            if self._signature.collective:
+                # The next collective of a group, in a program or not, comes after these.
+                outputs[-1].block_until_ready()
+        except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
@@ -291,7 +295,9 @@ class Specialization:
             adapter = self._adapters[index]
             values[index] = array if adapter is None else adapter.read(array, self._layouts[index])
         evaluation = Evaluation(signature.graph, self._symbols, key)
-        evaluation.run(values)
+        order = CallOrder()
+        with call_order(order):
+            evaluation.run(values)
         written = []
         for index, node in signature.written.items():
             adapter = self._adapters[index]
@@ -302,7 +308,7 @@ class Specialization:
                 )
             )
         fresh = [self._packed(evaluation, result, nodes) for result, nodes in self._made]
-        return (*written, *fresh)
+        return (*written, *fresh, order.token) if signature.collective else (*written, *fresh)
 
     def _packed(self, evaluation: Evaluation, result: TensorSpec, nodes: list[Node]) -> jax.Array:
         adapter = adapter_of(result.device)

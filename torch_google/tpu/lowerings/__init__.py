@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torch_google.tpu.lowerings.table import Lowering, foreign, is_pinned, name_of
+from torch_google.tpu.lowerings.table import Lowering, foreign, is_collective, is_pinned, name_of
 
 if TYPE_CHECKING:
     from torch_google.tpu.lowerings.checks import check_of
@@ -22,6 +22,7 @@ __all__ = [
     "check_of",
     "find",
     "foreign",
+    "is_collective",
     "is_pinned",
     "laid_out",
     "lowering",

@@ -9,6 +9,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     batch_norm,
     bessel,
     class_losses,
+    collectives,
     comparison,
     convolution,
     creation,

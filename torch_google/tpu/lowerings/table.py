@@ -46,6 +46,10 @@ class Lowering:
 
 _TABLE: dict[str, Lowering] = {}
 
+# The namespaces of torch's functional collectives, and the operators in them that move no data.
+_COLLECTIVES = ("_c10d_functional", "_dtensor")
+_LOCAL = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
+
 
 def lowering(
     *names: str,
@@ -91,8 +95,14 @@ def is_pinned(op: torch._ops.OpOverload) -> bool:
     """
     row = find(op)
     if row is None:
-        return op.namespace in ("aten", "prims", "torch_google")
+        return op.namespace in ("aten", "prims", "torch_google", *_COLLECTIVES)
     return _is_ours(row)
+
+
+def is_collective(op: Any) -> bool:
+    """Return whether an operator moves data between processes, so that all of them must call it."""
+    is_operator = isinstance(op, torch._ops.OpOverload) and op.namespace in _COLLECTIVES
+    return is_operator and op._schema.name.partition("::")[2] not in _LOCAL
 
 
 def foreign() -> frozenset[str]:

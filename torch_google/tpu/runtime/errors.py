@@ -14,6 +14,8 @@ from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
 
+# The start of each message of csrc/host_group.cpp and csrc/collective.cpp.
+_COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
 _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
@@ -25,7 +27,17 @@ def explain(op: str, error: Exception) -> NoReturn:
         raise error
     if is_out_of_memory(error):
         raise out_of_memory(op, first_line(error).rstrip(".")) from error
-    raise error
+    raise _of_collective(error) or error
+
+
+def _of_collective(error: Exception) -> Exception | None:
+    """Return the error of a collective within a program, as torch.distributed raises it."""
+    code, _, text = str(error).partition(_COLLECTIVE)
+    if not text:
+        return None
+    kinds = {"INVALID_ARGUMENT": ValueError, "FAILED_PRECONDITION": TypeError}
+    kind = kinds.get(code.partition(":")[0], torch.distributed.DistBackendError)
+    return kind(_COLLECTIVE + text)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -15,6 +15,7 @@ from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import DeviceAdapter, TensorSpec, register_adapter
 from torch_google.tpu.compile.device_adapter import padded
 from torch_google.tpu.eager import NewTensor
+from torch_google.tpu.lowerings.collectives import TARGET
 from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
 from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.runtime.strides import View, natural, read, write
@@ -114,6 +115,7 @@ class TpuAdapter(DeviceAdapter):
         placement: Placement,
     ) -> jax.stages.Compiled:
         on = placement.devices
+        _register_collectives()
         if fingerprint is None:
             return compiler.executable_of(name, lower(), on=on)
         return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
@@ -141,6 +143,12 @@ def register() -> None:
     """Register the adapter with torch.compile's backend `tpu`. Idempotent."""
     register_adapter("tpu", _ADAPTER)
     _hide_calls()
+
+
+@cache
+def _register_collectives() -> None:
+    """Register the handler of collectives with XLA, which looks it up by its name."""
+    jax.ffi.register_ffi_target(TARGET, _C.collective_handler(), platform="cpu")
 
 
 @cache
