@@ -73,20 +73,24 @@ class DonationOrder:
                 yield index
 
 
+_UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
+
+
 def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:
     """Return `value`, bit for bit, computed after all of `reads`.
 
-    Each read contributes a 0 that is subtracted, which changes no number, not even -0.0. XLA's
-    simplifier does not notice that two shifts clear all 32 bits. Only floating-point values are
-    ordered.
+    Each read contributes a 0 that is subtracted from the value's bits: subtracted from the number,
+    it would flush a denormal in the threads in which XLA does so. XLA's simplifier does not notice
+    that two shifts clear all 32 bits. Only floating-point values are ordered.
     """
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value
+    bits = lax.bitcast_convert_type(value, _UNSIGNED[value.dtype.itemsize])
     for read in reads:
         if read.size:
             one = lax.slice(read, (0,) * read.ndim, (1,) * read.ndim).reshape(())
-            value = value - _zero_of(one).astype(value.dtype)
-    return value
+            bits = bits - _zero_of(one).astype(bits.dtype)
+    return lax.bitcast_convert_type(bits, value.dtype)
 
 
 def _zero_of(number: jax.Array) -> jax.Array:
