@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: torch's fused operators and their gradients.
 
-XLA fuses the softmax; a gradient recomputes it. Operators with dropout return the seed of their
-dropout mask, so that the gradient uses the same mask.
+XLA fuses the softmax; a gradient recomputes the weights from the log-sum-exp. Operators with
+dropout return the seed of their dropout mask, so that the gradient uses the same mask.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def fused_attention_backward(
     *,
     scale: Any = None,
 ) -> tuple[jax.Array | None, ...]:
-    return _backward(grad, q, k, v, attn_bias, is_causal, scale, dropout_p, philox_seed)
+    results = (out, logsumexp)
+    return _backward(grad, q, k, v, attn_bias, *results, is_causal, scale, dropout_p, philox_seed)
 
 
 @lowering("aten::_scaled_dot_product_efficient_attention", random=True)
@@ -103,7 +104,8 @@ def efficient_attention_backward(
     *,
     scale: Any = None,
 ) -> tuple[jax.Array | None, ...]:
-    grads = _backward(grad, q, k, v, attn_bias, is_causal, scale, dropout_p, philox_seed)
+    results = (out, logsumexp)
+    grads = _backward(grad, q, k, v, attn_bias, *results, is_causal, scale, dropout_p, philox_seed)
     return tuple(
         g if requested else None for g, requested in zip(grads, grad_input_mask, strict=True)
     )
@@ -138,7 +140,8 @@ def flash_attention_backward(
     attn_mask: _Bias = None,
     scale: Any = None,
 ) -> tuple[jax.Array | None, ...]:
-    return _backward(grad, q, k, v, attn_mask, is_causal, scale, 0.0, None)[:3]
+    results = (out, logsumexp)
+    return _backward(grad, q, k, v, attn_mask, *results, is_causal, scale, 0.0, None)[:3]
 
 
 def _attend(
@@ -152,35 +155,20 @@ def _attend(
     seed: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the attention in q's dtype, and each row's log-sum-exp of scores."""
-    if k.shape[-3] != q.shape[-3]:  # grouped queries share keys and values
-        times = q.shape[-3] // k.shape[-3]
-        k, v = (jnp.repeat(x, times, axis=-3) for x in (k, v))
-    if scale is None:
-        scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
-    wide = jnp.float32 if q.dtype in (jnp.float16, jnp.bfloat16) else q.dtype
-    scores = jnp.einsum("...qd,...kd->...qk", q, k, preferred_element_type=wide)
-    scores = scores * jnp.asarray(scale).astype(wide)
-    if bias is not None and bias.dtype == jnp.bool_:
-        scores = jnp.where(bias, scores, -jnp.inf)
-    elif bias is not None:
-        scores = scores + opmath(bias)
-    if is_causal:
-        rows, columns = jnp.arange(q.shape[-2]), jnp.arange(k.shape[-2])
-        scores = jnp.where(rows[:, None] >= columns, scores, -jnp.inf)
-    top = jax.lax.stop_gradient(scores.max(-1, keepdims=True, initial=-jnp.inf))
+    scores = _scores(q, k, bias, is_causal, scale)
+    top = scores.max(-1, keepdims=True, initial=-jnp.inf)
     top = jnp.where(top == -jnp.inf, 0, top)
     exps = jnp.exp(scores - top)
     total = exps.sum(-1, keepdims=True)
     # A row whose keys are all masked gets zeros.
-    weights = exps / jnp.where(total == 0, 1, total)
-    if seed is not None and not is_zero(dropout_p):
-        keep_probability = 1 - jnp.asarray(dropout_p, jnp.float32)
-        draws = jax.random.uniform(jax.random.key(seed.astype(jnp.uint32)), weights.shape)
-        weights = jnp.where(
-            draws < keep_probability, weights / jnp.maximum(keep_probability, 1e-30).astype(wide), 0
-        )
-    out = jnp.einsum("...qk,...kd->...qd", weights.astype(q.dtype), v, preferred_element_type=wide)
-    return out, jax.lax.stop_gradient(jnp.log(total) + top)[..., 0]
+    weights = _drop(exps / jnp.where(total == 0, 1, total), dropout_p, seed)
+    out = jnp.einsum(
+        "...qk,...kd->...qd",
+        weights.astype(q.dtype),
+        _for_heads(v, q),
+        preferred_element_type=scores.dtype,
+    )
+    return out, (jnp.log(total) + top)[..., 0]
 
 
 def _backward(
@@ -189,18 +177,71 @@ def _backward(
     k: jax.Array,
     v: jax.Array,
     bias: _Bias,
+    out: jax.Array,
+    logsumexp: jax.Array,
     is_causal: bool,
     scale: Any,
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array | None, ...]:
-    """Return the gradients for q, k, v and the bias; the last is None for a mask or no bias."""
+    """Return the gradients for q, k, v and the bias; the last is None for a mask or no bias.
+
+    `out` and `logsumexp` may be those of more keys than `k`: context parallel passes a part of the
+    keys at a time, with the results for all of them.
+    """
     learned = bias is not None and bias.dtype != jnp.bool_
+    grad, q, k, v, out = (opmath(x) for x in (grad, q, k, v, out))
 
-    def run(q: jax.Array, k: jax.Array, v: jax.Array, learned_bias: _Bias) -> jax.Array:
-        effective_bias = learned_bias if learned else bias
-        return _attend(q, k, v, effective_bias, is_causal, scale, dropout_p, seed)[0]
+    def scores_of(q: jax.Array, k: jax.Array, learned_bias: _Bias) -> jax.Array:
+        return _scores(q, k, learned_bias if learned else bias, is_causal, scale)
 
-    primals = (*map(opmath, (q, k, v)), opmath(bias) if learned and bias is not None else None)
-    out, back = jax.vjp(run, *primals)
-    return back(opmath(grad).astype(out.dtype))
+    scores, back = jax.vjp(scores_of, q, k, opmath(bias) if learned and bias is not None else None)
+    rows = logsumexp.reshape(*scores.shape[:-2], -1)[..., : scores.shape[-2]]
+    if rows.dtype != scores.dtype:
+        rows = _widened(rows, jax.nn.logsumexp(scores, axis=-1))
+    weights = jnp.where(scores == -jnp.inf, 0, jnp.exp(scores - rows[..., None]))
+    values, back_values = jax.vjp(lambda v: _for_heads(v, q), v)
+    dropped = _drop(weights, dropout_p, seed)
+    to_values = back_values(jnp.einsum("...qk,...qd->...kd", dropped, grad))[0]
+    slopes = _drop(jnp.einsum("...qd,...kd->...qk", grad, values), dropout_p, seed)
+    to_scores = weights * (slopes - (grad * out).sum(-1, keepdims=True))
+    to_q, to_k, to_bias = back(to_scores.astype(scores.dtype))
+    return to_q, to_k, to_values, to_bias
+
+
+def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
+    """Return float32 rows in float64; `precise`, for these keys alone, if they are the same."""
+    tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
+    return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
+
+
+def _scores(q: jax.Array, k: jax.Array, bias: _Bias, is_causal: bool, scale: Any) -> jax.Array:
+    """Return the scaled and masked products; a masked one is -inf."""
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
+    wide = jnp.float32 if q.dtype in (jnp.float16, jnp.bfloat16) else q.dtype
+    scores = jnp.einsum("...qd,...kd->...qk", q, _for_heads(k, q), preferred_element_type=wide)
+    scores = scores * jnp.asarray(scale).astype(wide)
+    if bias is not None and bias.dtype == jnp.bool_:
+        scores = jnp.where(bias, scores, -jnp.inf)
+    elif bias is not None:
+        scores = scores + opmath(bias)
+    if is_causal:
+        rows, columns = jnp.arange(q.shape[-2]), jnp.arange(k.shape[-2])
+        scores = jnp.where(rows[:, None] >= columns, scores, -jnp.inf)
+    return scores
+
+
+def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
+    """Return the keys or values of each head of `q`. Grouped queries share them."""
+    return x if x.shape[-3] == q.shape[-3] else jnp.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
+
+
+def _drop(weights: jax.Array, dropout_p: Any, seed: jax.Array | None) -> jax.Array:
+    """Return the weights, or their gradients, after the dropout that `seed` determines."""
+    if seed is None or is_zero(dropout_p):
+        return weights
+    keep_probability = 1 - jnp.asarray(dropout_p, jnp.float32)
+    draws = jax.random.uniform(jax.random.key(seed.astype(jnp.uint32)), weights.shape)
+    kept = weights / jnp.maximum(keep_probability, 1e-30).astype(weights.dtype)
+    return jnp.where(draws < keep_probability, kept, 0)

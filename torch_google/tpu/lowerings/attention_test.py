@@ -60,7 +60,8 @@ def test_fused_matches_math_and_its_gradient() -> None:
     assert got[1].shape == (2, 4, 5)
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
     seed = torch.tensor(5)
-    args = (grad, q, k, v, bias, [True] * 4, out, out, None, None, 5, 7, 0.0, False, seed, seed)
+    lse = torch.tensor(got[1].tolist())
+    args = (grad, q, k, v, bias, [True] * 4, out, lse, None, None, 5, 7, 0.0, False, seed, seed)
     for actual, leaf in zip(lowered(backward, *args), (q, k, v, bias), strict=True):
         assert abs(actual - leaf.grad.numpy()).max() < 1e-10
 
@@ -104,3 +105,21 @@ def test_grouped_queries() -> None:
     out, _ = lowered(aten._scaled_dot_product_flash_attention_for_cpu.default, q, k, v)
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
     assert abs(out - want.numpy()).max() < 1e-5
+
+
+def test_the_gradient_of_some_of_the_keys() -> None:
+    """Context parallel passes keys in parts, with the results for all of them."""
+    q, k, v = (x.requires_grad_() for x in inputs())
+    scores = q @ k.transpose(-1, -2) / 8**0.5
+    out, lse = scores.softmax(-1) @ v, scores.logsumexp(-1)
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    results = [
+        lowered(backward, grad, q, k[:, :, part], v[:, :, part], out, lse, 0.0, False)
+        for part in (slice(0, 3), slice(3, 7))
+    ]
+    assert abs(results[0][0] + results[1][0] - q.grad.numpy()).max() < 1e-5
+    for index, leaf in ((1, k), (2, v)):
+        parts = [torch.tensor(r[index].tolist()) for r in results]
+        torch.testing.assert_close(torch.cat(parts, 2), leaf.grad, **CLOSE)
