@@ -20,12 +20,20 @@ def register() -> None:
         recurrent_networks,
         sparse_structure,
         sparse_tensors,
+        synchronized_batch_norm,
         transformers,
         values,
     )
 
     # torch uses the first key if gradients are enabled, and the second in inference mode.
-    for room in (attention, quantization, recurrent_networks, transformers, values):
+    for room in (
+        attention,
+        quantization,
+        recurrent_networks,
+        synchronized_batch_norm,
+        transformers,
+        values,
+    ):
         kernels: Mapping[str, Callable[..., Any]] = room.KERNELS
         _register(kernels, "AutogradPrivateUse1", "PrivateUse1")
     for kernels in (sparse_tensors.KERNELS, sparse_structure.KERNELS):
