@@ -18,6 +18,7 @@ from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.torch_hooks import (
     autocast,
+    communication_hooks,
     data_parallel,
     dlpack,
     dynamo,
@@ -84,6 +85,7 @@ def _install_collectives() -> None:
     """Register the backend of process groups, under its name and its name upstream."""
     # An optional part of torch, which `import torch` has loaded by now.
     if torch.distributed.is_available():
+        communication_hooks.install()
         for name in ("tpu", "tpu_dist"):
             torch.distributed.Backend.register_backend(
                 name,

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDP's communication hooks that send bfloat16.
+
+torch allows them by name for NCCL and XCCL only. The device's collectives have the dtype, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch.nn.parallel import DistributedDataParallel
+
+_NAMES = ("bf16_compress_hook", "bf16_compress_wrapper_hook")
+
+
+def install() -> None:
+    """Allow the hooks for modules on tpu. Idempotent."""
+    check = DistributedDataParallel._check_comm_hook
+    if not hasattr(check, "__wrapped__"):
+        DistributedDataParallel._check_comm_hook = _on_tpu(check)
+
+
+def _on_tpu(check: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(check)
+    def call(model: Any, hook: Callable[..., Any]) -> None:
+        if getattr(hook, "__name__", "") in _NAMES and model.device_type == "tpu":
+
+            @functools.wraps(hook)  # torch checks the annotations, too
+            def renamed(*args: Any) -> Any:
+                return hook(*args)
+
+            renamed.__name__ = "hook"
+            check(model, renamed)
+        else:
+            check(model, hook)
+
+    return call
