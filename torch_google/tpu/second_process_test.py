@@ -127,3 +127,35 @@ def _of_another_make(entry: bytes) -> bytes:
     code = entry[frame + 8 + length :]
     body = entry[frame : frame + 8 + length] + (b"no executable" if code else b"")
     return entry[:start] + hashlib.sha256(body).digest() + body
+
+
+_MOVING = """
+import torch
+from torch_google.tpu import autoload
+autoload()
+x = torch.zeros(20, 4, device="tpu")
+for row in range(16):
+    x[row].add_(row)
+print(x.sum().item(), torch.tpu.metrics().compiles)
+"""
+
+
+def test_views_that_moved_in_the_first_process_move_in_the_second(tmp_path: Path) -> None:
+    outputs = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", _MOVING],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "TORCH_TPU_COMPILE_CACHE": str(tmp_path),
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.append(done.stdout.split())
+    (total, first), (again, second) = outputs
+    assert total == again == "480.0"
+    assert int(first) > 8
+    assert second == "0"

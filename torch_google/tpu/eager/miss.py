@@ -110,7 +110,10 @@ def find_cached(call: OpCall) -> OpCall:
     if call.op in _host_shaped:
         return call
     cached = kept_call(call.call, call.device)
-    return call if cached is None else call.done(cached)
+    if cached is None:
+        return call
+    moving_views.note(call.op, call.call, lambda: _unplaced(call))
+    return call.done(cached)
 
 
 def check_uncached(call: OpCall) -> OpCall:
@@ -125,12 +128,12 @@ def run_moving(call: OpCall) -> OpCall:
     """Run on blocks a call whose views keep moving, with programs that take offsets as inputs."""
     if call.op in _host_shaped:
         return call
-
-    def unplaced() -> str:
-        return fingerprint_of(call.call, call.device, placed=False)
-
-    results = moving_views.run(call.op, call.call, unplaced)
+    results = moving_views.run(call.op, call.call, lambda: _unplaced(call))
     return call if results is None else call.done(results)
+
+
+def _unplaced(call: OpCall) -> str:
+    return fingerprint_of(call.call, call.device, placed=False)
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:

@@ -79,20 +79,39 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 
     `describe` returns a description of the call without its views' offsets.
     """
+    blocks = _blocks(op, call)
+    if blocks is None or not _count(call, describe):
+        return None
+    return _run(op, call, blocks)
+
+
+def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
+    """Count a call whose program is in the compile cache.
+
+    Otherwise this process would compile programs for offsets that moved in the process that filled
+    the cache.
+    """
+    if _blocks(op, call) is not None:
+        _count(call, describe)
+
+
+def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | None:
+    """Return the block of each view, or None if the call cannot run on blocks."""
     if op.namespace == "torch_google" or call.pure.dropped:
         return None  # the block operators themselves, and out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
     stores = [call.bases[index][2] for index in call.written()]
-    if not any(blocks) or len({*stores}) < len(stores):
-        return None
+    return blocks if any(blocks) and len({*stores}) == len(stores) else None
+
+
+def _count(call: NormalizedCall, describe: Callable[[], str]) -> bool:
+    """Count the offsets of a call, and return whether it should run on blocks."""
     counts = _places[describe()]
     places = tuple(view.offset for view in call.views)
     if len(counts) > _COUNTED:
         counts.clear()
     counts[places] += 1
-    if len(counts) <= _MOST_PLACES or counts[places] >= _OFTEN:
-        return None
-    return _run(op, call, blocks)
+    return len(counts) > _MOST_PLACES and counts[places] < _OFTEN
 
 
 def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None]) -> list[Any]:
