@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains small transformers on handwritten digits, in several processes that torchrun starts.
+
+--strategy selects how the processes share the work. All strategies compute the same losses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+from absl import app
+from absl import flags as absl_flags
+
+from torch_google import flags, logging, multiprocessing
+
+_STRATEGIES = ("single", "ddp", "fsdp", "tp", "2d", "pipeline")
+_STRATEGY = absl_flags.DEFINE_enum(
+    "strategy",
+    "ddp",
+    _STRATEGIES,
+    "How the processes share the work: single (one process), data parallel (ddp, fsdp), tensor "
+    "parallel (tp), fsdp over pairs with tp (2d), or some layers each (pipeline).",
+)
+_MODEL = absl_flags.DEFINE_enum(
+    "model", "digits", ("digits", "gpt"), "Reads the digits, or draws them pixel by pixel."
+)
+_DEVICE = absl_flags.DEFINE_enum("device", "tpu", ("tpu", "cpu"), "Device to compute on.")
+_MODE = absl_flags.DEFINE_enum(
+    "mode",
+    "strict",
+    ("strict", "fused", "compile"),
+    "How --device=tpu executes operators: one by one (strict) or in larger programs (fused). On "
+    "both devices, compile uses torch.compile for each block.",
+)
+_STEPS = absl_flags.DEFINE_integer("steps", 200, "Steps of the optimizer.", lower_bound=1)
+_BATCH_SIZE = absl_flags.DEFINE_integer(
+    "batch_size", 32, "Digits per step, in all processes together.", lower_bound=1
+)
+_LEARNING_RATE = absl_flags.DEFINE_float(
+    "learning_rate", 3e-3, "Step size of the AdamW optimizer.", lower_bound=0.0
+)
+_SEED = absl_flags.DEFINE_integer(
+    "seed", 0, "Determines the initial weights and the order of digits.", lower_bound=0
+)
+flags.define()
+
+_LOGGED = 10  # how many times the loss is logged
+
+
+def main(argv: list[str]) -> None:
+    """Check the flags, join the other processes, and train."""
+    if len(argv) > 1:
+        raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    _check(ranks)
+    with _joined(ranks) as is_first:
+        start = time.monotonic()
+        for step, loss in enumerate(_losses(), start=1):
+            if is_first and step % max(_STEPS.value // _LOGGED, 1) == 0:
+                logging.info("step %d: loss %.6f", step, loss)
+        if is_first:
+            logging.info(
+                "%s by %s in %d processes on %s: loss %.6f, %.1f s",
+                _MODEL.value,
+                _STRATEGY.value,
+                ranks,
+                _DEVICE.value,
+                loss,
+                time.monotonic() - start,
+            )
+
+
+def _check(ranks: int) -> None:
+    strategy = _STRATEGY.value
+    if strategy != "single" and "WORLD_SIZE" not in os.environ:
+        raise app.UsageError(
+            f"--strategy={strategy} needs several processes: start this program with torchrun, or "
+            "give --strategy=single"
+        )
+    if strategy == "single" and ranks > 1:
+        raise app.UsageError(f"--strategy=single, but torchrun has started {ranks} processes")
+    if _BATCH_SIZE.value % ranks:
+        raise app.UsageError(
+            f"--batch_size={_BATCH_SIZE.value} cannot be shared by {ranks} processes evenly"
+        )
+    if strategy in ("tp", "pipeline") and ranks not in (1, 2, 4):
+        raise app.UsageError(f"--strategy={strategy}: found {ranks} processes, expected 1, 2 or 4")
+    if strategy == "2d" and ranks % 2:
+        raise app.UsageError(f"--strategy=2d: found {ranks} processes, expected an even number")
+
+
+@contextlib.contextmanager
+def _joined(ranks: int) -> Iterator[bool]:
+    """Join the process group, if there are several processes. Yield whether this is the first."""
+    # Import here, not above, because the parsed flags affect the import of torch.
+    import torch
+    from torch import distributed
+
+    torch.set_num_threads(1)
+    if "WORLD_SIZE" not in os.environ:
+        yield True
+        return
+    distributed.init_process_group(distributed.get_default_backend_for_device(_DEVICE.value))
+    try:
+        yield distributed.get_rank() == 0
+    finally:
+        distributed.destroy_process_group()
+
+
+def _losses() -> Iterator[float]:
+    """Train; yield the loss of each step, the same in all processes."""
+    import torch
+
+    from examples import digits, distributed_models, distributed_strategies
+
+    device = torch.device(_DEVICE.value)
+    if device.type == "tpu" and _MODE.value != "compile":
+        torch.tpu.set_eager_mode(_MODE.value)
+    task = distributed_models.TASKS[_MODEL.value](digits.read(digits.packed()))
+    torch.manual_seed(_SEED.value)  # before the model: all processes start with the same weights
+    model = task.new_model().to(device)
+    if _MODE.value == "compile":
+        for layer in model:
+            if isinstance(layer, distributed_models.Block):
+                layer.compile()
+    share = distributed_strategies.STRATEGIES[_STRATEGY.value](model, device)
+    # Not foreach: its operators take plain or distributed parameters, and tp has both.
+    optimizer = torch.optim.AdamW(share.parameters, lr=_LEARNING_RATE.value, foreach=False)
+    shuffle = torch.Generator().manual_seed(_SEED.value)
+    for _ in range(_STEPS.value):
+        rows = torch.randint(len(task.targets), (_BATCH_SIZE.value,), generator=shuffle)
+        loss = share.backward(task.inputs[rows], task.targets[rows])
+        optimizer.step()
+        optimizer.zero_grad()
+        yield loss.item()
+
+
+if __name__ == "__main__":
+    multiprocessing.handle_main(main)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the ranks share a model and its batches. Each strategy trains the same model.
+
+torch does all of it; nothing here is specific to the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.nn.parallel import DistributedDataParallel
+
+from examples import distributed_models as models
+
+# Computes the gradients of a batch that all ranks have; returns the mean loss of its rows.
+Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """A rank's part of the training: its parameters, and the gradients for a batch."""
+
+    parameters: list[nn.Parameter]
+    backward: Backward
+
+
+def single(model: nn.Sequential, device: torch.device) -> Share:
+    """One process."""
+    return Share(list(model.parameters()), _on_rows(model, device, 0, 1))
+
+
+def ddp(model: nn.Sequential, device: torch.device) -> Share:
+    """Each rank has the model, and some of the rows."""
+    replica = DistributedDataParallel(model)
+    rows = _on_rows(replica, device, dist.get_rank(), dist.get_world_size())
+    return Share(list(replica.parameters()), rows)
+
+
+def fsdp(model: nn.Sequential, device: torch.device) -> Share:
+    """Each rank has some of each parameter, and some of the rows."""
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    return _sharded(model, device, mesh)
+
+
+def tp(model: nn.Sequential, device: torch.device) -> Share:
+    """Each rank has some of the heads, and all rows."""
+    _split_blocks(model, init_device_mesh(device.type, (dist.get_world_size(),)))
+    return Share(list(model.parameters()), _on_rows(model, device, 0, 1))
+
+
+def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
+    """Pairs of ranks share the heads; the pairs share each parameter and the rows."""
+    shape = (dist.get_world_size() // 2, 2)
+    mesh = init_device_mesh(device.type, shape, mesh_dim_names=("data", "model"))
+    _split_blocks(model, mesh["model"])
+    return _sharded(model, device, mesh["data"])
+
+
+def pipeline(model: nn.Sequential, device: torch.device) -> Share:
+    """Each rank has some of the blocks, and sends its results for a few rows to the next rank."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    # The embedding goes to the first rank, the head to the last one.
+    ends = [0, *(1 + models.BLOCKS * (i + 1) // ranks for i in range(ranks - 1)), len(model)]
+    layers = model[ends[rank] : ends[rank + 1]]
+    stage = PipelineStage(layers, rank, ranks, device)
+    schedule = Schedule1F1B(stage, n_microbatches=ranks, loss_fn=models.cross_entropy)
+
+    def backward(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        losses: list[torch.Tensor] = []
+        is_last = rank == ranks - 1
+        arguments = [inputs.to(device)] if rank == 0 else []
+        options: dict[str, Any] = {"target": targets.to(device), "losses": losses}
+        schedule.step(*arguments, **(options if is_last else {}))
+        mean = torch.stack(losses).mean().detach() if is_last else torch.zeros((), device=device)
+        dist.broadcast(mean, ranks - 1)
+        return mean
+
+    return Share(list(layers.parameters()), backward)
+
+
+STRATEGIES = {
+    "single": single,
+    "ddp": ddp,
+    "fsdp": fsdp,
+    "tp": tp,
+    "2d": fsdp_tp,
+    "pipeline": pipeline,
+}
+
+
+def _sharded(model: nn.Sequential, device: torch.device, mesh: DeviceMesh) -> Share:
+    for layer in model:
+        if isinstance(layer, models.Block):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return Share(
+        list(model.parameters()), _on_rows(model, device, mesh.get_local_rank(), mesh.size())
+    )
+
+
+def _split_blocks(model: nn.Sequential, mesh: DeviceMesh) -> None:
+    for layer in model:
+        if isinstance(layer, models.Block):
+            plan = {
+                "query": ColwiseParallel(),
+                "key": ColwiseParallel(),
+                "value": ColwiseParallel(),
+                "mix": RowwiseParallel(),
+                "up": ColwiseParallel(),
+                "down": RowwiseParallel(),
+            }
+            parallelize_module(layer, mesh, plan)
+
+
+def _on_rows(model: nn.Module, device: torch.device, index: int, count: int) -> Backward:
+    """Return a function for the rows of part `index`, of `count` equal ones, of each batch."""
+
+    def backward(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        part = inputs.chunk(count)[index].to(device), targets.chunk(count)[index].to(device)
+        loss = models.cross_entropy(model(part[0]), part[1])
+        loss.backward()
+        mean = loss.detach().clone()
+        if count > 1:
+            dist.all_reduce(mean)
+            mean /= dist.get_world_size()
+        return mean
+
+    return backward

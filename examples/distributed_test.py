@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program in two processes, as torchrun starts it: all strategies have the same losses."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_STEPS = 6
+_TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+_PROGRAM = ["-m", "examples.distributed"]
+
+
+def _run(*flags: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *(_TORCHRUN if processes > 1 else []), *_PROGRAM, *flags]
+    return subprocess.run(
+        command, env=_environment(), capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+@functools.cache
+def _environment() -> dict[str, str]:
+    """Return an environment in which `import torch` registers the device, as the wheel does."""
+    installed = Path(tempfile.mkdtemp(), "torch_google_sources-0.dist-info")
+    installed.mkdir()
+    (installed / "METADATA").write_text("Name: torch_google_sources\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text(
+        "[torch.backends]\ntpu = torch_google.tpu:autoload\n"
+    )
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(installed.parent), *filter(None, sys.path)]),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
+        # Programs that compile fast: torch_google/tpu/testing/quick_compiler.py
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    }
+
+
+def _loss(result: subprocess.CompletedProcess[str]) -> float:
+    assert result.returncode == 0, result.stderr
+    losses = re.findall(r"processes on \w+: loss (\d+\.\d+)", result.stderr)
+    assert len(losses) == 1, f"only the first process may log:\n{result.stderr}"
+    return float(losses[0])
+
+
+@functools.cache
+def _alone(model: str) -> float:
+    flags = [f"--model={model}", "--strategy=single", "--device=cpu", f"--steps={_STEPS}"]
+    return _loss(_run(*flags, processes=1))
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy", "device", "mode"),
+    [
+        ("gpt", "ddp", "tpu", "fused"),
+        ("gpt", "pipeline", "tpu", "strict"),
+        ("digits", "fsdp", "tpu", "strict"),
+        ("digits", "2d", "tpu", "strict"),
+        ("digits", "tp", "cpu", "strict"),
+        ("digits", "ddp", "cpu", "strict"),
+    ],
+)
+def test_two_processes_compute_the_losses_of_one(
+    model: str, strategy: str, device: str, mode: str
+) -> None:
+    flags = [f"--model={model}", f"--strategy={strategy}", f"--device={device}", f"--mode={mode}"]
+    loss = _loss(_run(*flags, f"--steps={_STEPS}"))
+    assert loss == pytest.approx(_alone(model), abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("flags", "processes", "complaint"),
+    [
+        (["--strategy=ddp"], 1, "--strategy=ddp needs several processes: start this program with"),
+        (["--strategy=single"], 2, "--strategy=single, but torchrun has started 2 processes"),
+        (["--batch_size=7"], 2, "--batch_size=7 cannot be shared by 2 processes evenly"),
+    ],
+)
+def test_a_users_mistake_says_what_to_do(flags: list[str], processes: int, complaint: str) -> None:
+    result = _run(*flags, processes=processes)
+    assert result.returncode == 1
+    assert complaint in result.stderr + result.stdout
