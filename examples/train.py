@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 
 from absl import app, flags
+from torch import distributed
 from tqdm import tqdm
 
 from examples import digits, output, training
@@ -58,12 +59,18 @@ _OUTPUT = flags.DEFINE_string(
 def main(argv: Sequence[str]) -> int:
     if len(argv) > 1:
         return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
+    if "WORLD_SIZE" in os.environ:
+        # torchrun has started several processes.
+        distributed.init_process_group(distributed.get_default_backend_for_device(_DEVICE.value))
     try:
         _run()
     except (digits.DataError, output.OutputError, training.TrainingError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
         return _fail("interrupted; nothing half-written is left.", status=130)
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
     return 0
 
 
@@ -77,15 +84,19 @@ def _run() -> None:
         mode=_MODE.value,
     )
     origin = _DATA.value or "packed with the program"
-    directory = _from_here(_OUTPUT.value) if _OUTPUT.value else None
+    is_first = not distributed.is_initialized() or distributed.get_rank() == 0
+    directory = _from_here(_OUTPUT.value) if _OUTPUT.value and is_first else None
     training.usable_device(options.device)  # Raise before anything is written.
     if directory:
         output.prepare(directory)
     data = digits.read(_from_here(_DATA.value) if _DATA.value else digits.packed())
-    print(f"{len(data)} digits, {origin}")
+    if is_first:
+        print(f"{len(data)} digits, {origin}")
 
     start = time.monotonic()
-    result = _train_with_progress(data, options)
+    result = _train_with_progress(data, options, show=is_first)
+    if not is_first:
+        return
     print(
         f"test accuracy {result.accuracy:.4f} after {options.epochs} epochs "
         f"on {options.device} in {time.monotonic() - start:.1f} s"
@@ -96,11 +107,13 @@ def _run() -> None:
         print(f"loss curve in {output.write_curve(directory, result.losses)}")
 
 
-def _train_with_progress(data: digits.Digits, options: training.Options) -> training.Result:
+def _train_with_progress(
+    data: digits.Digits, options: training.Options, *, show: bool
+) -> training.Result:
     # By default tqdm locks a semaphore in /dev/shm to synchronise processes; one process does not
     # need that. With disable=None it shows no bar if stderr is not a terminal.
     tqdm.set_lock(threading.RLock())
-    with tqdm(total=options.epochs, unit="epoch", disable=None) as bar:
+    with tqdm(total=options.epochs, unit="epoch", disable=None if show else True) as bar:
 
         def on_epoch(epoch: int, loss: float) -> None:
             bar.set_postfix(loss=f"{loss:.4f}", refresh=False)

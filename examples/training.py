@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from examples import digits, model
 
@@ -67,7 +68,10 @@ def train(
     *,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> Result:
-    """Train on four rows in five and test on the rest. Call `on_epoch(epoch, loss)` after each."""
+    """Train on four rows in five and test on the rest. Call `on_epoch(epoch, loss)` after each.
+
+    If a process group exists, its processes share each batch, and have the same result.
+    """
     device = usable_device(options.device)
     # One thread by default: batches this small gain nothing from a second one, and on a busy
     # machine threads that wait for each other take twenty times as long. Also, one thread gives the
@@ -79,7 +83,8 @@ def train(
     network = model.DigitNet().to(device)
     optimizer = torch.optim.Adam(network.parameters(), lr=options.learning_rate)
     shuffle = torch.Generator().manual_seed(options.seed)
-    run = torch.compile(network) if options.mode == "compile" else network
+    together = DistributedDataParallel(network) if _ranks() > 1 else network
+    run = torch.compile(together) if options.mode == "compile" else together
     losses = []
     with _mode(device, options.mode):
         for epoch in range(1, options.epochs + 1):
@@ -115,14 +120,29 @@ def _epoch(
         optimizer.step()
         total += loss.item() * len(batch)
         rows += len(batch)
+    if _ranks() > 1:
+        sums = torch.tensor([total, rows])
+        distributed.all_reduce(sums)
+        total, rows = sums.tolist()
     return total / rows
 
 
 def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterator[digits.Digits]:
     # One indexing operation per batch, since a DataLoader would copy row by row.
     order = torch.randperm(len(data), generator=shuffle).to(data.labels.device)
+    ranks = _ranks()
     for rows in torch.split(order, size):
-        yield data.select(rows)
+        if ranks == 1:
+            yield data.select(rows)
+        elif len(rows) >= ranks:
+            yield data.select(rows[distributed.get_rank() :: ranks])
+
+
+def _ranks() -> int:
+    """Return the number of processes that train together."""
+    if distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    return 1
 
 
 def _mode(device: torch.device, mode: str | None) -> contextlib.AbstractContextManager[None]:
