@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All cases for two ranks, in each mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.distributed import registry
+from tests.distributed.launcher import Ranks
+
+
+@pytest.mark.parametrize(("case", "mode"), registry.of_ranks(2))
+def test_case(case: str, mode: str, ranks: Callable[[int], Ranks]) -> None:
+    ranks(2).check(case, mode)
