@@ -20,18 +20,13 @@ _LEAST = min(_TOLERANCE.values())
 # An index out of range raises IndexError on tpu; on the CPU it raises IndexError or RuntimeError,
 # depending on the kernel and the rank.
 _OF_INDICES = {"IndexError", "RuntimeError"}
-# NotImplementedError is a RuntimeError, so the same handlers catch it. For some operators, the
-# CPU's kernels for contiguous and for other inputs refuse the same dtypes with one or the other.
-_OF_DTYPES = ("RuntimeError", "NotImplementedError")
 
 
 def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
     """Return the first difference as one line; empty if the runs agree."""
     for number, (expected, actual) in enumerate(zip(cpu.errors, device.errors, strict=True)):
         line = program.lines[number]
-        is_alike = (expected, actual) == _OF_DTYPES or (
-            line in program.by_value and {expected, actual} <= _OF_INDICES
-        )
+        is_alike = line in program.by_value and {expected, actual} <= _OF_INDICES
         if expected != actual and not is_alike:
             return f"line {number}: {line}: the CPU has {expected or 'no error'}, tpu {actual or 'none'}"
     for name in {**cpu.unreadable, **device.unreadable}:

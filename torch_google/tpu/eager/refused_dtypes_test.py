@@ -28,6 +28,11 @@ _COMPLEX = _ones(torch.complex64)
 _BOOL = _ones(torch.bool)
 _FLOAT = _ones(torch.float32)
 
+
+def _batch_norm(values: torch.Tensor) -> torch.Tensor:
+    return functional.batch_norm(values, None, None, training=True)
+
+
 # The CPU has no kernel for these dtypes. If computed as floats, results would be truncated to
 # integers, or complex numbers would be ordered.
 DTYPES: dict[str, Callable[[str], Any]] = {
@@ -37,6 +42,17 @@ DTYPES: dict[str, Callable[[str], Any]] = {
     "gelu of int64": lambda on: functional.gelu(_INT(on)),
     "silu of uint8": lambda on: functional.silu(_ones(torch.uint8)(on)),
     "elu of int32": lambda on: functional.elu(_ones(torch.int32)(on)),
+    # The CPU computes batch_norm of contiguous inputs by one kernel, and of others by mean().
+    "batch_norm of int64": lambda on: _batch_norm(_ones(torch.int64, 2, 3, 4)(on)),
+    "batch_norm of int64, permuted": lambda on: _batch_norm(
+        _ones(torch.int64, 4, 3, 2)(on).permute(2, 1, 0)
+    ),
+    "batch_norm of int64, with gaps": lambda on: _batch_norm(
+        _ones(torch.int64, 2, 3, 8)(on)[..., ::2]
+    ),
+    "batch_norm of int64, permuted, large": lambda on: _batch_norm(
+        _ones(torch.int64, 40, 3, 200)(on).permute(2, 1, 0)
+    ),
     "layer_norm of int64": lambda on: functional.layer_norm(_INT(on), [3]),
     "std of int16": lambda on: _ones(torch.int16)(on).std(),
     "max_pool2d of bool": lambda on: functional.max_pool2d(_ones(torch.bool, 1, 1, 4, 4)(on), 2),

@@ -191,20 +191,34 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
 
 def _zeros(leaf: torch.Tensor) -> torch.Tensor:
-    return _filled(leaf.shape, leaf.dtype)
+    # All-false masks skip kernels, so masks are true. Zeros are valid indices.
+    return _filled(leaf, leaf.shape, leaf.dtype == torch.bool)
 
 
 def _ones(leaf: torch.Tensor) -> torch.Tensor:
-    return torch.ones(leaf.shape, dtype=leaf.dtype)
+    return _filled(leaf, leaf.shape, True)
 
 
 def _corner(longest: int) -> StandIn:
-    return lambda leaf: _filled([min(size, longest) for size in leaf.shape], leaf.dtype)
+    return lambda leaf: _filled(
+        leaf, [min(size, longest) for size in leaf.shape], leaf.dtype == torch.bool
+    )
 
 
-def _filled(sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Return zeros, which are valid indices, or an all-true mask: all-false ones skip kernels."""
-    return torch.full(sizes, dtype == torch.bool, dtype=dtype)
+def _filled(leaf: torch.Tensor, sizes: Sequence[int], value: bool) -> torch.Tensor:
+    """Return a tensor that is contiguous only if `leaf` is, with the same order of dimensions.
+
+    Some CPU operators have one kernel for contiguous inputs and another for the rest, and the two
+    raise different exceptions for the same dtype.
+    """
+    if leaf.is_contiguous():
+        return torch.full(sizes, value, dtype=leaf.dtype)
+    order = sorted(range(leaf.dim()), key=leaf.stride, reverse=True)
+    filled = torch.full([sizes[dim] for dim in order], value, dtype=leaf.dtype)
+    filled = filled.permute([order.index(dim) for dim in range(leaf.dim())])
+    if not filled.is_contiguous():
+        return filled
+    return torch.full([*sizes[:-1], 2 * sizes[-1]], value, dtype=leaf.dtype)[..., ::2]
 
 
 _WITHOUT_A_KERNEL = ("Could not run '", "no tensor arguments to this function", "determinis")
