@@ -16,13 +16,15 @@ from absl import flags as absl_flags
 
 from torch_google import flags, logging, multiprocessing
 
-_STRATEGIES = ("single", "ddp", "fsdp", "tp", "2d", "pipeline")
+_STRATEGIES = ("single", "spmd", "ddp", "fsdp", "tp", "2d", "pipeline")
+_ONE_PROCESS = ("single", "spmd")
 _STRATEGY = absl_flags.DEFINE_enum(
     "strategy",
     "ddp",
     _STRATEGIES,
-    "How the processes share the work: single (one process), data parallel (ddp, fsdp), tensor "
-    "parallel (tp), fsdp over pairs with tp (2d), or some layers each (pipeline).",
+    "How the processes share the work: data parallel (ddp, fsdp), tensor parallel (tp), fsdp over "
+    "pairs with tp (2d), or some layers each (pipeline). In one process: one device (single), or "
+    "parameters and batches split over all tpu devices (spmd).",
 )
 _MODEL = absl_flags.DEFINE_enum(
     "model", "digits", ("digits", "gpt"), "Reads the digits, or draws them pixel by pixel."
@@ -75,13 +77,15 @@ def main(argv: list[str]) -> None:
 
 def _check(ranks: int) -> None:
     strategy = _STRATEGY.value
-    if strategy != "single" and "WORLD_SIZE" not in os.environ:
+    if strategy not in _ONE_PROCESS and "WORLD_SIZE" not in os.environ:
         raise app.UsageError(
             f"--strategy={strategy} needs several processes: start this program with torchrun, or "
-            "give --strategy=single"
+            f"give --strategy={_ONE_PROCESS[0]}"
         )
-    if strategy == "single" and ranks > 1:
-        raise app.UsageError(f"--strategy=single, but torchrun has started {ranks} processes")
+    if strategy in _ONE_PROCESS and ranks > 1:
+        raise app.UsageError(f"--strategy={strategy}, but torchrun has started {ranks} processes")
+    if strategy == "spmd" and _DEVICE.value != "tpu":
+        raise app.UsageError(f"--strategy=spmd: found --device={_DEVICE.value}, expected tpu")
     if _BATCH_SIZE.value % ranks:
         raise app.UsageError(
             f"--batch_size={_BATCH_SIZE.value} cannot be shared by {ranks} processes evenly"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the ranks share a model and its batches. Each strategy trains the same model.
 
-torch does all of it; nothing here is specific to the device.
+torch does all of it, for any device, except `spmd`: XLA splits the work there.
 """
 
 from __future__ import annotations
@@ -40,6 +40,26 @@ class Share:
 def single(model: nn.Sequential, device: torch.device) -> Share:
     """One process."""
     return Share(list(model.parameters()), _on_rows(model, device, 0, 1))
+
+
+def spmd(model: nn.Sequential, device: torch.device) -> Share:
+    """One process. Each device has some of each parameter, and some of the rows."""
+    from torch_google.tpu import spmd as tpu_spmd
+
+    def is_block(module: nn.Module, recurse: bool, nonwrapped_numel: int) -> bool:
+        return recurse or isinstance(module, models.Block)
+
+    mesh = tpu_spmd.get_1d_mesh("fsdp")
+    sharded = tpu_spmd.FullyShardedDataParallel(model, mesh=mesh, auto_wrap_policy=is_block)
+    rows = tpu_spmd.ShardingSpec(mesh, ("fsdp",))
+
+    def backward(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        part = tpu_spmd.shard_batch((inputs, targets), rows)
+        loss = models.cross_entropy(sharded(part[0]), part[1])
+        loss.backward()
+        return loss.detach()
+
+    return Share(list(sharded.parameters()), backward)
 
 
 def ddp(model: nn.Sequential, device: torch.device) -> Share:
@@ -93,6 +113,7 @@ def pipeline(model: nn.Sequential, device: torch.device) -> Share:
 
 STRATEGIES = {
     "single": single,
+    "spmd": spmd,
     "ddp": ddp,
     "fsdp": fsdp,
     "tp": tp,

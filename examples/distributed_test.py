@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program in two processes, as torchrun starts it: all strategies have the same losses."""
+"""The program in two processes, as torchrun starts it, or on four devices: equal losses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 _STEPS = 6
+_DEVICES = 4  # for spmd; ranks use the first
 _TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
 _PROGRAM = ["-m", "examples.distributed"]
 
@@ -37,6 +38,7 @@ def _environment() -> dict[str, str]:
     return {
         **os.environ,
         "OMP_NUM_THREADS": "1",
+        "TORCH_TPU_CPU_DEVICES": str(_DEVICES),
         "PYTHONPATH": os.pathsep.join([str(installed.parent), *filter(None, sys.path)]),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
         # Programs that compile fast: torch_google/tpu/testing/quick_compiler.py
@@ -76,11 +78,19 @@ def test_two_processes_compute_the_losses_of_one(
     assert loss == pytest.approx(_alone(model), abs=2e-6)
 
 
+@pytest.mark.parametrize("model", ["digits", "gpt"])
+def test_several_devices_compute_the_losses_of_one(model: str) -> None:
+    result = _run(f"--model={model}", "--strategy=spmd", f"--steps={_STEPS}", processes=1)
+    assert _loss(result) == pytest.approx(_alone(model), abs=2e-6)
+
+
 @pytest.mark.parametrize(
     ("flags", "processes", "complaint"),
     [
         (["--strategy=ddp"], 1, "--strategy=ddp needs several processes: start this program with"),
         (["--strategy=single"], 2, "--strategy=single, but torchrun has started 2 processes"),
+        (["--strategy=spmd"], 2, "--strategy=spmd, but torchrun has started 2 processes"),
+        (["--strategy=spmd", "--device=cpu"], 1, "found --device=cpu, expected tpu"),
         (["--batch_size=7"], 2, "--batch_size=7 cannot be shared by 2 processes evenly"),
     ],
 )
