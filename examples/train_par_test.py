@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.par.testing.budget import only_full
+
 _PAR = Path(__file__).with_name("train.par")
 
 
@@ -20,7 +22,7 @@ def _train(*flags: str) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused", "debug", "compile"])
+@pytest.mark.parametrize("mode", ["strict", *only_full("fused", "debug", "compile")])
 def test_it_trains_on_the_device(mode: str) -> None:
     match = re.search(r"test accuracy (0\.\d+) .* on tpu", _train("--device=tpu", f"--mode={mode}"))
     assert match is not None

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from examples import digits, output, training
+from tools.par.testing.budget import only_full
 from torch_google.tpu import autoload
 
 autoload()  # needed if the package, with its entry point, is not installed
@@ -31,7 +32,7 @@ def _on_cpu() -> training.Result:
     return training.train(_data(), _OPTIONS)
 
 
-@pytest.mark.parametrize("mode", training.MODES)
+@pytest.mark.parametrize("mode", ["fused", *only_full("strict", "debug", "compile")])
 def test_it_learns_what_the_cpu_learns(mode: str, tmp_path: pathlib.Path) -> None:
     options = dataclasses.replace(_OPTIONS, device="tpu", mode=mode)
     result = training.train(_data(), options)

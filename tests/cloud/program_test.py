@@ -12,6 +12,7 @@ import pytest
 from tests.cloud import stores
 from tests.cloud.fault_proxy import Fault, Kind
 from tests.cloud.stores import Store
+from tools.par.testing.budget import only_full
 
 # The method of the request that stores a file.
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
@@ -23,7 +24,7 @@ def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
         yield store
 
 
-@pytest.mark.parametrize("form", ["single", "distributed"])
+@pytest.mark.parametrize("form", ["distributed", *only_full("single")])
 def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"

@@ -27,6 +27,7 @@ def test_outcomes_are_kept_and_not_run_again(
     assert file.read_text() == before
 
 
+@pytest.mark.full
 def test_what_failed_is_run_again_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,6 +42,7 @@ def test_what_failed_is_run_again_when_asked(
     assert sweep.read(file)[row.key].outcome is Outcome.PASSED
 
 
+@pytest.mark.full
 def test_what_had_fewer_samples_is_run_again(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
     command = ["--ops", "neg,diff", "--dtype", "bool", "--check", "forward", "--rows", str(file)]

@@ -119,6 +119,7 @@ def par_tests(
         data = [],
         shards = 1,
         warm_imports = [],
+        sample = 1,
         packed = False,
         **kwargs):
     """Runs pytest on many test files as one target, each file in its own process.
@@ -133,6 +134,7 @@ def par_tests(
       data: files for the tests.
       shards: number of parallel parts, by file.
       warm_imports: modules to import before the fork. They must start no thread.
+      sample: without --config=full, one in this many cases of each test function runs.
       packed: as in par_test.
       **kwargs: env, and attributes of every test rule.
     """
@@ -141,7 +143,9 @@ def par_tests(
         fail("%s: %d shards for %d test files; ask for fewer" % (name, shards, len(files)))
     if shards > 1:
         kwargs = dict(kwargs, shard_count = shards)
-    arguments = ", forked=True, warm_imports=%s" % repr(warm_imports)
+    arguments = ", forked=True, warm_imports=%s, sample=%d" % (repr(warm_imports), sample)
+    if sample > 1:
+        kwargs = dict(kwargs, tags = kwargs.get("tags", []) + ["budget"])
     _test(name, srcs, deps, data, [], [], packed, arguments, kwargs)
 
 def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments, kwargs):
@@ -168,7 +172,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
     kwargs.setdefault("testonly", True)
     if "@pypi//hypothesis" in deps:
         # By default it runs fewer examples than with --config=full (tools/par/testing/budget.py).
-        kwargs["tags"] = kwargs.get("tags", []) + ["budget"]
+        kwargs["tags"] = depset(kwargs.get("tags", []) + ["budget"]).to_list()
     deps = deps + [Label("//tools/par/testing:pytest_main")]
     attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)
     attributes = dict(kwargs, **attributes)

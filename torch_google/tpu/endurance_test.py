@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from tools.par.testing.budget import only_full
+
 TURNS = 10_000
 # The size of the loops' values: a thousand live ones would take 64 MiB.
 SHAPE = (64, 256)
@@ -31,7 +33,7 @@ def body() -> Callable[[torch.Tensor], torch.Tensor]:
     return turn
 
 
-@pytest.mark.parametrize("execution", ["strict", "debug", "fused", "compile"])
+@pytest.mark.parametrize("execution", ["fused", *only_full("strict", "debug", "compile")])
 def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
     turn = body()
     if execution == "compile":

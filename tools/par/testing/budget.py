@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import pytest
 
 _FULL = os.environ.get("TORCH_GOOGLE_TESTS") == "full"
-_PART = 4  # The default run uses one in this many examples.
 _FEWEST = 5
 
 
@@ -15,6 +17,11 @@ def is_full() -> bool:
     return _FULL
 
 
-def examples(full: int) -> int:
-    """Return the number of examples for a property: `full`, or fewer in the default run."""
-    return full if _FULL else max(full // _PART, min(full, _FEWEST))
+def examples(full: int, part: int = 4) -> int:
+    """Return the number of examples for a property: `full`, or one in `part` in the default run."""
+    return full if _FULL else max(full // part, min(full, _FEWEST))
+
+
+def only_full(*values: Any) -> list[Any]:
+    """Return parameters of a test that only the full run has."""
+    return [pytest.param(value, marks=pytest.mark.full) for value in values]

@@ -19,7 +19,7 @@ if __name__ == "__main__":
     root = Path(sys.argv.pop(1))
     sys.exit(forked_files.run(
         sorted(map(str, root.glob("*_test.py"))),
-        functools.partial(pytest_main._one_file, root),
+        functools.partial(pytest_main._one_file, root, 1),
         scratch=root / "scratch",
         results=root / "results.xml",
         warm_imports=["colorsys"],

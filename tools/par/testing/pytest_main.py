@@ -16,6 +16,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from tools.par.testing import budget, forked_files
+from tools.par.testing.selection import Selection
 
 # Variables that select the tests; the results record them as properties.
 _RECORDED = ("PYTORCH_TEST_FBCODE",)
@@ -28,12 +29,14 @@ def run(
     *,
     forked: bool = False,
     warm_imports: Sequence[str] = (),
+    sample: int = 1,
 ) -> int:
     """Run `tests` (paths below the workspace) and return pytest's exit status.
 
     main_file: the __file__ of the generated main module, which is also below the workspace.
     forked: whether each file runs in its own process, forked from one that has `warm_imports`. A
       shard is then a set of files instead of test cases.
+    sample: the default run keeps one in this many cases of a test function (selection.py).
     """
     if is_idle_shard():
         return 0
@@ -54,18 +57,20 @@ def run(
     _calm_hypothesis()
     files = [str(root / test) for test in tests if _collected(test)]
     if not forked:
-        return int(pytest.main(_options(root) + files, plugins=[_Sharding(), _Record()]))
+        return int(
+            pytest.main(_options(root) + files, plugins=[Selection(sample), _Sharding(), _Record()])
+        )
     results = os.environ.get("XML_OUTPUT_FILE")
     return forked_files.run(
         files,
-        functools.partial(_one_file, root),
+        functools.partial(_one_file, root, sample),
         scratch=scratch,
         results=Path(results) if results else None,
         warm_imports=warm_imports,
     )
 
 
-def _one_file(root: Path, file: str, folder: Path) -> int:
+def _one_file(root: Path, sample: int, file: str, folder: Path) -> int:
     """Run one file in this process, which runs no other. Its temporary files go to `folder`."""
     # The shard already selected this file, so programs that it starts, such as absltest, must not
     # shard it.
@@ -73,7 +78,7 @@ def _one_file(root: Path, file: str, folder: Path) -> int:
         os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
     os.environ["XML_OUTPUT_FILE"] = str(folder / "results.xml")
-    return int(pytest.main([*_options(root), file], plugins=[_Record()]))
+    return int(pytest.main([*_options(root), file], plugins=[Selection(sample), _Record()]))
 
 
 def _calm_hypothesis() -> None:

@@ -24,7 +24,7 @@ from torch_google.tpu import cache
 from torch_google.tpu.cache import entry
 
 _FUZZ = settings(
-    max_examples=examples(150),
+    max_examples=examples(150, part=15),
     deadline=None,
     derandomize=True,
     database=None,

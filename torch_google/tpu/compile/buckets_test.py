@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 from torch import nn
 
+from tools.par.testing.budget import only_full
 from torch_google.tpu.compile import compile_step
 from torch_google.tpu.release import V2_6
 
@@ -137,7 +138,7 @@ def test_fifty_batches_where_any_size_may_change() -> None:
     assert events["compile"] == 2 * 5
 
 
-@pytest.mark.parametrize("formula", [False, True])
+@pytest.mark.parametrize("formula", [False, *only_full(True)])
 def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
     def make(size: int) -> Sequence[torch.Tensor]:
         rows, length = 2 + size % 7, 3 + size * 5 % 30

@@ -86,7 +86,9 @@ def write(kind: str, target: torch.Tensor, number: int) -> None:
         target.mul_(target)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(60, part=10), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.data())
 def test_chains_of_views_and_writes(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from([(4, 6), (2, 3, 4), (12,), (5, 1, 3)]))

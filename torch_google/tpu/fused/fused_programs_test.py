@@ -59,7 +59,9 @@ def run(steps: list[Step], device: str) -> list[list[float]]:
     return values + [tensor.flatten().tolist() for tensor in tensors]
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(40, part=10), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     st.lists(
         st.tuples(

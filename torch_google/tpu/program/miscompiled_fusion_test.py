@@ -18,6 +18,7 @@ import torch
 from jax import lax
 
 import torch_google.tpu.program.miscompiled_fusion as under_test
+from tools.par.testing.budget import only_full
 from torch_google.tpu.program import compile_safely
 from torch_google.tpu.program.miscompiled_fusion import is_miscompiled
 
@@ -130,7 +131,7 @@ for program in (empty_variance, masked):
 """
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
+@pytest.mark.parametrize("mode", ["strict", *only_full("fused", "compile")])
 def test_the_exponential_of_nan_is_nan(mode: str) -> None:
     # The other tests' flags hide the error.
     environment = {

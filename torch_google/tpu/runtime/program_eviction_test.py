@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tools.par.testing.budget import only_full
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import program_eviction
 
@@ -36,7 +37,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> program_eviction.MappingBudget:
     return budget
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused"])
+@pytest.mark.parametrize("mode", ["fused", *only_full("strict")])
 def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
     mode: str, room: program_eviction.MappingBudget
 ) -> None:
@@ -54,6 +55,7 @@ def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
     assert most - start < 1.5 * _MORE
 
 
+@pytest.mark.full
 def test_programs_that_are_loaded_when_they_run_are_counted_then(
     compile_cache: None, request: pytest.FixtureRequest
 ) -> None:

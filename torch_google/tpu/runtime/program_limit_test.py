@@ -67,7 +67,9 @@ _BOUND = 100.0
 _BOUND_OF_ONE = 0.7
 
 
-@pytest.mark.parametrize(("mode", "sizes"), [("strict", 120), ("fused", 40)])
+@pytest.mark.parametrize(
+    ("mode", "sizes"), [pytest.param("strict", 120, marks=pytest.mark.full), ("fused", 40)]
+)
 def test_many_sizes_take_a_bounded_amount_of_memory(mode: str, sizes: int) -> None:
     grown, compiled, forgotten = _grown(mode, sizes=sizes, limit=60)
     assert compiled >= sizes

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases that the default run leaves to `--config=full`.
+
+`@pytest.mark.full` marks cases that are expensive. `sample` of par_tests keeps one in that many of
+a test's cases.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import zlib
+
+import pytest
+
+from tools.par.testing import budget
+
+
+class Selection:
+    """A pytest plugin that deselects cases, unless the run is full or `--test_filter` is set."""
+
+    def __init__(self, sample: int = 1) -> None:
+        self._sample = sample
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.addinivalue_line("markers", "full: only --config=full runs the case")
+
+    # Before _Sharding: shards share the selected cases.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        if budget.is_full() or os.environ.get("TESTBRIDGE_TEST_ONLY"):
+            return
+        kept = [item for item in items if item.get_closest_marker("full") is None]
+        kept = _sampled(kept, self._sample)
+        if len(kept) < len(items):
+            ids = {item.nodeid for item in kept}
+            config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
+            items[:] = kept
+
+
+def _sampled(items: list[pytest.Item], sample: int) -> list[pytest.Item]:
+    """Return one in `sample` cases of each test function, at least one, in the same order.
+
+    A case's name decides whether it is kept, so the selection is the same on every machine.
+    """
+    functions = collections.defaultdict(list)
+    for item in items:
+        functions[item.nodeid.partition("[")[0]].append(item.nodeid)
+    kept = set[str]()
+    for ids in functions.values():
+        ids.sort(key=lambda nodeid: zlib.crc32(nodeid.encode()))
+        kept.update(ids[: -(-len(ids) // sample)])
+    return [item for item in items if item.nodeid in kept]
