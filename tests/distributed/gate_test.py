@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.distributed import registry
-from tests.distributed.launcher import CaseFailed, Ranks
+from tests.distributed.launcher import CaseFailed, CaseRanks
 
 _CASES = [
     ("ddp_gpt", "strict"),
@@ -25,12 +25,12 @@ _CASES = [
 
 
 @pytest.mark.parametrize(("case", "mode"), _CASES)
-def test_case(case: str, mode: str, ranks: Callable[[int], Ranks]) -> None:
+def test_case(case: str, mode: str, ranks: Callable[[int], CaseRanks]) -> None:
     ranks(2).check(case, mode)
 
 
 def test_a_failure_has_the_errors_of_all_ranks_and_the_next_case_runs(
-    ranks: Callable[[int], Ranks],
+    ranks: Callable[[int], CaseRanks],
 ) -> None:
     with pytest.raises(
         CaseFailed, match=r"(?s)dcp_load_in_two in cpu, 2 ranks.*rank 0: .*rank 1: "

@@ -44,8 +44,11 @@ class CaseFailed(AssertionError):
     """A case failed in at least one rank."""
 
 
-class Ranks:
-    """`size` processes. After a failure they are replaced, because their states may differ."""
+class CaseRanks:
+    """`size` processes that run cases by name.
+
+    After a failure they are replaced, because their states may differ.
+    """
 
     def __init__(self, size: int, *, environment: Mapping[str, str] | None = None) -> None:
         self.size = size
@@ -55,7 +58,7 @@ class Ranks:
         self._processes: list[subprocess.Popen[str]] = []
         self._count = 0
 
-    def __enter__(self) -> Ranks:
+    def __enter__(self) -> CaseRanks:
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.distributed.launcher import Ranks
+from tests.distributed.launcher import CaseRanks
 
 
 @pytest.mark.parametrize("case", ["ddp_gpt", "fsdp2_reshard_after_forward"])
@@ -17,7 +17,7 @@ def test_the_second_run_compiles_nothing(case: str, mode: str, tmp_path: pathlib
     environment = {"TORCH_TPU_COMPILE_CACHE": str(tmp_path)}
     compiles = []
     for _ in range(2):
-        with Ranks(2, environment=environment) as ranks:
+        with CaseRanks(2, environment=environment) as ranks:
             compiles.append(ranks.check(case, mode).compiles)
     assert compiles[0] > 20
     assert compiles[1] == 0
@@ -27,7 +27,7 @@ def test_the_second_run_compiles_nothing(case: str, mode: str, tmp_path: pathlib
 def test_ranks_killed_while_saving_leave_a_whole_checkpoint(
     delay: float, tmp_path: pathlib.Path
 ) -> None:
-    with Ranks(2) as ranks:
+    with CaseRanks(2) as ranks:
 
         def ready() -> bool:
             progress = tmp_path / "saved0"

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.distributed import registry, table
-from tests.distributed.launcher import Outcome, Ranks
+from tests.distributed.launcher import CaseRanks, Outcome
 
 _MODES = ("cpu", "strict", "fused")
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     ]
     outcomes: dict[tuple[str, str], Outcome] = {}
     for size in sorted({case.ranks for case in cases}):
-        with Ranks(size) as ranks:
+        with CaseRanks(size) as ranks:
             for case in (case for case in cases if case.ranks == size):
                 for mode in options.modes.split(","):
                     outcome = outcomes[case.name, mode] = ranks.run(case.name, mode)

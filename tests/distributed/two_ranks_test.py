@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.distributed import registry
-from tests.distributed.launcher import Ranks
+from tests.distributed.launcher import CaseRanks
 
 
 @pytest.mark.parametrize(("case", "mode"), registry.of_ranks(2))
-def test_case(case: str, mode: str, ranks: Callable[[int], Ranks]) -> None:
+def test_case(case: str, mode: str, ranks: Callable[[int], CaseRanks]) -> None:
     ranks(2).check(case, mode)
