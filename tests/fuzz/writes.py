@@ -108,7 +108,8 @@ SORTS = [
         rounds=True,
     ),
     row("{out} = {x}.kthvalue(1, <dim>).values", (is_single, has_dims(1), is_filled)),
-    row("{out} = {x}.median(<dim>).values", (is_real, has_dims(1), is_filled)),
+    # On the CPU, the median along an expanded dimension reads uninitialised memory.
+    row("{out} = {x}.median(<dim>).values", (is_real, has_dims(1), is_filled, is_disjoint)),
     row(
         "{out} = {x}.quantile(0.25, <dim>)",
         (is_single, has_dims(1), is_filled, is_finite),
