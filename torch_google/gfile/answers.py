@@ -2,7 +2,7 @@
 """gfile's implementations of torch's file hooks: paths with any scheme, and atomic writes.
 
 Local reads are unchanged. A local write goes to a temporary file next to the target, which is
-renamed at the end. So torch's native writers do the work, and the bytes stay the same.
+renamed at the end. torch's native code still does the writing, so the file's bytes do not change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream. With `mmap`, copy it to this machine if settings allow."""
+    """Open a store's file as a stream. With `mmap`, copy it to this machine if settings allow
+    it."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -102,7 +103,7 @@ def _uploaded(path: Any) -> Iterator[str]:
 
 @contextmanager
 def _atomic(path: Any) -> Iterator[Any]:
-    # Pass open files through. Also pass paths that upstream rejects with its own error.
+    # Pass open files through unchanged, and paths that upstream rejects with an error of its own.
     target = _plain(path)
     if not isinstance(path, (str, os.PathLike)) or not _can_be_atomic(target):
         if isinstance(path, (str, os.PathLike)):

@@ -12,7 +12,7 @@ from torch_google.gfile.private_directory import path_at
 
 _log = logging.getLogger("torch_google.gfile")
 _ACL = "system.posix_acl_access"
-# Attributes that certify the old content.
+# Extended attributes that certify the old content, so they must not be copied.
 _CONTENT_ATTRIBUTES = frozenset({"security.capability", "security.evm", "security.ima"})
 _NOT_PERMITTED = frozenset(
     {errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM, errno.EROFS}
@@ -23,9 +23,8 @@ _warned: set[str] = set()
 def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
     """Copy the attributes of the file `name` in the directory `parent` to the open file `new`.
 
-    `path` is for messages. Return descriptions of the attributes that could not be kept. Another
-    user may have planted a file in a sticky directory for this process to fill; then none of its
-    attributes are kept.
+    `path` is used only in messages. Return descriptions of the attributes that could not be kept.
+    If another user planted the old file in a sticky directory, none of its attributes are kept.
     """
     try:
         old = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -96,7 +95,7 @@ def _keep_extended(new: int, old: str) -> list[str]:
                 os.setxattr(new, name, value)
             elif name in previous:
                 lost.append(name)
-            else:  # the directory's default ACL, which the older file lacks
+            else:  # the directory's default ACL, which the old file did not have
                 os.removexattr(new, name)
         except OSError as error:
             if error.errno not in _NOT_PERMITTED:

@@ -102,7 +102,7 @@ def test_an_acl_is_kept(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def test_no_acl_is_kept_as_well(path: Path) -> None:
-    """Without this, the directory's default ACL would let a second user write the file."""
+    """If the missing ACL were not kept, the default ACL would let a second user write the file."""
     path.chmod(0o640)
     _set(path.parent, _DEFAULT_ACL, _acl(0o640))
     _write(path)

@@ -34,7 +34,7 @@ from torch_google.gfile.schemes import filesystem_of
 
 _METADATA = ".metadata"
 _DATA = ".distcp"
-# Errors that pickle raises for a damaged file or one that another version wrote.
+# Errors that pickle raises for a damaged file, or for one written by another version of torch.
 _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError)
 
 
@@ -74,7 +74,7 @@ class _Files(FileSystemBase):
             filesystem_of(checkpoint_id)
         except (ImportError, TypeError, ValueError):
             if is_remote(checkpoint_id):
-                raise  # its message says more than "no storage was found"
+                raise  # this error says more than torch's "no storage was found"
             return False
         return True
 
@@ -93,7 +93,7 @@ class Reader(FileSystemReader):
 
 
 class Writer(FileSystemWriter):
-    """A `storage_writer` for a path with any scheme; options are FileSystemWriter's.
+    """A `storage_writer` for a path with any scheme. It takes the options of FileSystemWriter.
 
     `gfile.configure(sync=...)` decides whether files are synced.
     """
@@ -145,12 +145,12 @@ class Writer(FileSystemWriter):
 
 
 def storages(upstream: list[type], reader: bool) -> list[type]:
-    """Return the storage classes to try: gfile's, then upstream's, which check less."""
+    """Return the storage classes to try in order: gfile's, then upstream's less strict ones."""
     return [Reader if reader else Writer, *upstream]
 
 
 def _named(path: str) -> frozenset[str]:
-    """Return the data files of the existing checkpoint, or none if it is unreadable."""
+    """Return the names of the existing checkpoint's data files; none if it cannot be read."""
     try:
         with Open(path, "rb") as file:
             return _names(pickle.load(file))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache of compiled graphs that processes and machines share, in any gfile directory.
 
-torch looks up the class of a remote cache by name and lets a program replace its backend. This is a
-backend on gfile. It caches FX and AOTAutograd graphs, and the profiles of autotuning and Dynamo if
-torch's own settings ask for a remote cache.
+torch looks up the class of a remote cache by name and lets a program replace its storage backend.
+This module provides a backend that stores entries through gfile. It caches FX and AOTAutograd
+graphs. It also caches autotuning results and Dynamo's profiles if torch's own settings enable a
+remote cache for them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch_google.gfile.operations import Copy, MakeDirs, Open
 
 
 class Backend(remote_cache.RemoteCacheBackend[bytes]):
-    """A backend with one file per entry, named by the key's digest.
+    """A remote cache backend with one file per entry, named after the key's digest.
 
     Anyone who can write to the directory can inject code.
     """
@@ -49,7 +50,7 @@ class Backend(remote_cache.RemoteCacheBackend[bytes]):
 
 
 def set_compile_cache(directory: PathLike | None) -> None:
-    """Share the results of torch.compile through a directory; None disables it.
+    """Share the results of torch.compile through a directory. None turns sharing off.
 
     Inductor's local cache is searched first.
     """
@@ -64,7 +65,7 @@ def set_compile_cache(directory: PathLike | None) -> None:
 
 
 def set_debug_directory(directory: PathLike | None) -> None:
-    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory as a tar; None disables it."""
+    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory as a tar file. None stops it."""
     import torch._inductor.config as inductor
 
     def upload(tar: str) -> None:

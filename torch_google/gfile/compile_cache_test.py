@@ -21,7 +21,7 @@ from torch_google.gfile.compile_cache import Backend
 from torch_google.gfile.testing.backends import Flaky
 
 _SECONDS = 300
-# Only a matrix product, for which inductor calls a library and needs no compiler.
+# The program has only a matrix product: inductor calls a library for it and needs no C++ compiler.
 _PROGRAM = """
 import json, sys
 from torch_google import gfile
@@ -38,7 +38,7 @@ print(json.dumps({name: [stat.hit, stat.put] for name, stat in cache_stats._stat
 
 
 def _compiled(directory: Path, local: Path) -> dict[str, list[int]]:
-    """Compile in a new process; return the number of hits and puts of each shared cache."""
+    """Compile in a new process; return the number of hits and puts for each shared cache."""
     result = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(directory)],
         capture_output=True,

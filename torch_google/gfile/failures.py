@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File errors: the same exceptions as from `open()`, on every filesystem.
+"""File errors: every filesystem raises the same exceptions as `open()`.
 
-Each store's client has its own exceptions. This module converts them to an OSError with errno, path
-and the next step, and decides which failures are transient.
+Each store's client has its own exceptions. This module converts them to an OSError that has an
+errno, names the path and suggests a next step. It also decides which failures are transient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _TRANSIENT_ERRNO = frozenset(
     {
         errno.EAGAIN,
-        errno.EBUSY,  # s3fs, for a 503
+        errno.EBUSY,  # s3fs raises it for a 503
         errno.ECONNABORTED,
         errno.ECONNREFUSED,
         errno.ECONNRESET,
@@ -36,11 +36,12 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ENETRESET,
         errno.ENETUNREACH,
         errno.EPIPE,
-        errno.EREMOTEIO,  # s3fs, for a 500
+        errno.EREMOTEIO,  # s3fs raises it for a 500
         errno.ETIMEDOUT,
     }
 )
-# Class names, since the packages may not be installed. Most are not OSErrors.
+# Exceptions are listed by class name, since their packages may not be installed. Most are not
+# OSErrors.
 _TRANSIENT_NAMES = frozenset(
     {
         # aiohttp, fsspec, http.client
@@ -83,7 +84,7 @@ _PERMANENT_NAMES = frozenset(
         "UnsupportedProtocol",
     }
 )
-# S3's codes for transient failures, with any HTTP status.
+# S3 error codes for transient failures, whatever the HTTP status.
 _TRANSIENT_CODES = frozenset(
     {
         "InternalError",
@@ -155,10 +156,10 @@ _OF_CLASS = {
     TimeoutError: errno.ETIMEDOUT,
 }
 _OF_NAME = {
-    # s3fs raises it, with EBUSY, if a file is replaced while it is being read.
+    # s3fs raises this error, with EBUSY, if a file is replaced while it is being read.
     "FileExpired": errno.ESTALE,
     "ParamValidationError": errno.EINVAL,
-    # botocore, google.auth, azure: missing or rejected credentials
+    # botocore, google.auth and azure raise these for missing or rejected credentials.
     "ClientAuthenticationError": errno.EACCES,
     "CredentialRetrievalError": errno.EACCES,
     "DefaultCredentialsError": errno.EACCES,
@@ -171,11 +172,11 @@ _OF_NAME = {
 
 
 def is_transient(error: BaseException, *, handled: BaseException | None = None) -> bool:
-    """Return whether a retry may help: timeouts, lost connections, 429 and 5xx.
+    """Return whether a retry may help: after a timeout, a lost connection, or a 429 or 5xx status.
 
     A missing file or a denied permission is never transient. The exceptions that caused the error
-    count as well: fsspec's http raises FileNotFoundError for a 503. The exception `handled`, which
-    the caller was handling before the call, does not count.
+    are checked too, because fsspec's http raises FileNotFoundError for a 503. The exception
+    `handled`, which the caller was already handling when it made the call, is ignored.
     """
     origins = list(_origins(error, handled))
     if any(_names(each) & _PERMANENT_NAMES for each in origins):
@@ -195,7 +196,7 @@ def is_absence(error: BaseException) -> bool:
 
 
 def failure(code: int, text: str, path: object) -> OSError:
-    """Return an OSError of the errno's subclass; `text` includes the next step."""
+    """Return the OSError subclass for an errno, with `text` and a suggested next step."""
     step = _NEXT.get(code)
     error = OSError(code, f"{text}; {step}" if step else text, str(path))
     error._explained = True  # type: ignore[attr-defined]
@@ -204,12 +205,13 @@ def failure(code: int, text: str, path: object) -> OSError:
 
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
-    """Convert a store's exceptions to those of `open()`, with errno, path and next step."""
+    """Convert a store's exceptions to those of `open()`, with an errno, the path and a next
+    step."""
     handled = sys.exc_info()[1]
     try:
         yield
     except Exception as error:
-        # An exception that neither the system nor a client raised is a bug, and passes unchanged.
+        # If neither the system nor a client raised the exception, it is a bug: do not convert it.
         foreign = not isinstance(error, OSError) and _status(error) is None
         if foreign and not _is_clients(error) and not is_transient(error, handled=handled):
             raise
@@ -260,7 +262,7 @@ def _passes(error: BaseException) -> bool:
     """Return whether an exception itself is transient, ignoring its causes."""
     names = _names(error)
     if isinstance(error, _PERMANENT) or names & _OF_NAME.keys():
-        return getattr(error, "retryable", None) is True  # google.auth
+        return getattr(error, "retryable", None) is True  # set by google.auth
     if isinstance(error, (TransientError, TimeoutError, ConnectionError)):
         return True
     if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
@@ -289,7 +291,7 @@ def _code(error: BaseException) -> int | None:
         return _OF_STATUS.get(status, errno.EIO if status >= 500 else None)
     if any("Timeout" in name for name in names):
         return errno.ETIMEDOUT
-    # gcsfs's message for a 403.
+    # gcsfs's message for a 403 response.
     return errno.EACCES if str(error).startswith("Forbidden: ") else None
 
 
@@ -314,7 +316,7 @@ def _status(error: BaseException) -> int | None:
         if isinstance(value, int) and 100 <= value < 600:
             return value
     response = getattr(error, "response", None)
-    if isinstance(response, dict):  # botocore's
+    if isinstance(response, dict):  # from botocore
         value = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     else:  # from requests or httpx
         value = getattr(response, "status_code", None)

@@ -19,7 +19,7 @@ from torch_google.gfile.upload import is_uploaded
 
 
 def _foreign(name: str, module: str, *bases: type[BaseException]) -> Any:
-    """Return a copy of a client's exception class; the client need not be installed."""
+    """Return a stand-in for a client's exception class; the client need not be installed."""
     return type(name, bases or (Exception,), {"__module__": module})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a filesystem, local or in a store."""
+"""The interface that the local filesystem and stores implement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FileStatus:
 class Filesystem(ABC):
     """Operations on full paths, including the scheme. Methods raise OSError as `open()` would.
 
-    If file names only imply directories, as in an object store, creating one is a no-op.
+    If file names only imply directories, as in an object store, creating a directory is a no-op.
     """
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Filesystem(ABC):
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
     def sweep(self, path: str) -> None:
-        """Remove killed writers' leftover files from a directory, if the filesystem shows any."""
+        """Remove files that killed writers left in a directory, if the filesystem shows any."""
         self.status(path)
 
     def exists(self, path: str) -> bool:
@@ -109,7 +109,7 @@ class Filesystem(ABC):
 
 
 def _is_absence(error: OSError) -> bool:
-    """Return whether no such file exists or can exist: a link to itself, or a name too long."""
+    """Return whether the error means that no file can exist there, as for a link to itself."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (
         errno.ELOOP,
         errno.ENAMETOOLONG,

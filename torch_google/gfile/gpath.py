@@ -21,7 +21,7 @@ from torch_google.gfile import operations
 from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.schemes import filesystem_of
 
-# The first component of a path with a scheme; `@` precedes a percent-encoded chain.
+# The first component of a path with a scheme; a percent-encoded chain follows an `@`.
 _SCHEME_PART = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(@[^:]*)?:")
 _SCHEMES = ("file", "http", "https", "memory", "zip")
 
@@ -68,7 +68,7 @@ class GPath(epath.Path):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[GPath]:
-        # Wildcards count only in the pattern; this path's own names are literal.
+        # Wildcards are special only in the pattern; this path's own names are literal.
         names = [*pathlib.PurePosixPath(pattern).parts] or [""]
         for match in operations.glob_below(self._location, names):
             yield type(self)(match)

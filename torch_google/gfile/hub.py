@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.hub's downloads: from any scheme, but from the network only if allowed."""
+"""torch.hub's downloads: from any scheme, but from the network only if that is allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NETWORK = ("ftp", "http", "https")
 
 
 def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> Any:
-    """Open a URL for reading; the result has `info()`, as with `urllib.request.urlopen`.
+    """Open a URL for reading. The result has `info()`, like that of `urllib.request.urlopen`.
 
     Raises PermissionError for a network URL, unless `gfile.configure(network=True)`.
     """
@@ -44,7 +44,7 @@ class _Download:
         self._file = Open(path, "rb")
 
     def info(self) -> Message:
-        """Return an HTTP header with the content length."""
+        """Return HTTP headers that contain only the content length."""
         header = Message()
         header["Content-Length"] = str(Stat(self._path).length)
         return header

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys in a bucket that no local file could have: directory markers and empty components."""
+"""Bucket keys that no local file could have: directory markers and empty components."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_marker_of_a_directory_goes_with_it(bucket: _Bucket) -> None:
 
 
 def test_a_marker_with_content_is_not_moved(bucket: _Bucket) -> None:
-    """Clients cannot copy a marker; they would copy `top/d` instead."""
+    """Clients cannot copy the marker `top/d/`; they would copy the file `top/d` instead."""
     keys = {"top/d": b"file", "top/d/": b"content", "top/f": b"1"}
     bucket.put(keys)
     with pytest.raises(OSError, match="its name ends with a slash") as raised:

@@ -43,7 +43,7 @@ LITERAL = [
     "'\"&;<>",
     "run1.",
 ]
-# The test servers return 404 for these, although the clients percent-encode them.
+# The test servers return 404 for these names, although the clients percent-encode them.
 UNSERVED = {("s3", "line\nbreak"), ("gs", "'\"&;<>")}
 # If a call expands or decodes a name above, the result matches one of these.
 SIBLINGS = ("run1", "run2", "run10", "A", "a", "b", "line", "100", "cafe")
@@ -305,7 +305,7 @@ def _tree_of(top: str) -> dict[str, bytes]:
 
 
 def test_a_call_that_reads_a_pattern_is_refused() -> None:
-    """Check that both stores detect a pattern: fsspec's own calls must raise there."""
+    """Both stores must detect a pattern: fsspec's own calls must raise there."""
     calls: list[Callable[[Objects | Strict], object]] = [
         lambda store: store.rm("a*", recursive=True),
         lambda store: store.mv("a*", "b"),

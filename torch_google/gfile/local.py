@@ -92,7 +92,7 @@ class LocalFilesystem(Filesystem):
 
     def remove_tree(self, path: str) -> None:
         with explained("cannot remove", path):
-            # With a trailing slash, a link would be resolved to its target.
+            # If the path kept its trailing slash, a link would be resolved to its target.
             target = _without_slash(_plain(path))
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target)
@@ -150,7 +150,7 @@ def _plain(path: str) -> str:
 
 
 def is_replaceable(target: str) -> bool:
-    """Return whether a new file may replace `target`: not a pipe, a device or a descriptor."""
+    """Return whether a new file may replace `target`. It may not replace a pipe or a device."""
     if is_special(target):
         return False
     try:

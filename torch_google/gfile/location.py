@@ -47,7 +47,7 @@ class Location:
         return f"{url}::{self.chain}" if self.chain else url
 
     def join(self, *names: str) -> Location:
-        """Return the path of a descendant; an absolute name replaces the path within the scheme."""
+        """Append names to the path. An absolute name replaces the path within the scheme."""
         return replace(self, inner=posixpath.join(self.inner, *names))
 
     @property
@@ -84,7 +84,7 @@ def locate(path: PathLike) -> Location:
 def is_remote(path: object) -> bool:
     """Return whether a path has a scheme that `open()` cannot open.
 
-    False for local paths, including `file://`, and for anything that is not a path.
+    The result is False for local paths, including `file://`, and for anything that is not a path.
     """
     if not isinstance(path, (str, os.PathLike)):
         return False

@@ -41,11 +41,11 @@ def Open(
 ) -> IO[Any]:
     """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`); `b` means bytes.
 
-    A written file appears, complete, at `close()`. If an exception ends the `with`, or the process
-    is killed, the old file stays. `a` works as in `open()` on a local file; a store's file is
-    rewritten with the new data at its end. `checksum` (sha256, sha512 or blake2b) writes a checksum
-    file next to the file. When reading, the file is verified first, and a mismatch raises
-    ChecksumError. Raises LookupError for an unknown encoding.
+    The file appears only when it is complete, at `close()`. If an exception leaves the `with`
+    block, or the process is killed, the old file stays. `a` on a local file works as in `open()`;
+    a store's file is rewritten with the new data at its end. `checksum` (sha256, sha512 or blake2b)
+    writes a checksum file next to the file. When reading, it verifies the file first, and a
+    mismatch raises ChecksumError. Raises LookupError for an unknown encoding.
     """
     if not _MODE.fullmatch(mode):
         raise ValueError(
@@ -94,9 +94,10 @@ def ListDir(path: PathLike) -> list[str]:
 
 
 def Glob(pattern: PathLike) -> list[str]:
-    """Return the sorted paths that match `*`, `?` and `[...]` within a name, `**` across names.
+    """Return the sorted paths that match a pattern.
 
-    A leading dot matches only a dot. `**` finds links but does not follow them.
+    `*`, `?` and `[...]` match within a name; `**` matches any number of directories. Only a literal
+    dot matches a leading dot. `**` finds links to directories but does not follow them.
     """
     location = locate(pattern)
     if not _MAGIC.search(location.inner):
@@ -112,7 +113,7 @@ def Glob(pattern: PathLike) -> list[str]:
 def glob_below(base: Location, patterns: list[str]) -> list[str]:
     """Return the sorted paths below the literal `base` whose components match `patterns`."""
     matches = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
-    # `**` also matches the working directory, whose path here is empty.
+    # `**` also matches the working directory itself, which would be an empty string here.
     return [str(each) for each in matches if str(each)]
 
 
@@ -155,7 +156,7 @@ def Copy(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
 def Rename(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
     """Rename a file or a directory within a scheme.
 
-    Atomic for local paths; a store may copy and then remove.
+    For local paths this is atomic; a store may copy the files and then remove the originals.
     """
     old, new = locate(source), locate(target)
     if (old.scheme, old.chain) != (new.scheme, new.chain):
@@ -169,7 +170,7 @@ def Remove(path: PathLike) -> None:
 
 
 def Sweep(path: PathLike) -> None:
-    """Remove killed writers' leftover files from a directory, but not files being written.
+    """Remove files that killed writers left in a directory, but keep files still being written.
 
     Leftovers from another machine are removed once they are a day old.
     """
@@ -182,12 +183,13 @@ def DeleteRecursively(path: PathLike) -> None:
 
 
 def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
-    """Return a reader of exactly the bytes that were verified, positioned at the start."""
+    """Return a reader, positioned at the start, of exactly the bytes that were verified."""
     location = locate(name)
     checksum_path = str(location.parent.join(f"{location.name}.{algorithm}"))
     system = filesystem_of(name)
     with explained(f"cannot verify by {algorithm}", name), ExitStack() as opened:
-        # The file may be replaced at any moment, but the open version is in one of the two lists.
+        # The file may be replaced at any moment. Read the checksums before and after opening it:
+        # one of the two versions lists the opened file's checksum.
         before = system.read_text(checksum_path)
         file = opened.enter_context(system.open_to_read(name))
         digest = checksums.digest(file, algorithm)

@@ -7,11 +7,11 @@ formats record it. The writer locks that directory. The kernel releases the lock
 exits, so the next writer of the same file recognises a killed writer's leftovers and reuses the
 directory. If the first writer is still alive, the second one uses the next number.
 
-On NFS, only the machine that took the lock sees it. So each boot of each machine has its own
-names, and another machine's leftovers stay until they are old.
+On NFS, only the machine that took the lock sees it. So each boot of each machine uses its own
+names, and leftovers from another machine stay until they are a day old.
 
-Other users may be able to write to DIR; `private_directory.py` has the rules for that. A name is
-also left alone if it is taken by anything except a private directory of this user.
+Other users may be able to write to DIR; `private_directory.py` has the rules for that. If a name is
+taken by anything except a private directory of this user, it is not touched.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from torch_google.gfile.private_directory import (
 )
 
 _NAME = re.compile(r"\.(.*)\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})", re.DOTALL)
-# The 255 bytes of a name that most filesystems allow, minus those that the directory's name adds.
+# Most filesystems allow 255 bytes per name, and the directory's name needs some of them.
 _MAX_NAME_BYTES = 255 - len("..partial-") - 32
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Numbered names are tried first, then random ones, which other users cannot predict and take.
+# Try numbered names first, then random ones, which other users cannot predict and take.
 _MAX_NUMBERED = 64
 _MAX_RANDOM = 64
-# The kernel's limit.
+# Linux follows at most this many links in a path.
 _MAX_LINKS = 40
-# Age in seconds after which leftovers count as a dead writer's, if no lock can tell.
+# Age in seconds at which leftovers are treated as a dead writer's if no lock can tell.
 LITTER = 24 * 3600.0
 
 
@@ -59,7 +59,7 @@ def is_partial(name: str) -> bool:
 
 
 def sweep(directory: str) -> None:
-    """Remove leftovers of this user's killed writers from a directory; keep files being written.
+    """Remove this user's killed writers' leftovers from a directory; keep files being written.
 
     Leftovers from another machine, or from before the last boot, are removed once a day old.
     """
@@ -133,7 +133,7 @@ def refuse_planted(target: str) -> None:
 class Partial:
     """A temporary file that replaces its target: write to `path`, then `commit` or `discard`.
 
-    Raises OSError if no directory can be created next to the target: FileNotFoundError, ...
+    Raises an OSError, such as FileNotFoundError, if no directory can be created next to the target.
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
@@ -142,12 +142,12 @@ class Partial:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
         if not target:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
-        # Keep a link, and replace the file that it points at.
+        # Keep a link, and replace the file that it points to.
         parent, self._name = _follow(target)
         self.target = os.path.join(os.path.realpath(parent), self._name)
         self.owner = os.getpid()
         self._open = True
-        # The file appears in this directory even if the path later leads to another one.
+        # The new file appears in this directory, even if the path later leads to another directory.
         self._parent = open_directory(parent)
         try:
             self._directory = _claim(self._parent, self._name, target)
@@ -155,7 +155,7 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # For code that needs a path. No other user can write to the directory on that path.
+        # For code that needs a path. Other users cannot write to the directory in that path.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
@@ -182,7 +182,8 @@ class Partial:
         return os.open(self._name, _READ, dir_fd=self._directory.descriptor)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
-        """Replace the target with the file; if `exclusive`, raise FileExistsError if it exists."""
+        """Rename the file to the target; if `exclusive`, raise FileExistsError if the target
+        exists."""
         name, lost = self._name, []
         ends = {"src_dir_fd": self._directory.descriptor, "dst_dir_fd": self._parent}
         try:
@@ -265,7 +266,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Create or open a private directory; return it (None if foreign) and whether it is new."""
+    """Return a private directory (None if another user's), and whether this call created it."""
     try:
         create_private(parent, name)
         created = True
@@ -283,7 +284,7 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
 
 def _sweep(leftover: PrivateDirectory, shown: str) -> None:
     lock = leftover.lock()
-    # BUSY: the file is being written. UNSUPPORTED: a writer may be alive.
+    # BUSY means that the file is being written; UNSUPPORTED, that a writer may be alive.
     if (
         lock is Lock.TAKEN
         and leftover.is_in_place()
@@ -299,14 +300,14 @@ def _is_litter(directory: PrivateDirectory) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return the file's name, or its digest if too long, for use in the directory's name."""
+    """Return the file's name, or its digest if it is too long to be part of a directory's name."""
     if len(os.fsencode(name)) <= _MAX_NAME_BYTES:
         return name
     return hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
 
 
 def _belongs(shown: str, name: str) -> bool:
-    """Return whether a file belongs in the directory; native code may append to the name."""
+    """Return whether a file belongs in the directory; native code may append to the file's name."""
     return name.startswith(shown) or _shown(name) == shown
 
 

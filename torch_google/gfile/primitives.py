@@ -2,7 +2,7 @@
 """fsspec calls that take every name literally.
 
 fsspec's `rm`, `mv`, `copy`, `cat`, `get` and `put` expand `*`, `?` and `[...]` in a name: removing
-`run*` with them also removes `run1`. So this module avoids the generic versions. It lists a
+`run*` that way also removes `run1`. So this module avoids the generic versions. It lists a
 tree, then removes or copies each file by its exact name.
 """
 
@@ -16,7 +16,7 @@ from inspect import signature
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-# Concurrent requests to a store with an asynchronous client.
+# The number of concurrent requests to a store that has an asynchronous client.
 _CONCURRENCY = 64
 
 
@@ -33,7 +33,7 @@ class Tree:
 
     @property
     def empty_directories(self) -> list[str]:
-        """The directories without entries."""
+        """The directories that contain nothing."""
         used = {name.rstrip("/").rpartition("/")[0] for name in [*self.files, *self.directories]}
         return [name for name in self.directories if name.rstrip("/") not in used]
 
@@ -81,12 +81,13 @@ class Primitives:
             self._remove(self._system.rm_file, name)
 
     def remove_directories(self, names: list[str]) -> None:
-        """Remove empty directories, last first. A missing directory is not an error."""
+        """Remove empty directories in reverse order. A missing directory is not an error."""
         for name in reversed(names):
             if defines(self._system, "rmdir"):
                 self._remove(self._system.rmdir, name)
             elif self.exists(name):
-                # Some filesystems, such as webhdfs, have a single call for files and directories.
+                # Some filesystems, such as webhdfs, use the same call to remove files and
+                # directories.
                 self._remove(self._system.rm_file if has_magic(name) else self._system.rm, name)
 
     def exists(self, name: str) -> bool:
@@ -118,9 +119,9 @@ class Primitives:
         return not _is_asynchronous(self._system) and defines(self._system, "mv")
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or a directory in one step. Requires `renames`."""
+        """Rename a file or a directory in one step. Only valid if `renames` is true."""
         rename = self._system.mv
-        # Some filesystems rename a directory only with `recursive`.
+        # Some filesystems rename a directory only if `recursive` is set.
         options = {"recursive": True} if "recursive" in signature(rename).parameters else {}
         self._ask(lambda: rename(old, new, **options))
 
@@ -161,7 +162,8 @@ class Primitives:
         *,
         ignore_missing: bool,
     ) -> None:
-        """Make calls in concurrent batches, and repeat those that fail transiently."""
+        """Make calls in concurrent batches, and repeat the calls that fail with a transient
+        error."""
         from fsspec.asyn import sync
 
         for begin in range(0, len(calls), _CONCURRENCY):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories that only this user can write to, held by a descriptor and a lock.
+"""Directories that only this user can write to, each with an open descriptor and a lock.
 
 If other users can write to a directory, any name in it may be a link or another user's directory,
 and may change at any moment. So every step is relative to an open descriptor and follows no link. A
 directory is used only if it belongs to this user and no other user can write to it.
 
-Without the sticky bit, another user can also rename any directory of this user to such a name. So
-private directories are created with a mark, the sticky bit, and a directory without it is not used.
+Without the sticky bit, another user can also rename any directory of this user to the name that a
+private directory would have. So private directories are marked with the sticky bit when they are
+created, and a directory without it is not used.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from enum import Enum, auto
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-# The sticky bit is the mark. It has no other effect if only the owner can write to the directory.
+# The sticky bit is the mark. It has no other effect, because only the owner can write there.
 _MODE = stat.S_ISVTX | stat.S_IRWXU
-# Errors from network filesystems without locks.
+# Errors that network filesystems without locks return.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -33,7 +34,7 @@ class Lock(Enum):
 
     TAKEN = auto()
     BUSY = auto()
-    # The filesystem has no locks.
+    # The filesystem does not support locks.
     UNSUPPORTED = auto()
 
 
@@ -88,7 +89,7 @@ class PrivateDirectory:
         return True
 
     def remove(self) -> bool:
-        """Remove the directory, if empty and still under its name; return whether it did."""
+        """Remove the directory if it is empty and not renamed. Return whether it was removed."""
         if not self.is_in_place():
             return False
         try:
@@ -118,7 +119,8 @@ def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDir
     """Open a private directory, or return None.
 
     Returns None for a link, a file, a directory that other users can write to, or one without the
-    mark. `created` means that this process has just created it. Raises FileNotFoundError.
+    mark. `created` means that this process has just created it. Raises FileNotFoundError if the
+    name does not exist.
     """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)
@@ -144,8 +146,8 @@ def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDir
 def path_at(directory: int, name: str, otherwise: str) -> str:
     """Return a path through an open directory, which stays valid if the directory is renamed.
 
-    It works in this process and its forks while the descriptor is open. Without /proc, return
-    `otherwise`.
+    The path works in this process and its forks while the descriptor is open. Without /proc, the
+    result is `otherwise`.
     """
     through = f"/proc/self/fd/{directory}"
     return os.path.join(through, name) if os.path.isdir(through) else otherwise
@@ -158,8 +160,9 @@ def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
 def _is_as_private(parent: int, status: os.stat_result) -> bool:
     """Return whether a new directory has the owner and mode that this user's entries get.
 
-    NFS may show root's files as another user's, and FAT has neither owners nor permissions. A file
-    created exclusively certainly belongs to this user, so it shows which owner and mode to expect.
+    NFS may show root's files as another user's, and FAT has neither owners nor permissions. So
+    this function creates a file exclusively: that file belongs to this user, and shows which owner
+    and mode to expect.
     """
     name = f".{uuid.uuid4().hex}.partial-{uuid.uuid4().hex}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

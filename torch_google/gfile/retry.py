@@ -21,8 +21,8 @@ _log = logging.getLogger("torch_google.gfile")
 class Retry:
     """A retry policy. Delays are in seconds; `attempts=1` never retries.
 
-    The n-th delay is `first * factor ** n`, at most `longest`, minus a random fraction of up to
-    `jitter`, so that many programs do not retry at the same time.
+    The n-th delay is `first * factor ** n`, but at most `longest`. A random fraction of up to
+    `jitter` is subtracted, so that many programs do not retry at the same time.
     """
 
     attempts: int = 6
@@ -40,7 +40,8 @@ class Retry:
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of an attempt, counted from 0."""
-        # After 60 doublings, every delay is the longest, and a larger power would overflow.
+        # Cap the exponent: after 60 attempts the delay is `longest`, and larger powers could
+        # overflow.
         delay = min(self.longest, self.first * self.factor ** min(attempt, 60))
         return delay * (1 - self.jitter * random.random())
 
@@ -52,10 +53,10 @@ class Retry:
         reset: Callable[[], None] | None = None,
         settled: Callable[[Exception], _T] | None = None,
     ) -> _T:
-        """Return the result of `action`, which is repeated while its failures are transient.
+        """Return the result of `action`, retrying it while its failures are transient.
 
-        `reset` runs before each new attempt. `settled` handles a permanent failure of a later
-        attempt, because an earlier one may have done the work and lost only the response.
+        `reset` runs before each new attempt. `settled` handles a permanent failure of a second or
+        later attempt: an earlier one may have done the work and only lost the response.
         """
         handled = sys.exc_info()[1]
         for attempt in range(self.attempts):

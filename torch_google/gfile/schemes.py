@@ -35,7 +35,8 @@ PACKAGES = {
     "webhdfs": "requests",
 }
 _READ_ONLY = frozenset({"blockcache", "data", "http", "https", "libarchive", "tar", "zip"})
-# On these, readers see a file while it grows, so gfile uploads under another name and renames.
+# Readers of these filesystems can see a growing file, so gfile uploads under another name, then
+# renames.
 _RENAME_COMMITS = frozenset({"arrow_hdfs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"})
 _NAME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -63,11 +64,11 @@ def register_scheme(
 
     `filesystem` is an `fsspec.AbstractFileSystem`, a subclass of it, a
     `torch_google.gfile.Filesystem`, or a function that creates one when the scheme is first used. A
-    class is also registered with fsspec, and so with every library that opens paths through fsspec
-    (tensorboard). Set `rename_commits` if readers can see a file while it is being written: gfile
-    then writes to a temporary name and renames.
+    class is also registered with fsspec, and so with every library that opens paths through fsspec,
+    such as tensorboard. Set `rename_commits` if readers can see a file while it is being written:
+    gfile then writes to a temporary name and renames.
 
-    Raises ValueError for an invalid scheme, or for a taken one unless `overwrite` is set.
+    Raises ValueError for an invalid scheme, or for an existing one unless `overwrite` is set.
     """
     if not _NAME.fullmatch(scheme):
         raise ValueError(f"register_scheme('{scheme}'): give lower-case letters, as in 'memory'")
@@ -126,7 +127,7 @@ def _of_fsspec(location: Location) -> Filesystem:
 
     def inside(path: str) -> str:
         member = locate(path)
-        if member.chain:  # the filesystem is one archive, and the path is a member's
+        if member.chain:  # the filesystem is an archive, and the path names a member
             return member.inner or target
         if member.scheme in ("http", "https") and "/" not in member.inner:
             return f"{path}/"
@@ -141,7 +142,7 @@ def _of_fsspec(location: Location) -> Filesystem:
 
 
 def _system_of(location: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a path; for a chain, also fsspec's name for the last path."""
+    """Return fsspec's filesystem for a path. If a chain names no member, also its target's name."""
     import fsspec
     from fsspec.core import url_to_fs
 

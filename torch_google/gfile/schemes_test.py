@@ -187,7 +187,7 @@ def test_colons_in_a_name_of_a_store() -> None:
     gfile.DeleteRecursively("memory://colons")
 
 
-# GPath: tests outside the table.
+# GPath behaviours that table_test.py does not cover.
 
 
 def test_a_path_is_epaths() -> None:

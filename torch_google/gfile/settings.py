@@ -23,11 +23,11 @@ class Settings:
     """The settings; `configure` changes them.
 
     retry: how often and how soon to repeat a request to a store.
-    sync: whether to fsync a local file before it gets its name.
+    sync: whether to fsync a local file before renaming it to its final name.
     stage_mapped: whether torch.load(mmap=True) may first copy a store's file to this machine;
-        otherwise, it raises.
-    network: whether torch.hub may download from http, https and ftp, as with
-        TORCH_GOOGLE_NETWORK=1.
+    otherwise, it raises.
+    network: whether torch.hub may download from http, https and ftp. TORCH_GOOGLE_NETWORK=1 sets
+    it.
     """
 
     retry: Retry = field(default_factory=Retry)
@@ -55,7 +55,7 @@ def configure(**changes: object) -> None:
 
 @contextmanager
 def configured(**changes: object) -> Iterator[Settings]:
-    """Change settings by name within a `with`, for all threads."""
+    """Change settings by name for the duration of a `with` block, in all threads."""
     global _current
     before = settings()
     configure(**changes)

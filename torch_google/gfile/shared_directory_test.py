@@ -32,7 +32,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _write_by_path(path: Path, content: bytes) -> None:
-    """Write like torch's native code, which gets a path and follows links."""
+    """Write as torch's native code does: it is given a path and follows links."""
     with answers.writing_by_name(path) as temporary:
         Path(temporary).write_bytes(content)
 
@@ -48,7 +48,7 @@ def _sweep(path: Path, content: bytes) -> None:
 
 
 def _remove_directory(path: Path, content: bytes) -> None:
-    with contextlib.suppress(OSError):  # raises if it is not empty
+    with contextlib.suppress(OSError):  # raised if the directory is not empty
         gfile.GPath(path.parent).rmdir()
     _write(path, content)
 
@@ -58,7 +58,7 @@ _ACTIONS = [_write, _write_by_path, _sweep, _remove_directory]
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """Return a directory elsewhere that must not change."""
+    """Return a directory, outside the shared one, whose content must not change."""
     directory = tmp_path / "victim"
     directory.mkdir(mode=0o755)
     (directory / "file").write_bytes(b"precious")
@@ -68,7 +68,7 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """Return a directory like /tmp."""
+    """Return a world-writable directory with the sticky bit, like /tmp."""
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(0o1777)
@@ -156,7 +156,7 @@ def test_another_user_who_plants_links_again_and_again(
                 os.unlink(f"{_aside(number)}/file")
                 os.rmdir(_aside(number))
 
-    (shared / "present").touch()  # keeps rmdir from succeeding
+    (shared / "present").touch()  # makes rmdir fail
     end = time.monotonic() + _RACE_SECONDS
     turns = 0
     with repeated_by_other(shared, plant), gfile.configured(sync=False):
@@ -176,7 +176,7 @@ def test_another_user_who_plants_links_again_and_again(
 def test_a_directory_that_another_user_moves_away(
     shared: Path, victim: Path, by_path: bool
 ) -> None:
-    """Without the sticky bit, other users may rename an entry even while it is written."""
+    """Without the sticky bit, other users can rename a directory while a file is written in it."""
     shared.chmod(0o777)
 
     def swap() -> None:
@@ -227,7 +227,7 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
 def test_a_link_of_another_user_is_not_written_through(
     shared: Path, victim: Path, action: Callable[[Path, bytes], None]
 ) -> None:
-    """The result does not depend on the link's target or on fs.protected_symlinks."""
+    """Writing raises, whatever the link's target and the value of fs.protected_symlinks."""
     os.mkfifo(victim.parent / "pipe")
     reader = os.open(victim.parent / "pipe", os.O_RDWR | os.O_NONBLOCK)
     targets = (victim / "file", victim.parent / "new", victim.parent / "pipe", "/dev/null")
@@ -248,7 +248,7 @@ def test_a_link_of_another_user_is_not_written_through(
 
 @needs_root
 def test_a_file_of_another_user_is_not_written_in_place(shared: Path) -> None:
-    """The rule is the same as in the kernel's fs.protected_fifos and fs.protected_regular."""
+    """gfile applies the rule of the kernel's fs.protected_fifos and fs.protected_regular."""
 
     def plant() -> None:
         os.mkfifo("pipe")
@@ -283,7 +283,7 @@ def test_a_link_that_is_planted_while_a_file_is_appended_to(shared: Path, victim
 
 
 def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
-    """For example, a container's log may be a link to /dev/stdout."""
+    """A container's log, for example, may be a link to /dev/stdout."""
     reader, writer = os.pipe()
     (tmp_path / "log").symlink_to(f"/proc/self/fd/{writer}")
     for action in (_write, _append):
@@ -324,7 +324,7 @@ def test_names_that_are_all_taken(shared: Path) -> None:
 def test_a_filesystem_that_shows_another_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NFS does this for root, and FAT for every user but one."""
+    """NFS shows root's files as another user's, and FAT shows one owner for all files."""
     monkeypatch.setattr(os, "geteuid", lambda: UID)
     for content in (b"content", b"more"):
         _write(tmp_path / "file", content)

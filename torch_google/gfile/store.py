@@ -61,7 +61,8 @@ class StoreFilesystem(Filesystem):
         own = system.protocol
         self._protocols = {own} if isinstance(own, str) else {*own}
         self._has_pages = not self._protocols.isdisjoint({"http", "https"})
-        # MemoryFileSystem's open files are the stored object itself, with one shared position.
+        # MemoryFileSystem returns the stored object itself as the open file, so readers share a
+        # position.
         self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
 
     def open_to_read(self, path: str) -> Any:
@@ -160,7 +161,8 @@ class StoreFilesystem(Filesystem):
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
-            # After a lost response, the second attempt finds the directory that the first created.
+            # If a response was lost, the second attempt finds the directory that the first one
+            # created.
             primitives = self._primitives(path, ask_again=False)
             self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
@@ -170,7 +172,8 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            # The file existed above, so if it is now missing, a response may have been lost.
+            # The file existed above. If it is missing now, a removal succeeded and its response was
+            # lost.
             self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
@@ -181,8 +184,8 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # Directories remain if the store has real ones. Files remain if a directory has the
-            # same name, because the first listing shows only the directory.
+            # A store with real directories still has them. It may also still have files whose name
+            # is also a directory's, because the first listing shows only the directory.
             remaining = primitives.tree(inner)
             primitives.remove_files(remaining.files)
             directories = remaining.directories
@@ -237,7 +240,7 @@ class StoreFilesystem(Filesystem):
                 raise failure(errno.EINVAL, reason, source)
 
         def moved_name(name: str) -> str:
-            # Remove only one slash: `a//b` and `a/b` are different objects.
+            # Remove only one slash, because `a//b` and `a/b` are different objects.
             below = name.lstrip("/").removeprefix(old.strip("/")).removeprefix("/")
             return f"{new.rstrip('/')}/{below}"
 
@@ -277,7 +280,7 @@ class StoreFilesystem(Filesystem):
         try:
             file = self._call(lambda: self._system.open(inner, "rb"), path)
         except Exception as error:
-            # On a directory, some filesystems raise FileNotFoundError or another error.
+            # Some filesystems raise FileNotFoundError or another error for a directory.
             if not is_transient(error, handled=handled) and self.is_directory(path):
                 raise failure(errno.EISDIR, "it is a directory", path) from error
             raise
@@ -291,7 +294,7 @@ class StoreFilesystem(Filesystem):
         """Return a function that raises if the file has changed since it was opened.
 
         gcsfs and fsspec's http request each block by name only, which could mix blocks from two
-        versions. s3fs requests the ETag that it opened.
+        versions. s3fs needs no check, because it requests the ETag of the version that it opened.
         """
         details = getattr(file, "details", None)
         if not hasattr(file, "_fetch_range") or not isinstance(details, dict):
@@ -336,7 +339,7 @@ class StoreFilesystem(Filesystem):
             raise failure(errno.EROFS, f"{locate(path).scheme}:// is read-only", path)
 
     def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
-        """Return whether the store has these bytes, in case the response to the upload was lost."""
+        """Return whether the store has these bytes: the upload's response may have been lost."""
         self._system.invalidate_cache()
         try:
             info = self._call(lambda: self._system.info(inner), path)
@@ -427,12 +430,12 @@ def _modified(info: dict[str, Any]) -> float | None:
             try:
                 return datetime.fromisoformat(value).timestamp()
             except ValueError:
-                continue  # not in ISO format
+                continue  # the time is not in ISO format
     return None
 
 
 def _names_directory(path: str) -> bool:
-    """Return whether a path ends with a slash, as only a directory's may."""
+    """Return whether a path ends with a slash. Only a directory's path may."""
     inner = locate(path).inner
     return inner.endswith("/") and inner.strip("/") != ""
 

@@ -26,7 +26,7 @@ _IN_MEMORY = 16 << 20
 
 
 class _Committing:
-    """Base of all writers: only a normal `close()` in the process that opened the file commits.
+    """Base class of all writers. Only `close()` in the process that opened the file commits it.
 
     A forked process inherits a copy of the buffered data. It drops that copy; the parent keeps its
     own.
@@ -78,11 +78,11 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
     @property
     def owner(self) -> int:
-        """The id of the process that opened it."""
+        """The id of the process that opened the file."""
         return self._partial.owner
 
     def close(self) -> None:
-        """Commit. Raises ValueError in a forked process."""
+        """Commit the file. Raises ValueError in a forked process."""
         if self.closed:
             return
         self._check_owner()
@@ -96,7 +96,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
             commit(self._partial)
 
     def discard(self) -> None:
-        """Close, leaving the target unchanged."""
+        """Close the file, leaving the target unchanged."""
         self._commit = None
         try:
             self.raw.close()  # drops the buffered data
@@ -137,7 +137,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
         return memoryview(data).nbytes
 
     def close(self) -> None:
-        """Commit. Raises ValueError in a forked process."""
+        """Commit the file. Raises ValueError in a forked process."""
         if self.closed:
             return
         if self._commit is not None:
@@ -152,7 +152,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
             super().close()
 
     def discard(self) -> None:
-        """Close, leaving the store unchanged."""
+        """Close the file, leaving the store unchanged."""
         self._commit = None
         self.close()
 
@@ -162,7 +162,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
 
 
 class TextWriter(_Committing, io.TextIOWrapper):
-    """A text layer over a committing writer."""
+    """A text layer over a binary writer that commits on close."""
 
     _commit = True
 
@@ -176,26 +176,27 @@ class TextWriter(_Committing, io.TextIOWrapper):
 
     @property
     def owner(self) -> int:
-        """The id of the process that opened it."""
+        """The id of the process that opened the file."""
         owner: int = self.buffer.owner  # type: ignore[attr-defined]
         return owner
 
     def close(self) -> None:
-        """Commit. Raises ValueError in a forked process."""
+        """Commit the file. Raises ValueError in a forked process."""
         if not self.closed:
             self._check_owner()  # before super().close() flushes this buffer into the file
         super().close()
 
     def discard(self) -> None:
-        """Close, leaving the target unchanged."""
+        """Close the file, leaving the target unchanged."""
         self.buffer.discard()  # type: ignore[attr-defined]
 
 
 class StoreReader(io.RawIOBase):
     """A reader for a store's file that resumes at the same position after a transient failure.
 
-    `open_again` reopens the file. If `length` is None, a truncated read cannot be distinguished
-    from the end. `check` runs after each read and raises if the bytes may be from another version.
+    `open_again` reopens the file. If `length` is None, a read that ends early looks the same as the
+    end of the file. `check` runs after each read and raises if the bytes may be from another
+    version.
     """
 
     def __init__(

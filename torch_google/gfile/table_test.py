@@ -347,7 +347,7 @@ def test_renaming(writable: Backend) -> None:
 
 
 def test_a_missing_directory(writable: Backend) -> None:
-    """A local directory must be created first; in a store, a file's name implies it."""
+    """A local directory must exist before a file is written; in a store, file names imply it."""
     path = writable.path("not/made/file")
     if writable.real_directories:
         with pytest.raises(FileNotFoundError):

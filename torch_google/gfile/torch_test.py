@@ -25,7 +25,7 @@ from torch_google.plugs import files as plugs
 
 _KILLS = 12
 _V2_6 = torch.__version__ < (2, 7)
-# Options for a single-process checkpoint; v2.6 detects that case itself.
+# Options for a single-process checkpoint; torch v2.6 detects a single process itself.
 _ALONE: dict[str, Any] = {} if _V2_6 else {"no_dist": True}
 _WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
 
@@ -59,7 +59,7 @@ def _same(one: Any, other: Any) -> bool:
 _STATE = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.int64), "ä": torch.ones(0)}
 
 
-# The table, on every writable backend.
+# The table of behaviours, on every writable backend.
 
 
 def test_colons_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_hub_refuses_the_network_unless_allowed(
         torch.hub.set_dir("memory://hub")
 
 
-# Local files: the same as upstream, but atomic.
+# Local files work as in upstream, but writes are atomic.
 
 
 def test_the_bytes_are_upstreams(tmp_path: Path) -> None:

@@ -12,19 +12,19 @@ from typing import IO, Any
 from torch_google.gfile.primitives import defines
 
 _PIECE = 8 << 20
-# s3fs's part size, unless a file has more than 10,000 such parts.
+# The size of the parts that s3fs uploads, unless a file has more than 10,000 parts of that size.
 _S3_PART = 50 << 20
 _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 
 
 def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
-    """Upload all of `spool`. A store that commits shows no part of a failed upload."""
+    """Upload all of `spool`. If it fails, a store with atomic uploads keeps the old file."""
     spool.seek(0)
     if isinstance(spool, io.BytesIO):
         system.pipe_file(inner, spool.getvalue())
         return
     if defines(system, "put_file"):
-        # The store's own multipart upload takes a file name, and the spool has only a descriptor.
+        # The store's own multipart upload needs a file name, but the spool is an unnamed file.
         spool.flush()
         system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
         return
@@ -34,7 +34,7 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
             file.write(piece)
         file.close()
     except BaseException:
-        # close(), which fsspec's own `with` would call here, would commit a truncated file.
+        # fsspec's own `with` would call close() here, which would commit a truncated file.
         file.closed = True
         if hasattr(file, "discard"):
             file.discard()
@@ -46,7 +46,7 @@ def is_uploaded(
 ) -> bool:
     """Return whether a stored file with fsspec's `info` has exactly the bytes of `spool`.
 
-    Compare the size, then an ETag if it is a digest; if that does not decide, read the file back.
+    Compare the size, then the ETag if it is a digest. If that is inconclusive, read the file back.
     """
     size = spool.seek(0, io.SEEK_END)
     if info["type"] != "file" or info["size"] != size:
@@ -62,7 +62,7 @@ def is_uploaded(
 
 
 def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
-    """Return whether S3's ETag matches the bytes: their MD5, or the MD5 of their parts' MD5s."""
+    """Return whether S3's ETag is the MD5 of the bytes, or the MD5 of their parts' MD5s."""
     match = _ETAG.fullmatch(etag)
     if match is None:
         return False
@@ -71,7 +71,7 @@ def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
         return _md5(spool, size).hexdigest() == match[1]
     parts = int(match[2])
     if parts != max(1, -(-size // _S3_PART)):
-        return False  # the parts have a different size
+        return False  # the file was uploaded in parts of another size
     digests = b"".join(_md5(spool, _S3_PART).digest() for _ in range(parts))
     return hashlib.md5(digests, usedforsecurity=False).hexdigest() == match[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers: concurrent ones, killed ones, failed uploads, and checksums at every step."""
+"""Concurrent and killed writers, failed uploads, and checksums."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("owner", ["0123456789ab-", ""])
 def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner: str) -> None:
-    """Another machine's locks are invisible here; a name without a machine may be from any."""
+    """This machine cannot see another's locks, and a name without a machine id may be another's."""
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
     other.chmod(0o1700)  # the mode that a writer sets
@@ -160,7 +160,7 @@ def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner
 
 
 def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without locks no leftover can be reused, so each writer uses a unique name."""
+    """Without locks, no leftover can be reused, so each writer uses a unique name."""
 
     def flock(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -337,7 +337,7 @@ def test_what_is_replaced_while_it_is_opened_verifies(
     after: list[bytes],
     content: bytes,
 ) -> None:
-    """Other writers commit before and after the open; the reader gets the verified bytes."""
+    """Other writers commit before and after the file is opened; the reader gets verified bytes."""
     path = f"{scheme}{tmp_path}/file"
     _write(path, b"older", checksum="sha256")
     filesystem_class = type(filesystem_of(path))
@@ -353,7 +353,7 @@ def test_what_is_replaced_while_it_is_opened_verifies(
             _write(path, after.pop(), checksum="sha256")
         return file
 
-    # Copy, since all schemes share the parametrized lists.
+    # Copy the lists, because all parametrized cases share them.
     before, after = [*before], [*after]
     monkeypatch.setattr(filesystem_class, "open_to_read", open_to_read)
     with gfile.Open(path, "rb", checksum="sha256") as file:
@@ -361,7 +361,7 @@ def test_what_is_replaced_while_it_is_opened_verifies(
 
 
 def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that no version of its checksum file lists fails, even while that keeps changing."""
+    """A file whose checksum is never listed fails, even if the checksum file keeps changing."""
     lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
     (tmp_path / "file").write_bytes(b"damaged")
     monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))

@@ -48,8 +48,8 @@ QUICK = gfile.Retry(attempts=6, first=0.001)
 class Backend:
     """A filesystem with CONTENT below `root`.
 
-    real_directories: a directory must be created before it is used.
-    urls: paths are URLs, in which special characters are percent-encoded.
+    real_directories: whether a directory must be created before it is used.
+    urls: whether paths are URLs, in which special characters are percent-encoded.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Backend:
 class Flaky(AbstractFileSystem):
     """A store in which every third call fails, alternately before and after it takes effect.
 
-    Reads return at most 1,000 bytes, and each read is a call.
+    Reads return at most 1,000 bytes, and each read counts as a call.
     """
 
     protocol = "flaky"
@@ -241,7 +241,7 @@ class _Ranges(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(directory: Path, **options: Any) -> Iterator[tuple[str, Any]]:
-    """Serve a directory over HTTP; yield its URL and the handler class, to change its fields."""
+    """Serve a directory over HTTP; yield its URL and the handler class, which tests configure."""
     handler = type("_Handler", (_Ranges,), options)
     handler_factory = functools.partial(handler, directory=str(directory))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_factory) as server:

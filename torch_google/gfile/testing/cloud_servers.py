@@ -10,7 +10,7 @@ import itertools
 import os
 from collections.abc import Callable
 
-# The packages of fsspec's filesystem and of a test server, by scheme.
+# For each scheme, the packages that provide fsspec's filesystem and a test server.
 _PACKAGES = {"s3": ("s3fs", "moto"), "gs": ("gcsfs", "gcp_storage_emulator")}
 _numbers = itertools.count()
 
@@ -51,7 +51,7 @@ def _s3() -> dict[str, object]:
 
 
 def _gs() -> dict[str, object]:
-    # If this were true, gcsfs would ask for a bucket's type over gRPC, which the server lacks.
+    # Otherwise, gcsfs would ask for the bucket's type over gRPC, which the test server lacks.
     os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     emulator = importlib.import_module("gcp_storage_emulator.server")
     server = emulator.create_server("127.0.0.1", 0, in_memory=True)

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Strict(MemoryFileSystem):
-    """fsspec's memory filesystem, with directories but without patterns."""
+    """fsspec's memory filesystem, with real directories but without patterns."""
 
     protocol = "strict"
 
@@ -73,7 +73,7 @@ class Objects(AsyncFileSystem):
     async def _find(
         self, path: str, maxdepth: Any = None, withdirs: bool = False, **_: Any
     ) -> dict[str, Any]:
-        # By prefix, so `run1` also lists `run10`.
+        # This lists by prefix, so listing `run1` also returns `run10`.
         entries = {name: await self._info(name) for name in self.kept if name.startswith(path)}
         if withdirs:
             for name in [*entries]:
@@ -89,7 +89,7 @@ class Objects(AsyncFileSystem):
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
         self.changes.append(("copy", path1, path2))
-        path1 = path1.rstrip("/")  # like s3fs and gcsfs
+        path1 = path1.rstrip("/")  # as s3fs and gcsfs do
         if path1 not in self.kept:
             raise FileNotFoundError(path1)
         self.kept[path2] = self.kept[path1]
@@ -111,7 +111,7 @@ class Objects(AsyncFileSystem):
 
 
 class _Reader(io.BytesIO):
-    """A reader; empty for a directory, as in s3fs."""
+    """A reader. For a directory it is empty, as in s3fs."""
 
     def __init__(self, details: dict[str, Any], content: bytes) -> None:
         super().__init__(content)
