@@ -25,8 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream. With `mmap`, copy it to this machine if settings allow
-    it."""
+    """Open a store's file as a stream. With `mmap`, copy it here first, if settings allow it."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:

@@ -39,7 +39,7 @@ _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, In
 
 
 class _Files(FileSystemBase):
-    """The filesystem interface for checkpoints, on gfile."""
+    """The interface through which torch's checkpoints access files, implemented by gfile."""
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:

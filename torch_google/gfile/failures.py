@@ -205,8 +205,7 @@ def failure(code: int, text: str, path: object) -> OSError:
 
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
-    """Convert a store's exceptions to those of `open()`, with an errno, the path and a next
-    step."""
+    """Convert a store's exceptions to `open()`'s, with an errno, the path and a next step."""
     handled = sys.exc_info()[1]
     try:
         yield
@@ -223,7 +222,7 @@ def explained(doing: str, path: object) -> Iterator[None]:
 def _explain(
     error: BaseException, doing: str, path: object, handled: BaseException | None
 ) -> OSError:
-    # The deepest exception with the store's response has the most detail.
+    # The innermost exception that has the store's response has the most detail.
     transient = is_transient(error, handled=handled)
     origin = error
     for each in _origins(error, handled):

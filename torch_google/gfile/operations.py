@@ -2,8 +2,8 @@
 # ruff: noqa: N802 - the names are those of GFile
 """GFile's functions, for paths with any scheme.
 
-They raise the same errors as `open()` and `os`: OSError and its subclasses, with the path and the
-next step. Listings are sorted, and omit files that are still being written.
+They raise the same errors as `open()` and `os`: OSError and its subclasses. The message names the
+path and suggests a next step. Listings are sorted, and omit files that are still being written.
 """
 
 from __future__ import annotations

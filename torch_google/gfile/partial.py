@@ -155,7 +155,7 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # For code that needs a path. Other users cannot write to the directory in that path.
+        # Code that needs a path uses this one. Other users cannot write to the directory in it.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
@@ -182,8 +182,7 @@ class Partial:
         return os.open(self._name, _READ, dir_fd=self._directory.descriptor)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
-        """Rename the file to the target; if `exclusive`, raise FileExistsError if the target
-        exists."""
+        """Replace the target by the file. With `exclusive`, raise FileExistsError if it exists."""
         name, lost = self._name, []
         ends = {"src_dir_fd": self._directory.descriptor, "dst_dir_fd": self._parent}
         try:

@@ -162,8 +162,7 @@ class Primitives:
         *,
         ignore_missing: bool,
     ) -> None:
-        """Make calls in concurrent batches, and repeat the calls that fail with a transient
-        error."""
+        """Make calls in concurrent batches, and repeat the calls that fail transiently."""
         from fsspec.asyn import sync
 
         for begin in range(0, len(calls), _CONCURRENCY):

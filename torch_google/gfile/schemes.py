@@ -142,7 +142,7 @@ def _of_fsspec(location: Location) -> Filesystem:
 
 
 def _system_of(location: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a path. If a chain names no member, also its target's name."""
+    """Return fsspec's filesystem for a path, and the target's name if a chain names no member."""
     import fsspec
     from fsspec.core import url_to_fs
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filesystem for a path, the error if there is none, and the retries of its calls."""
+"""How a path's filesystem is chosen, the error if there is none, and how calls are retried."""
 
 from __future__ import annotations
 

@@ -228,8 +228,8 @@ class StoreFilesystem(Filesystem):
     def _move_tree(self, source: str, old: str, new: str) -> None:
         """Copy a tree, then remove exactly the files that were copied.
 
-        Directory markers are removed without being copied, because clients drop the trailing slash
-        of a copy's source. A marker with content raises EINVAL before anything changes.
+        Directory markers are removed without being copied, because clients drop a trailing slash
+        from the source's name. A marker with content raises EINVAL before anything changes.
         """
         primitives = self._primitives(source)
         tree = primitives.tree(old)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """File objects: writers that commit on close, and readers that survive a lost connection.
 
-A writer commits nothing if an exception leaves its `with`, or if it is dropped without `close()`.
+A writer commits nothing if an exception leaves its `with` block, or if it is dropped without
+`close()`.
 """
 
 from __future__ import annotations

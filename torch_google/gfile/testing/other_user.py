@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second user, for tests: a forked process with another user id, once or in a loop."""
+"""A second user for tests: a forked process with another user id that acts once or in a loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ needs_root = pytest.mark.skipif(
 def run_as_other(
     directory: str | os.PathLike[str], action: Callable[[], object], *, groups: Iterable[int] = ()
 ) -> None:
-    """Run `action` in `directory` as the other user. Raises AssertionError if it raises."""
+    """Run `action` in `directory` as the other user. Raises AssertionError if `action` raises."""
     child = _fork(directory, action, groups)
     assert os.waitpid(child, 0)[1] == 0, "the other user's process failed: see standard error"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch.accelerator of later releases, for torch v2.6 as well, and stream contexts."""
+"""torch.accelerator functions and stream contexts that torch v2.6 lacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Memory:
 
 
 class StreamContext:
-    """A context that makes a stream and its device current in this thread. None is a no-op."""
+    """A context that makes a stream and its device current in this thread. None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self._stream = stream
@@ -56,7 +56,7 @@ class StreamContext:
 
 
 class _Stream(torch.Stream):
-    """A stream that is a context manager."""
+    """A stream that can be used as a context manager."""
 
     _contexts: list[StreamContext]
 
@@ -71,17 +71,17 @@ class _Stream(torch.Stream):
 
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
 
-# Later releases' streams are context managers.
+# In later releases, streams themselves are context managers.
 StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
 def stream_context(stream: torch.Stream | None) -> Any:
-    """Return a context in which a stream is this thread's current one. None is a no-op."""
+    """Return a context that makes a stream current in this thread. None changes nothing."""
     return StreamContext(stream) if V2_6 or stream is None else stream
 
 
 def check_stream_device(index: int) -> None:
-    """Raise ValueError unless `index` is a device: v2.6 would abort when looking up its stream."""
+    """Raise ValueError unless `index` is a device, because v2.6 would abort on its stream."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()
@@ -90,8 +90,8 @@ def check_stream_device(index: int) -> None:
 
 
 def synchronize_device(index: int) -> None:
-    """Wait for a started device."""
+    """Wait for a device that has been started."""
     if V2_6:
-        # v2.6 waits only for devices that it knows to have started; this call makes it check.
+        # v2.6 waits only if it knows that the device has started; this call makes it find out.
         torch.accelerator.current_device_index()
     torch.accelerator.synchronize(index)

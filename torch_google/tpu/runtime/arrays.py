@@ -20,9 +20,9 @@ from torch_google.tpu.runtime.strides import View, read
 def zeros(
     shape: Sequence[int], dtype: torch.dtype, index: int, sharding: int = shardings.ONE_DEVICE
 ) -> jax.Array:
-    """Return an array of zeros on a device, or with the sharding of this number.
+    """Return an array of zeros, on a device or with the sharding that has this number.
 
-    Raises torch.OutOfMemoryError, and RuntimeError for a dtype that the platform lacks.
+    Raises torch.OutOfMemoryError. Raises RuntimeError for a dtype that the platform lacks.
     """
     dtypes.check(dtype, platform.name())
     try:
@@ -37,7 +37,7 @@ def zeros(
 
 
 def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
-    """Return an array resized to `elements` of `dtype`. Bytes beyond the old end are 0."""
+    """Return an array resized to `elements` of `dtype`. Bytes after the old end are 0."""
     if dtypes.to_jax(dtype) != array.dtype:
         count = array.nbytes // dtype.itemsize
         array = read(array, View((count,), (1,), 0, dtype))
@@ -47,9 +47,9 @@ def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
 
 
 def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.Array | None:
-    """Return a byte array as elements of `dtype`, via the host, so that nothing is compiled.
+    """Reinterpret a byte array as elements of `dtype`, on the host, so that nothing is compiled.
 
-    Returns None for bool bytes other than 0 and 1, and for a dtype that the platform lacks.
+    Returns None for a bool byte other than 0 or 1, and for a dtype that the platform lacks.
     """
     try:
         dtypes.check(dtype, platform.name())
@@ -63,9 +63,9 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
 
 
 def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE) -> jax.Array:
-    """Return a copy of a CPU tensor's values on a device, or with the sharding of this number.
+    """Copy a CPU tensor's values to a device, or to the sharding that has this number.
 
-    Each device gets only its part. Raises RuntimeError for a dtype that the platform lacks.
+    Each device receives only its own part. Raises RuntimeError for a dtype that the platform lacks.
     """
     dtypes.check(tensor.dtype, platform.name())
     if sharding != shardings.ONE_DEVICE:
@@ -74,14 +74,14 @@ def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DE
 
 
 def replicated(array: jax.Array, sharding: int) -> jax.Array:
-    """Return copies of an array on all devices of the replicated sharding with this number."""
+    """Copy an array to all devices of the replicated sharding that has this number."""
     return jax.device_put(array, shardings.sharding_of(sharding))
 
 
 def localized(
     values: tuple[jax.Array, ...], positions: Sequence[int], index: int
 ) -> tuple[jax.Array, ...]:
-    """Return the arrays; the replicated ones at these positions become arrays on one device."""
+    """Return the arrays, with the replicated ones at these positions moved to one device."""
     local = list(values)
     for position in positions:
         local[position] = on_one_device(values[position], index)
@@ -89,7 +89,7 @@ def localized(
 
 
 def on_one_device(array: jax.Array, index: int) -> jax.Array:
-    """Return an array on a device. A replicated array already has a copy there, or nearby."""
+    """Return an array on a device. If it is replicated there, use that copy."""
     device = platform.device(index)
     if array.is_fully_replicated:
         copies = {shard.device: shard.data for shard in array.addressable_shards}
@@ -100,7 +100,7 @@ def on_one_device(array: jax.Array, index: int) -> jax.Array:
 def to_host(array: jax.Array) -> torch.Tensor:
     """Return an array's values as a flat CPU tensor, which must not be written to.
 
-    The parts of a sharded array are gathered on the host, without a copy of it on a device.
+    The parts of a sharded array are gathered on the host, so no device holds the whole array.
     """
     errors.wait(array)
     if len(array.sharding.device_set) > 1:
@@ -115,9 +115,9 @@ def to_host(array: jax.Array) -> torch.Tensor:
 def received(
     values: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, index: int
 ) -> jax.Array:
-    """Return a flat CPU tensor as an array of a shape and dtype on a device.
+    """Return a flat CPU tensor as an array on a device, with this shape and dtype.
 
-    The array takes the tensor's memory if the platform is the CPU, so nothing else may refer to it.
+    On the platform cpu the array takes over the tensor's memory, so nothing else may refer to it.
     """
     values = values.view(dtype).reshape(tuple(shape))
     if platform.name() != "cpu" or not values.numel() or dtype.itemsize == 1:

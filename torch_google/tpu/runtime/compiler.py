@@ -15,17 +15,17 @@ from torch_google.tpu.program import compile_safely
 from torch_google.tpu.runtime import metrics, platform, program_eviction, program_limit
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 
-# The index of a tpu device, or the devices of a mesh.
+# Either the index of a tpu device or the devices of a mesh.
 Devices: TypeAlias = int | Sequence[jax.Device]
 
 
 def executable(
     name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, on: Devices
 ) -> jax.stages.Compiled:
-    """Return a program's executable. `lower` is called only if it has to be compiled.
+    """Return a program's executable. `lower` is called only if the program must be compiled.
 
-    `fingerprint` identifies the program in every process. Raises CacheMissError if the program has
-    to be compiled in cache-only mode.
+    `fingerprint` identifies the program across processes. Raises CacheMissError if the program
+    would have to be compiled in cache-only mode.
     """
     stored = find_entry(fingerprint, on)
     entry = stored and load_entry(stored)
@@ -35,16 +35,16 @@ def executable(
 
 
 def executable_of(name: str, lowered: jax.stages.Lowered, *, on: Devices) -> jax.stages.Compiled:
-    """Return the executable of a lowered program, which its text identifies.
+    """Return the executable of a lowered program, whose text is its key in the cache.
 
-    Raises CacheMissError if it has to be compiled in cache-only mode.
+    Raises CacheMissError if it would have to be compiled in cache-only mode.
     """
     fingerprint = f"module {hashlib.sha256(lowered.as_text().encode()).hexdigest()}"
     return executable(name, lambda: lowered, fingerprint=fingerprint, on=on)
 
 
 def find_entry(fingerprint: str, on: Devices) -> cache.StoredEntry | None:
-    """Return the compile cache's entry for a program, or None. Try this before compiling."""
+    """Return the compile cache's entry for a program, or None. Call this before compiling."""
     return cache.find_entry(fingerprint, _devices(on))
 
 
@@ -73,8 +73,8 @@ def compiled(
 ) -> jax.stages.Compiled:
     """Compile a program, store it in the compile cache, and return its executable.
 
-    `fingerprint` identifies the program in every process. `note` is stored with it; if it is a
-    callable, it is first applied to the executable. Raises CacheMissError in cache-only mode.
+    `fingerprint` identifies the program across processes. `note` is stored with the program. If it
+    is callable, its result for the executable is stored. Raises CacheMissError in cache-only mode.
     """
     check_allowed(name, fingerprint)
     program_eviction.BUDGET.look()
@@ -101,7 +101,7 @@ def scratch(executable: jax.stages.Compiled) -> int:
 
 
 def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
-    """Set the value that `scratch` returns, because XLA takes milliseconds to compute it."""
+    """Set the result of `scratch` in advance, because XLA takes milliseconds to compute it."""
     _scratch[executable] = scratch
 
 
@@ -114,7 +114,7 @@ def needs(executable: jax.stages.Compiled) -> int:
 
 
 def check_allowed(name: str, fingerprint: str) -> None:
-    """Raise CacheMissError in cache-only mode."""
+    """Raise CacheMissError if cache-only mode is on."""
     if _C.cache_only():
         raise CacheMissError(name, fingerprint)
 

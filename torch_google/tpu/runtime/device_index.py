@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index of a device that the user gives as an index, a name or a torch.device."""
+"""Convert an index, a name or a torch.device from the user to a device index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DeviceLike: TypeAlias = torch.device | str | int | None
 
 
 def index_of(device: DeviceLike) -> int:
-    """Return the index of a device, or of the current device for None."""
+    """Return the index of a device. None means the current device."""
     if device is None:
         return int(_C.current_device())
     if isinstance(device, int):
@@ -25,7 +25,7 @@ def index_of(device: DeviceLike) -> int:
 
 
 def checked_index(device: DeviceLike) -> int:
-    """Return the index of an existing device, else raise ValueError. Starts the platform."""
+    """Return a device's index. Raises ValueError for an unknown device. Starts the platform."""
     index = index_of(device)
     _C.start()
     count = _C.device_count()

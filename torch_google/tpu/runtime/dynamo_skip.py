@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hides the device's own functions from Dynamo; they run inside operators, not in user code."""
+"""Hides our own functions from Dynamo, because they run inside operators, not in user code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def untraced(function: _F) -> _F:
     """Hide a function and its callees from Dynamo. Return the function to call.
 
-    Without this, if compiled code called an operator after a graph break, Dynamo would trace the
-    frames below it, which are ours and JAX's.
+    Without this, Dynamo would trace our frames and JAX's if compiled code called an operator after
+    a graph break.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"tpu: {function!r} has no code for Dynamo to skip. Give a def or a lambda")

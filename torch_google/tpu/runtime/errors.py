@@ -14,7 +14,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
 
-# The start of each message of csrc/host_group.cpp and csrc/collective.cpp.
+# Messages from csrc/host_group.cpp and csrc/collective.cpp start with one of these.
 _COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
@@ -22,7 +22,7 @@ _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
 def explain(op: str, error: Exception) -> NoReturn:
-    """Raise a program's error, as torch.OutOfMemoryError if memory ran out."""
+    """Raise a program's error, or torch.OutOfMemoryError if the device ran out of memory."""
     if isinstance(error, torch.OutOfMemoryError):
         raise error
     if is_out_of_memory(error):
@@ -31,7 +31,7 @@ def explain(op: str, error: Exception) -> NoReturn:
 
 
 def _of_collective(error: Exception) -> Exception | None:
-    """Return the error of a collective within a program, as torch.distributed raises it."""
+    """Return a collective's error as the exception that torch.distributed would raise."""
     code, _, text = str(error).partition(_COLLECTIVE)
     if not text:
         return None
@@ -41,12 +41,12 @@ def _of_collective(error: Exception) -> Exception | None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether PJRT ran out of memory. Only some of its messages contain the status code."""
+    """Return whether PJRT ran out of memory. Not all of its messages contain the status code."""
     return any(phrase in str(error) for phrase in ("RESOURCE_EXHAUSTED", "Out of memory"))
 
 
 def wait(array: Any) -> None:
-    """Wait for a value. Raises its computation's error, translated by `explain`."""
+    """Wait for a value. If its computation failed, raise the error that `explain` returns."""
     try:
         array.block_until_ready()
     except RuntimeError as error:  # includes JAX's errors
@@ -54,13 +54,13 @@ def wait(array: Any) -> None:
 
 
 def out_of_memory(name: str, why: str) -> torch.OutOfMemoryError:
-    """Return an out-of-memory error with the device's memory usage."""
+    """Return an out-of-memory error whose message includes the device's memory usage."""
     usage = _C.memory_usage(_C.current_device())
     return torch.OutOfMemoryError(f"tpu: {name} ran out of memory: {why}. {usage}")
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of a message; for a formatted traceback, its exception line."""
+    """Return a message's first line. For a formatted traceback, return the exception's line."""
     first, _, rest = str(error).strip().partition("\n")
     if first.endswith(_TRACEBACK):
         raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
@@ -69,11 +69,11 @@ def first_line(error: Exception) -> str:
 
 
 def caller() -> str:
-    """Return `file:line` of the innermost code that is neither torch's nor ours.
+    """Return `file:line` of the innermost frame that is neither in torch nor in this package.
 
-    On an autograd thread, that is the call of backward(), with the name of the running node; in
-    anomaly mode, also the line that created the node. If several threads are in backward(), all of
-    their lines are named, because nothing tells which one this thread works for.
+    On an autograd thread, return the line that called backward() and the name of the running node.
+    In anomaly mode, also return the line that created the node. If several threads are in
+    backward(), return all of their lines, because we cannot tell which call this thread works for.
     """
     own = _users_line(sys._getframe(1))
     if own is not None:
@@ -83,7 +83,7 @@ def caller() -> str:
 
 
 def users_level() -> int:
-    """Return the `stacklevel` that makes a warning by the caller name the line of user code."""
+    """Return the `stacklevel` with which the caller's warning points at the user's line of code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
@@ -99,7 +99,7 @@ def _users_line(frame: FrameType | None) -> str | None:
 
 
 def _backward_line(frame: FrameType | None) -> str | None:
-    """Return the line that called backward() or grad(), if the thread is inside it."""
+    """Return the line that called backward() or grad(), or None if the thread is in neither."""
     while frame is not None:
         if frame.f_code is _engine_run_backward.__code__:
             return _users_line(frame)
@@ -111,7 +111,7 @@ def _node() -> str:
     node = torch._C._current_autograd_node()
     if node is None:
         return ""
-    # Anomaly mode records the calls that created the node, innermost last.
+    # Anomaly mode records the stack in which the node was created, innermost frame last.
     text = "".join(node.metadata.get("traceback_", ()))
     lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if _is_users(file)]
     return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that an event or a wait refers to: those that existed when it was created."""
+"""The values that an event or a wait covers: those that existed when it was created."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Marker:
         return all(array.is_ready() for array in self.pending())
 
     def pending(self) -> list[Any]:
-        """Return the values that are not ready or have failed."""
+        """Return the values that are not ready, or whose computation failed."""
         self._arrays = [array for array in self._arrays if _concerns(array)]
         return self._arrays
 
     def wait(self) -> None:
-        """Wait until all values are ready. Raises a failed computation's error."""
+        """Wait until all values are ready. If a computation failed, raise its error."""
         for array in self._arrays:
             errors.wait(array)
         self._arrays = []
@@ -49,9 +49,9 @@ class Marker:
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
 
     def elapsed(self, later: Marker) -> float:
-        """Return the milliseconds from this marker to a later one. Raises the same errors as torch.
+        """Return the milliseconds from this marker to a later one. Raises torch's own errors.
 
-        Later releases check for these errors themselves; torch v2.6 leaves that to the device.
+        Later releases raise these errors themselves; torch v2.6 leaves the checks to the device.
         """
         if not (self._timing and later._timing):
             raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
@@ -66,7 +66,7 @@ class Marker:
         return self._time
 
     def stamp(self) -> None:
-        """Wait, then record the time. The watcher thread calls this."""
+        """Wait for the values, then record the time. Only the watcher thread calls this."""
         try:
             for array in tuple(self._arrays):
                 array.block_until_ready()
@@ -78,9 +78,9 @@ class Marker:
 
 
 def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
-    """Return a marker for `arrays` and the values that a stream waits for. -1: all streams.
+    """Return a marker for `arrays` and all values that a stream (-1: any stream) waits for.
 
-    A failed value is included only once, because the first wait raises its error.
+    A failed value is included in only one marker, because waiting for it raises its error.
     """
     behind = []
     with _lock:
@@ -94,17 +94,17 @@ def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marke
 
 
 def _concerns(array: Any) -> bool:
-    """Return whether a wait for a value may block or raise. JAX reports failed values as ready."""
+    """Return whether waiting for a value may block or raise. JAX reports failed values as ready."""
     if not array.is_ready():
         return True
     try:
         array.block_until_ready()
-    except RuntimeError:  # wait() raises it
+    except RuntimeError:  # wait() will raise it
         return True
     return False
 
 
-# Stands for all streams.
+# The stream number that means all streams.
 _ALL = -1
 # The markers that each (device, stream) waits for.
 _awaited: dict[tuple[int, int], list[Marker]] = {}

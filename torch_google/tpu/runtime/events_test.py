@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events and streams, observed while a long program runs."""
+"""Events and streams, tested while a long program runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import torch
 
 from torch_google.tpu.release import V2_6
 
-# Number of matrix products: at least a tenth of a second.
+# The number of matrix products, which takes at least a tenth of a second.
 _PRODUCTS = 24
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_on_its_way() -> Iterator[None]:
-    _long()  # compile it
+    _long()  # compile the program
     torch.tpu.synchronize()
     yield
     torch.tpu.synchronize()
 
 
 def _long(x: torch.Tensor | None = None) -> torch.Tensor:
-    """Immediately return a value that is ready much later: the identity, or another matrix."""
+    """Immediately return a value that is ready much later: the identity or another matrix."""
     x = torch.eye(768, device="tpu") if x is None else x
     eye = torch.eye(768, device="tpu")
     for _ in range(_PRODUCTS):

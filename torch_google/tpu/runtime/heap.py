@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """malloc settings for the platform cpu: keep freed memory for the next program.
 
-XLA frees scratch memory and results after each run. glibc returns such large blocks to the kernel,
-and keeps at most 64 MiB for a thread with its own arena. The next run then takes a page fault for
-each page: a sixth of the time of a training step. PJRT allocates CPU buffers with malloc and has no
-allocator to configure, so these settings apply to the whole process.
+XLA frees scratch memory and results after each run. glibc returns blocks of that size to the
+kernel, and keeps at most 64 MiB for a thread with its own arena. The next run then takes a page
+fault for each page, which costs a sixth of a training step's time. PJRT allocates CPU buffers with
+malloc and has no allocator to configure, so these settings apply to the whole process.
 
-All threads share one arena, which keeps up to 1 GiB of free memory at its end. glibc trims
-everything above the bound, and the free end is as long as the largest blocks together. Blocks above
-128 MiB are still mapped separately: aligned blocks leave holes as large as themselves.
+All threads share one arena, which keeps up to 1 GiB of free memory at its end; glibc returns the
+rest to the system. Blocks above 128 MiB are still mapped separately, because an aligned block does
+not fit into the hole that an equally large one leaves.
 
-Once JAX has initialised any platform, it has a CPU client whose threads have their own arenas,
-limited to blocks of 64 MiB. So call `keep` before that.
+When JAX initialises any platform, it also creates a CPU client. Each of that client's threads then
+has an arena of its own, in which a block is at most 64 MiB. So call `keep` before that.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from collections.abc import Mapping
 IN_THE_HEAP = 128 << 20  # bytes: larger blocks are mapped separately
 KEPT = 1 << 30  # bytes of free memory kept at the heap's end
 
-# malloc.h
+# Parameters of mallopt, from malloc.h.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 _ARENA_MAX = -8
 
 
 def keep(environ: Mapping[str, str] = os.environ) -> bool:
-    """Make malloc keep freed memory. Return whether it does. Call it before JAX starts.
+    """Make malloc keep freed memory, and return whether it will. Call this before JAX starts.
 
     Nothing changes if malloc is not glibc's, if environment variables configure it, or if
     TORCH_TPU_KEEP_HEAP=0. Raises ValueError for a value of that variable other than 0 or 1.

@@ -9,10 +9,10 @@ import pytest
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import heap, platform
 
-# 48 or 80 MiB of results per run, 12,288 pages or more: more than glibc keeps by default. 80 MiB
-# exceed the limit for a per-thread arena. Blocks close to the bound of 128 MiB do not fit into the
-# holes that freed blocks leave. The first runs extend the heap: glibc finds no room for an aligned
-# block in a hole of the block's own size.
+# Each run has 48 or 80 MiB of results: at least 12,288 pages, which is more than glibc keeps by
+# default. 80 MiB also exceed the limit for a per-thread arena. Blocks close to 128 MiB do not fit
+# into the holes that freed blocks leave. The first runs extend the heap, because glibc cannot place
+# an aligned block in a hole of the same size.
 _PROGRAM = """
 import resource
 import statistics
@@ -50,7 +50,7 @@ def faults(mebibytes: int = 48, named: str | None = "cpu", **variables: str) -> 
 def test_what_is_freed_is_used_again() -> None:
     assert faults() < 1000
     assert faults(80) < 1000
-    assert faults(MALLOC_TOP_PAD_="131072") > 10000  # the user has configured malloc
+    assert faults(MALLOC_TOP_PAD_="131072") > 10000  # malloc is configured by the user
     assert faults(TORCH_TPU_KEEP_HEAP="0") > 10000
 
 

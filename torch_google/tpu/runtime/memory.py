@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.memory`: memory that live storages use, and the device's memory."""
+"""`torch.tpu.memory`: the memory that live storages use, and the device's total memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the allocator's statistics, under torch's names."""
+    """Return the allocator's statistics, with the names that torch uses."""
     return dict(accelerator.memory_stats(index_of(device)))
 
 
@@ -43,12 +43,12 @@ def memory_allocated(device: DeviceLike = None) -> int:
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """Return the peak of memory_allocated since the last reset."""
+    """Return the highest value of memory_allocated since the last reset."""
     return int(accelerator.max_memory_allocated(index_of(device)))
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Reset max_memory_allocated to the current value."""
+    """Reset max_memory_allocated to the bytes allocated now."""
     accelerator.reset_peak_memory_stats(index_of(device))
 
 
@@ -57,7 +57,7 @@ def empty_cache() -> None:
 
 
 def ipc_collect() -> None:
-    """Do nothing: tensors reach other processes through host memory."""
+    """Do nothing: tensors are sent to other processes through host memory."""
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
@@ -71,7 +71,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the allocator's statistics as nested dictionaries, split at the dots."""
+    """Return the allocator's statistics as nested dictionaries, one level per dot in a name."""
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
         *path, last = name.split(".")
@@ -83,17 +83,17 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
-    """Reset the counts of allocated and freed bytes."""
+    """Reset the counters of allocated and freed bytes."""
     accelerator.reset_accumulated_memory_stats(index_of(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Limit live tensors on a device to a fraction, 0 to 1, of its memory. The default is 1.
+    """Limit live tensors on a device to a fraction (0 to 1) of its memory. The default is 1.
 
     A call that would exceed the limit raises torch.OutOfMemoryError before anything is computed or
-    drawn. A torch.compile graph counts with all memory that it needs while it runs. Raises
-    ValueError for a fraction out of range, and NotImplementedError if the platform does not report
-    its memory.
+    any random number is drawn. For a torch.compile graph, all memory that it needs while it runs is
+    counted. Raises ValueError for a fraction out of range, and NotImplementedError if the platform
+    does not report its memory.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"tpu: a fraction of {fraction} of the memory. Give 0 to 1")
@@ -108,7 +108,7 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
 
 
 def limit_all(devices: int) -> None:
-    """Limit live tensors on each device to its memory, if the platform reports that.
+    """Limit live tensors on each device to its memory, if the platform reports its size.
 
     This runs when the platform starts.
     """
@@ -121,7 +121,7 @@ def limit_all(devices: int) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return a device's free and total bytes; on the platform cpu, the machine's.
+    """Return a device's free and total bytes. On the platform cpu, these are the machine's.
 
     Raises NotImplementedError if the platform does not report them, and ValueError for an index
     that is not a device.
@@ -144,7 +144,7 @@ def _info(index: int) -> tuple[int, int]:
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """Return a table of live memory and, unless `abbreviated`, PJRT's statistics."""
+    """Return a table of the memory in use and, unless `abbreviated`, PJRT's statistics."""
     torch.tpu.init()
     index = index_of(device)
     stats = memory_stats(index)

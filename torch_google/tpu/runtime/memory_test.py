@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory statistics, limits, and the values that survive an out-of-memory error."""
+"""Memory statistics and limits; an out-of-memory error leaves values unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOM = 1 << 20
 
 @pytest.fixture
 def limited() -> Iterator[int]:
-    """Leave room for one MiB more than the live bytes."""
+    """Set the limit to one MiB more than the live bytes."""
     torch._dynamo.reset()
     gc.collect()
     before = _C.memory_limit(0)
@@ -34,7 +34,7 @@ def limited() -> Iterator[int]:
 
 
 def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
-    """Require an error that names the request, the live bytes, the limit and a remedy."""
+    """Check that an error names the request, the live bytes, the limit and a remedy."""
     live = torch.tpu.memory_allocated()
     message = (
         rf"ran out of memory: it takes {asked} bytes\. .* hold {live} bytes of the {limit} that"
@@ -162,7 +162,7 @@ def test_a_fused_program_without_room_for_its_scratch_memory_runs_one_by_one(
 ) -> None:
     known = SimpleNamespace(temp_size_in_bytes=1 << 50)
     monkeypatch.setattr(compiler, "_memory", lambda _: known)
-    tried: list[Any] = []  # the first run of a program blocks
+    tried: list[Any] = []  # a program's first run waits for its results
     monkeypatch.setattr(jax, "block_until_ready", tried.append)
     x = torch.ones(64, device="tpu")
     with torch.tpu.eager_mode("fused"):

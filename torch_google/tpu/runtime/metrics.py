@@ -16,26 +16,26 @@ from torch_google.tpu.runtime.accelerator import accelerator
 
 @dataclass(frozen=True)
 class Metrics:
-    """Counts since the start or the last reset.
+    """Counts since the process started or the counters were last reset.
 
-    `operators`: operator calls. `hits`, `misses`: calls that found a program, and calls that did
-    not. `forgotten`: programs that were evicted (program_limit.py, program_eviction.py).
-    `compiles`, `compile_seconds`: compilations, and their wall time.
+    `operators`: operator calls. `hits`, `misses`: calls that found a compiled program, and calls
+    that did not. `forgotten`: evicted programs (see program_limit.py and program_eviction.py).
+    `compiles`, `compile_seconds`: the number of compilations, and their wall time.
 
-    `host_shapes`: calls whose result shapes depend on values; they need no program. `fallbacks`:
-    operators that ran on the CPU, by name.
+    `host_shapes`: calls whose result shapes depend on values; they need no program. `fallbacks`: by
+    operator name, the calls that ran on the CPU.
 
-    `graphs`: events in torch.compile graphs: `compile`, `call`, `evict`, `copy` (an array could not
-    be donated), `pad` (an argument was copied to its bucket's length) and `pad_compile` (a program
-    was compiled for such a copy). `exact`: by reason, graphs with symbols that have one program per
-    set of sizes.
+    `graphs`: events in torch.compile graphs. They are `compile`, `call`, `evict`, `copy` (an array
+    could not be donated), `pad` (an argument was padded to its bucket's length) and `pad_compile`
+    (a program was compiled for that). `exact`: graphs with symbolic sizes that need one program per
+    set of sizes, by reason.
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
-    traces that ran operator by operator while their program was being compiled. `flushes`: flushed
-    traces, by reason.
+    traces that ran operator by operator while their program was being compiled. `flushes`: the
+    number of times that a trace was flushed, by reason.
 
-    `disk_hits`, `disk_misses`: lookups in the compile cache. `disk_bytes`: bytes read and written
-    there. A disk hit is not a compilation.
+    `disk_hits`, `disk_misses`: lookups in the compile cache. `disk_bytes`: bytes read from and
+    written to it. A disk hit does not count as a compilation.
     """
 
     operators: int
@@ -63,12 +63,12 @@ _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
 _graphs: Counter[str] = Counter()
 _exact: Counter[str] = Counter()
-# Several threads compile programs.
+# Needed because several threads compile programs.
 _lock = threading.Lock()
 
 
 def metrics() -> Metrics:
-    """Return the counts of all threads and devices. `live_bytes` is for the current device."""
+    """Return the counts for all threads and devices. `live_bytes` is only the current device's."""
     operators, hits, misses, forgotten = _C.counts()
     disk = cache.statistics()
     live = int(accelerator.memory_allocated()) if _C.started() else 0
@@ -115,12 +115,12 @@ def compiling() -> Iterator[None]:
 
 
 def host_shapes() -> None:
-    """Count one operator whose result shape depended on values."""
+    """Count one call of an operator whose result shape depends on values."""
     _host_shapes[0] += 1
 
 
 def fallback(name: str) -> None:
-    """Count one operator that ran on the CPU."""
+    """Count one operator call that ran on the CPU."""
     _fallbacks[name] += 1
 
 
@@ -130,5 +130,5 @@ def graph(event: str) -> None:
 
 
 def exact(reason: str) -> None:
-    """Count one graph with symbols that runs on arrays with exact sizes."""
+    """Count one graph with symbolic sizes that needs a program per set of sizes."""
     _exact[reason] += 1

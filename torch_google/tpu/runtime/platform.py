@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's PJRT platform, chosen once and started by the first tensor.
+"""The device's PJRT platform: chosen once, and started when the first tensor is created.
 
 `TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects it. The default is the first of these that the
-machine has. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the platform cpu. By default,
-JAX's own settings apply.
+machine supports. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the platform cpu; its
+default comes from JAX's own settings.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _PLATFORMS = ("tpu", "cuda", "cpu")
 _NODES = re.compile(r"accel\d+|nvidia\d+")
 _FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
 _THREADS = "PJRT_NPROC"
-# As many devices as C++ has room for (guard.h).
+# The number of devices that the C++ code supports (guard.h).
 _MOST = 64
 _devices: list[jax.Device] = []
 
 
 def launch() -> int:
-    """Start PJRT and return the number of tpu devices. `_C.start()` calls it once.
+    """Start PJRT and return the number of tpu devices. Only `_C.start()` calls this, once.
 
-    Devices after the first 64 hold no tensors of their own, but may be part of a mesh.
+    Devices after the first 64 cannot hold tensors on their own, but can be part of a mesh.
     """
     _devices[:] = _start()
     return min(len(_devices), _MOST)
 
 
 def count() -> int:
-    """Return the number of JAX's devices."""
+    """Return the number of devices that JAX has."""
     return len(_devices)
 
 
@@ -56,10 +56,10 @@ def name() -> str:
 
 
 def expected_devices() -> int:
-    """Return the expected number of devices without starting any; torch asks, and must not wait.
+    """Return the expected number of devices without starting any, so that torch need not wait.
 
-    Invalid variables are ignored here, because this runs during `import torch`. The start raises
-    the error.
+    This runs during `import torch`, so it ignores invalid environment variables. Starting the
+    platform raises an error for them.
     """
     if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
         nodes = _nodes()
@@ -72,7 +72,7 @@ def expected_devices() -> int:
 
 
 def _of_jax() -> str:
-    """Return the number of CPU devices in JAX's settings. XLA's flag has the lowest priority."""
+    """Return the number of CPU devices in JAX's settings. XLA_FLAGS has the lowest priority."""
     config = getattr(sys.modules.get("jax"), "config", None)
     count = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
     if not str(count).startswith("-"):
@@ -102,10 +102,10 @@ def _start() -> list[jax.Device]:
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    # If the variable is unset, JAX may already be in use: leave its clients alone.
+    # If the variable is unset, JAX may already be in use, so do not touch its clients.
     if forced in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         count = _cpu_devices()
-        # XLA reads this when it creates the first CPU client. After that, JAX rejects a change.
+        # XLA reads this setting when it creates the first CPU client; JAX rejects later changes.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
     if forced is None and not _nodes():
@@ -127,17 +127,18 @@ def _start() -> list[jax.Device]:
 
 @contextmanager
 def _threads_for_all_devices() -> Iterator[None]:
-    """Give PJRT's CPU client enough threads for several devices, unless the user chooses.
+    """Give PJRT's CPU client enough threads for several devices, unless the user set the number.
 
-    A sharded program needs a thread per device to run, as its parts wait for each other, and one
-    per device to start, which waits if 32 programs are pending. With the default of one thread per
-    core, they would wait forever. PJRT reads the variable when it creates the client.
+    A sharded program needs one thread per device to run, because its parts wait for each other. It
+    needs another per device to start, which blocks while 32 programs are pending. With the default,
+    one thread per core, they could wait forever. PJRT reads the variable when it creates the
+    client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:
         yield
         return
-    # Two Python threads may start programs at the same time.
+    # Double that number, because two Python threads may start programs at the same time.
     os.environ[_THREADS] = str(max(4 * devices, len(os.sched_getaffinity(0))))
     try:
         yield
@@ -146,14 +147,14 @@ def _threads_for_all_devices() -> Iterator[None]:
 
 
 def _nodes() -> list[str]:
-    """Return the device nodes that look like accelerators."""
+    """Return the names of device nodes that look like accelerators."""
     nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
     return nodes + [node for node in _entries("/dev/vfio") if node.isdigit()]
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence JAX's log records about missing platforms, which the search expects."""
+    """Suppress JAX's log messages about missing platforms, which are expected here."""
     logger = logging.getLogger("jax._src.xla_bridge")
     before = logger.level
     logger.setLevel(logging.WARNING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dtypes that the platform lacks: rejected by name when a tensor gets one."""
+"""A tensor with a dtype that the platform lacks is rejected with an error that names both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_a_tpu_has_no_complex128(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    ATTEMPTS[name]()  # the real platform supports it
+    ATTEMPTS[name]()  # works on the real platform
     _C.clear_programs()
     monkeypatch.setattr(platform, "name", lambda: "tpu")
     message = (

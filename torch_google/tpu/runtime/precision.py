@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The precision of float32 matrix products and convolutions, on devices that round them.
+"""The precision of float32 matrix products and convolutions on devices that round their inputs.
 
-A TPU multiplies in bfloat16. A float32 product takes one such pass by default, three at "high" and
-six at "highest". On a CPU, float32 products are exact at every level.
+A TPU multiplies in bfloat16. A float32 product takes one bfloat16 pass by default, three at "high"
+and six at "highest". On a CPU, float32 products have full precision at every level.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 Precision = Literal["default", "high", "highest"]
 
-# The index is the value in C++ and in program keys.
+# A level's index in this list is its value in C++ and in program keys.
 _NAMES = ("default", "high", "highest")
 
 
 def set_precision(precision: Precision) -> None:
-    """Set the precision of every thread that has not set its own."""
+    """Set the precision for all threads that have not set their own."""
     _C.set_global_precision(_parse(precision))
 
 
@@ -32,7 +32,7 @@ def get_precision() -> str:
 class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
     """Set this thread's precision for a `with` block or a decorated function.
 
-    Backward passes inherit it. A program is compiled for each precision with which it runs.
+    Backward passes inherit it. A program is compiled once for each precision that it runs with.
     """
 
     def __init__(self, precision: Precision) -> None:
@@ -40,7 +40,7 @@ class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.t
 
 
 def lowering_at(name: str) -> AbstractContextManager[Any]:
-    """Return a context in which JAX traces products at a precision."""
+    """Return a context in which JAX traces products with a precision."""
     if name == "default":
         return nullcontext()
     import jax

@@ -114,7 +114,7 @@ def test_a_fused_program_has_the_precision_of_each_of_its_operators(texts: list[
     with torch.tpu.eager_mode("fused"):
         for _ in range(3):
             y = x
-            for _ in range(6):  # a product and a sum alone are too few operators to fuse
+            for _ in range(6):  # one product and one sum are too few operators to fuse
                 y = y @ x
                 with torch.tpu.precision("highest"):
                     y = y @ x

@@ -51,7 +51,7 @@ def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
             most = max(most, program_eviction.mappings())
         torch.tpu.wait_for_compiles()
     assert torch.tpu.metrics().forgotten > before
-    # Without eviction: about three for each of a shape's six programs.
+    # Without eviction, each shape would add about three mappings for each of its six programs.
     assert most - start < 1.5 * _MORE
 
 
@@ -71,7 +71,8 @@ def test_programs_that_are_loaded_when_they_run_are_counted_then(
     with torch.tpu.eager_mode("fused"):
         compute()
         _C.clear_programs()
-        # As in another process: the fused programs run, and no single operator's program is loaded.
+        # Run as a new process would: fused programs run, and no single operator's program is
+        # loaded.
         compute()
     request.getfixturevalue("room")
     before = torch.tpu.metrics()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit on compiled programs in the process: one per new shape, about half a MiB each.
+"""The limit on compiled programs in the process. Each new shape adds one of about half a MiB.
 
 Above the limit, the least recently used half is evicted, and its memory is returned to the system.
 If a program is needed again, it is compiled again or loaded from the compile cache.
@@ -27,7 +27,7 @@ class ProgramLimit:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        # Programs that survived the last eviction, because the recorder is not their only holder.
+        # The number of programs that survived the last eviction because something else uses them.
         self._held = 0
         self._programs: WeakSet[jax.stages.Compiled] = WeakSet()
         self._lock = threading.Lock()
@@ -47,8 +47,8 @@ class ProgramLimit:
     def make_room(self) -> int:
         """Evict programs if the limit is reached. Return how many were evicted.
 
-        Also drop the text of lowered programs, because JAX keeps it as long as their traces live,
-        and it takes more memory than the programs themselves.
+        Also drop the text of lowered programs: JAX keeps it as long as their traces, and it takes
+        more memory than the programs themselves.
         """
         _drop_lowered_text()
         limit = self._limit
@@ -67,12 +67,12 @@ class ProgramLimit:
         return forgotten
 
     def add(self, program: jax.stages.Compiled) -> None:
-        """Count a program while it is alive."""
+        """Count a program for as long as it is alive."""
         self._programs.add(program)
 
 
 def _drop_lowered_text() -> None:
-    from jax._src import pjit  # imported here: `torch.tpu` must not load JAX
+    from jax._src import pjit  # imported late, because `torch.tpu` must not load JAX
     from jax._src.interpreters import pxla
 
     pjit._pjit_lower.cache_clear()
@@ -100,9 +100,9 @@ LIMIT = _from_environment()
 
 
 def set_program_limit(limit: int | None) -> None:
-    """Limit the process to about `limit` compiled programs. None removes the limit.
+    """Limit the process to about `limit` compiled programs. None means no limit.
 
-    Above it, the least recently used half is evicted. Raises ValueError for a limit below 1.
+    Above the limit, the least recently used half is evicted. Raises ValueError if it is below 1.
     """
     LIMIT.set(limit)
 

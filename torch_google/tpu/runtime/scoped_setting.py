@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A setting for a `with` block, or for the calls of a decorated function."""
+"""Settings that apply within a `with` block, or during calls of a decorated function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class ScopedSetting:
     """Change a setting of this thread within a block, and restore the previous value afterwards.
 
-    An object may be entered repeatedly, recursively and by many threads. As a decorator it applies
+    An object can be entered repeatedly, recursively and by many threads. As a decorator it applies
     to each call of a function, and to a generator whenever it runs, like torch.no_grad().
     """
 
@@ -42,10 +42,10 @@ class ScopedSetting:
         self._write(self._entered.before.pop())
 
     def __call__(self, function: _F) -> _F:
-        """Return a function that runs within the block.
+        """Return a function that runs `function` within the block.
 
-        Raises TypeError for a coroutine function, because other tasks of the thread would run
-        within the block, and for a class.
+        Raises TypeError for a class. Also raises it for a coroutine function, because the thread's
+        other tasks would run within the block.
         """
         name = f"torch.tpu.{type(self).__name__}"
         named = getattr(function, "__qualname__", repr(function))
@@ -61,7 +61,7 @@ class ScopedSetting:
 
 
 class _SavedValues(threading.local):
-    """For each open block of this thread, the setting's value before the block."""
+    """The setting's previous value, for each block that is open in this thread."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []

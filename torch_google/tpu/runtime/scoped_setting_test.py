@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scoped settings: mode, precision and a thread's other settings."""
+"""Tests of scoped settings: eager mode, precision and other per-thread settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from torch_google.tpu import _C
 
-# Each setting's constructor, reader, value within a block, and value outside.
+# For each setting: its constructor, its reader, and its values within and outside a block.
 BLOCKS: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any]] = {
     "eager_mode": (
         lambda: torch.tpu.eager_mode("fused"),
@@ -34,7 +34,7 @@ def test_a_function_runs_in_its_block_each_time(
 ) -> None:
     @make()
     def work(n: int, *, fail: bool = False) -> list[Any]:
-        """Return the setting from within `n` nested calls."""
+        """Return the value of the setting within `n` nested calls."""
         if fail:
             raise KeyError(read())
         return [read(), *(work(n - 1) if n else [])]
@@ -66,7 +66,7 @@ def test_a_generator_is_in_the_block_while_it_runs(
     running = work()
     assert isinstance(running, Generator)
     assert next(running) == within
-    assert read() == outside  # the setting does not apply to the caller
+    assert read() == outside  # the setting does not leak to the caller
     assert running.send("sent") == ("sent", within)
     assert read() == outside
     running.close()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided views of an immutable array: read by slicing and transposing, written by updates.
+"""Strided views of an immutable array. Slicing and transposing read them; updates write them.
 
-An array represents a storage: its elements in row-major order are the storage's. A view has torch's
-sizes, strides and offset, in elements. Indices are gathered or scattered only if the strides do not
-nest, as with overlapping windows.
+An array represents a storage: the storage's elements are the array's, in row-major order. A view
+has torch's sizes, strides and offset, in elements. Elements are gathered or scattered by index only
+if the strides do not nest, as with overlapping windows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch_google.tpu import dtypes
 
 @dataclass(frozen=True)
 class View:
-    """A tensor's view of a storage. `conj` and `neg` are torch's lazy bits."""
+    """A tensor's view of a storage. `conj` and `neg` are torch's lazy conjugate and sign bits."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -44,14 +44,14 @@ class View:
         )
 
     def bits(self, values: jax.Array) -> jax.Array:
-        """Apply the conjugate and negative bits. The operation is its own inverse."""
+        """Apply the conjugate and negative bits. Applying them twice changes nothing."""
         values = jnp.conj(values) if self.conj else values
         return -values if self.neg else values
 
 
 @dataclass(frozen=True)
 class Natural:
-    """A new tensor's array: its shape, and the permutation of dimensions that leads to it."""
+    """The layout of a new tensor's array: `order` permutes the tensor's dimensions into `shape`."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -59,9 +59,9 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return a new tensor's array layout. Strides that are not dense become contiguous.
+    """Return the array layout for a new tensor. Strides with gaps are replaced by contiguous ones.
 
-    A tensor without elements keeps any strides.
+    A tensor without elements keeps its strides.
     """
     if 0 in sizes:
         return Natural(tuple(sizes), tuple(strides), tuple(range(len(sizes))))
@@ -85,7 +85,7 @@ def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def read(base: jax.Array, view: View) -> jax.Array:
-    """Return a view's values, in its sizes."""
+    """Return a view's values, in the view's shape."""
     return view.bits(_stored(base, view))
 
 
@@ -116,7 +116,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
 
 
 def is_plain(shape: Sequence[int], view: View) -> bool:
-    """Return whether a view is the whole array, with the same shape and order."""
+    """Return whether a view is the whole array, with the same shape and element order."""
     if tuple(shape) != view.sizes or view.offset:
         return False
     return all(
@@ -128,7 +128,7 @@ def is_plain(shape: Sequence[int], view: View) -> bool:
 
 
 def covers(view: View, elements: int) -> bool:
-    """Return whether a view covers every element, so that a write keeps no old values."""
+    """Return whether a view covers every element, so that a write replaces all old values."""
     if math.prod(view.sizes) != elements:
         return False
     dims = [d for d, size in enumerate(view.sizes) if size > 1]
@@ -162,9 +162,9 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A view as a block in a grid of elements. `shape` is the grid's shape; `rows` its first size.
+    """A view as a block in a grid of elements. The grid has `shape`; `rows` is its first size.
 
-    `order` sorts the view's dimensions by stride. The grid's last dimension is the distance between
+    `order` sorts the view's dimensions by stride. The grid's last size is the distance between
     neighbouring elements.
     """
 
@@ -177,7 +177,7 @@ class _Grid:
 
 
 def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | None:
-    """Return a view's grid, or None if its strides do not nest."""
+    """Return a view's grid, or None if the view's strides do not nest."""
     order = _by_stride(sizes, strides)
     steps = [strides[d] for d in order]
     if 0 in steps:
@@ -226,7 +226,7 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return values in a storage's form. Bytes of `base` beyond the values' end are kept."""
+    """Return `values` with the dtype and shape of `base`, and any bytes of `base` after them."""
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
@@ -234,7 +234,7 @@ def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
 
 
 def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
-    """Return the same bytes as elements of another dtype: flat, unless the dtype stays the same.
+    """Reinterpret an array's bytes as another dtype. The result is flat if the dtype changes.
 
     An incomplete element at the end is dropped.
     """

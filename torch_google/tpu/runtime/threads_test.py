@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References that threads release without the GIL, while the main thread waits in C."""
+"""Threads can release references without the GIL while the main thread waits in C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_one_backward_pass_gives_back_what_it_no_longer_needs() -> None:
     live: list[int] = []
     y = torch.ones(100, device="tpu", requires_grad=True)
     for layer in range(40):
-        y = y.sin()  # autograd keeps the input of sin
+        y = y.sin()  # autograd saves the input of sin
         if layer in (1, 38):
             y.register_hook(lambda _: live.append(len(jax.live_arrays())))
     y.sum().backward()

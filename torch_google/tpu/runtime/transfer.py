@@ -14,7 +14,7 @@ from torch_google.tpu.runtime.strides import View, read
 def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = False) -> None:
     """Copy between tensors on different devices, with torch's rules for sizes and dtypes.
 
-    The source may change as soon as this returns, regardless of `non_blocking`.
+    The caller may change the source as soon as this returns, whatever `non_blocking` is.
     """
     with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
         source = source.expand(target.shape)
@@ -55,16 +55,16 @@ def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def host_view(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the view of a storage's host copy that corresponds to the tpu tensor `like`."""
+    """Return the part of a storage's host copy that the tpu tensor `like` views."""
     if storage.dtype != like.dtype:
-        # The last bytes need not be a whole element.
+        # The storage may end with bytes that are not a whole element.
         usable = storage.nbytes // like.itemsize * like.itemsize
         storage = storage[: usable // storage.itemsize].view(like.dtype)
     return _signed(storage.as_strided(like.shape, like.stride(), like.storage_offset()), like)
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor over an array on this platform."""
+    """Return a tensor that uses an array on this platform as its storage."""
     index = next(iter(array.devices())).id
     tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
     _C.store(tensor, array)
