@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager execution of single operators: handles cache misses in the C++ recorder.
+"""Eager execution of single operators: handles calls that miss the C++ recorder's cache.
 
-Names are imported on first use, because they load JAX.
+Names are imported on first use, because importing them loads JAX.
 """
 
 from importlib import import_module

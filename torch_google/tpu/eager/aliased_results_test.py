@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results written to their input's storage, which they also resize."""
+"""Results that are written to an input's storage and also resize that storage."""
 
 from __future__ import annotations
 

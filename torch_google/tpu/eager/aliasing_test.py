@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of views with writes in between, compared with the CPU."""
+"""Chains of views, with writes in between, give the same values as on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.par.testing.budget import examples
 
 @st.composite
 def a_view(draw: st.DrawFn, tensor: torch.Tensor) -> tuple[str, tuple[Any, ...]]:
-    """Draw a view of a tensor, as a method name and its arguments."""
+    """Draw a random view of a tensor, as a method name and its arguments."""
     kinds = ["unsqueeze"]
     if tensor.dim():
         kinds += ["transpose", "narrow", "select", "step", "expand", "unfold", "as_strided"]
@@ -70,7 +70,8 @@ def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 def write(kind: str, target: torch.Tensor, number: int) -> None:
     if target.dtype == torch.int32:
-        # Other views read these as floats, and XLA flushes denormals to zero.
+        # Other views read these integers as floats. Keep them normal: XLA flushes denormals to
+        # zero.
         number += 0x3F800000
         kind = "fill" if kind in ("add", "square") else kind
     if kind == "fill":
@@ -192,7 +193,7 @@ def test_a_storage_keeps_the_bytes_behind_its_last_whole_element() -> None:
     def odd(device: str, dtype: torch.dtype) -> torch.Tensor:
         storage = torch.UntypedStorage(10, device=device)
         numbers = torch.empty(0, device=device).set_(storage, 0, (2,))
-        numbers * 1  # the first read
+        numbers * 1  # reads the storage before anything is written to it
         storage_bytes = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (10,))
         storage_bytes.fill_(7)
         return storage_bytes if dtype == storage_bytes.dtype else numbers * 1
@@ -225,7 +226,7 @@ def test_complex_parts_and_booleans() -> None:
     assert bits.cpu().tolist() == [True, True]
 
 
-# Views of byte tensors whose size is not a multiple of the view's element size.
+# Views of tensors whose size in bytes is not a multiple of the view's element size.
 ODD: dict[str, Callable[[str], tuple[torch.Tensor, torch.Tensor]]] = {
     "bytes": lambda d: (x := torch.arange(9, dtype=torch.int8).to(d), x[:8].view(torch.int32)),
     "a part": lambda d: (x := torch.arange(15, dtype=torch.int8).to(d), x[4:12].view(torch.int16)),

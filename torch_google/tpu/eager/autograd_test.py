@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks, checkpoints and other observers of a backward pass."""
+"""Hooks, checkpointing and other code that observes a backward pass."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_gradients_of_some_and_not_of_others(
         tensors = [torch.randn(sizes).to(device) for _ in range(inputs)]
         leaves = [*module.parameters(), tensors[0]]
         gradients: list[torch.Tensor] = []
-        # The input only, all parameters only, and each parameter only.
+        # Select only the input, then all parameters, then each parameter alone.
         for selected in (leaves[-1:], leaves[:-1], *([leaf] for leaf in leaves[:-1])):
             for leaf in leaves:
                 leaf.requires_grad_(any(leaf is one for one in selected))

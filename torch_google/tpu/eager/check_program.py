@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value checks in debug mode, which run before an operator: see lowerings/checks.py.
+"""Checks of an operator's input values, which run before it in debug mode.
 
-A call's checks are a separate program, compiled when the call first runs in debug mode. Other modes
-pay nothing for it.
+The checks themselves are in lowerings/checks.py. A call's checks are compiled as a separate program
+when the call first runs in debug mode, so they cost nothing in other modes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import jax
 from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.runtime import compiler
 
-# An exception class, and its message with {} for the offending value.
+# An exception class and its message, in which {} stands for the offending value.
 _Error: TypeAlias = tuple[type[Exception], str]
 
 
 class CheckProgram:
-    """The compiled checks for one kind of call. `make` returns the checks for program inputs."""
+    """The compiled checks for one kind of call. `make` maps a program's inputs to its checks."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class CheckProgram:
         self._made: tuple[Any, list[_Error]] | None = None
 
     def error(self, arguments: Sequence[Any]) -> _Error | None:
-        """Return the class and message of the error in `arguments`, or None.
+        """Return the class and message of the error in `arguments`, or None if they are valid.
 
-        Raises CacheMissError if the checks have to be compiled in cache-only mode.
+        Raises CacheMissError if the checks would have to be compiled in cache-only mode.
         """
         if self._made is None:
             self._made = self._compiled()
@@ -78,7 +78,7 @@ class CheckProgram:
 
 
 def attach(executable: Any, checked: CheckProgram) -> None:
-    """Register a program's checks for `error_of`."""
+    """Register a program's checks, so that `error_of` finds them."""
     _programs[executable] = checked
 
 
@@ -89,7 +89,7 @@ def error_of(executable: Any, arguments: Sequence[Any]) -> _Error | None:
 
 
 def _number(value: Any) -> str:
-    """Format a number as C++ does."""
+    """Format a number as C++ would print it."""
     return f"{float(value):g}" if value.dtype.kind in "fV" else str(int(value))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that the CPU rejects: debug mode rejects them, naming the value and the line."""
+"""Debug mode rejects the values that the CPU rejects, and names the value and the line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Each takes an index along a dimension of size three.
+# Each function indexes a dimension of size three.
 FROM_0: dict[str, Callable[[Tensor], object]] = {
     "embedding": lambda index: functional.embedding(index, _rows(index)),
     "embedding_bag": lambda index: functional.embedding_bag(index, _rows(index), index * 0),
@@ -49,7 +49,7 @@ WRAPS: dict[str, Callable[[Tensor], object]] = {
     "take": lambda index: _three(index).take(index),
     "put_": lambda index: _three(index).put_(index, index),
 }
-# Each takes a divisor.
+# Each function divides by its argument.
 QUOTIENTS: dict[str, Callable[[Tensor], object]] = {
     "//": lambda by: _three(by) // by,
     "// a number": lambda by: _three(by) // int(by[0]),
@@ -65,7 +65,7 @@ QUOTIENTS: dict[str, Callable[[Tensor], object]] = {
     "trunc": lambda by: torch.div(_three(by), int(by[0]), rounding_mode="trunc"),
     "bytes": lambda by: _three(by).to(torch.uint8) // by.to(torch.uint8),
 }
-# Each divides no elements, by 0.
+# Each function divides an empty tensor by 0.
 NOTHING: dict[str, Callable[[Tensor], object]] = {
     "% 0": lambda like: _three(like)[:0] % 0,
     "// 0": lambda like: _three(like)[:0] // 0,
@@ -96,7 +96,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
     inside = [0, 2] if name in FROM_0 else [-3, -1, 0, 2]
     low = -1 if name in FROM_0 else -4
     for index in inside:
-        work(torch.tensor([index]))  # the CPU accepts it
+        work(torch.tensor([index]))  # the CPU accepts this index
         work(torch.tensor([index]).to("tpu"))
     for index in (3, low, 2**40, -(2**40)):
         with pytest.raises((IndexError, RuntimeError)):
@@ -105,7 +105,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
         allowed = rf"for a size of 3. Use {low + 1} to 2$"
         with pytest.raises(IndexError, match=f"{pattern} {allowed}"):
             work(torch.tensor([index]).to("tpu"))
-    work(torch.tensor([2]).to("tpu"))  # a valid index still works
+    work(torch.tensor([2]).to("tpu"))  # after the errors, a valid index still works
 
 
 @pytest.mark.usefixtures("debug")
@@ -205,13 +205,13 @@ def _gathered(x: Tensor, index: int) -> Tensor:
 
 
 def _line(function: Callable[..., object]) -> str:
-    """Return the location of a function's only line."""
+    """Return the file and line of a one-line function's body."""
     return f"{Path(__file__).name}:{function.__code__.co_firstlineno + 1}"
 
 
 def test_an_error_of_a_backward_pass_names_the_line_that_asked_for_it() -> None:
     x = torch.ones(3, device="tpu", requires_grad=True)
-    y = _gathered(x, 5)  # the index is clamped
+    y = _gathered(x, 5)  # outside debug mode, the index is clamped
     message = r"aten::scatter_add\S*: index 5 is out of range"
     with (
         torch.tpu.eager_mode("debug"),
@@ -279,7 +279,7 @@ def test_other_modes_clamp_and_compile_no_check() -> None:
     assert torch.tpu.metrics().misses == 0
     with torch.tpu.eager_mode("debug"), pytest.raises(IndexError, match="index 7"):
         functional.embedding(indices, table)
-    assert torch.tpu.metrics().misses == 0  # all modes share the operator's program
+    assert torch.tpu.metrics().misses == 0  # the operator's program is the same in all modes
 
 
 @pytest.mark.usefixtures("debug")

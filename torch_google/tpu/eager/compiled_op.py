@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled program of an operator call: a function from storage arrays to new arrays."""
+"""The compiled program for an operator call: a function from storage arrays to new arrays."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompiledOp:
-    """A compiled program. Tensors are identified by their index among all arguments' tensors.
+    """A compiled program. A tensor's index is its position among all tensors in the arguments.
 
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
     offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
-    `results`, an int is the index of an argument that is returned itself; None is undefined.
+    `results`, an int is the index of an argument that is itself the result; None is undefined.
     `numbers` has an `f` for each float among the numbers and an `i` for each integer, including
-    seed and offset. `body` is the source of `function`. `fingerprint` identifies the program among
-    all programs of this version.
+    the seed and the offset. `body` is the source of `function`. `fingerprint` distinguishes the
+    program from all others in this version.
 
-    If `function` is None, the first run calls `load`, because in fused mode few of the programs in
-    the compile cache are run alone.
+    If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
+    runs few of the cached single-operator programs.
 
-    If a tensor is sharded, `mesh` is the number of the replicated sharding on the devices.
-    `input_shardings` and `shardings` are those of `inputs` and of the returned arrays. An input on
-    one device is replicated before the call.
+    If a tensor is sharded, `mesh` is the number of the replicated sharding on its devices.
+    `input_shardings` and `shardings` belong to `inputs` and to the returned arrays. An input that
+    is on only one device is replicated before the call.
     """
 
     name: str
@@ -72,14 +72,14 @@ class CompiledOp:
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        """Return the program as a jaxpr, for use inside other programs."""
+        """Return the program as a jaxpr, which can be part of another program."""
         return self.body.traced.jaxpr
 
 
 class Body:
-    """A function of arrays, and the specs of its inputs. It is traced lazily.
+    """A function of arrays, and the specs of its inputs. It is traced on first use.
 
-    Tracing may happen later and in another thread, with the creating thread's settings.
+    That may be later and in another thread, so it uses the settings of the thread that created it.
     """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
@@ -98,7 +98,7 @@ class Body:
             return traced if quicker is None else self._trace(quicker)
 
     def placed(self, on: Any) -> Body:
-        """Return this function with other shardings for its results."""
+        """Return the same function with other shardings for its results."""
         body = copy.copy(self)
         body.__dict__.pop("traced", None)
         body._on = on
@@ -109,9 +109,9 @@ class Body:
 
 
 def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
-    """Return a call's program from the compile cache, or None. It is lowered lazily.
+    """Return a call's program from the compile cache, or None. The program is lowered lazily.
 
-    Raises BakedNumber if an earlier process found that the program depends on a number.
+    Raises BakedNumber if an earlier process found that the program depends on a number's value.
     """
     if not _is_ours(call):
         return None
@@ -124,7 +124,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
     try:
         results, random, chosen = _results_of(stored.note)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
-        return None  # an invalid note: compile the program and replace the entry
+        return None  # the note is invalid: compile the program and replace the cache entry
     plan = _CallPlan(call, None, random, device)
     if plan.placement.is_sharded and len(chosen) != plan.returns(results):
         return None
@@ -143,14 +143,14 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
 
 
 def keep_baked(call: NormalizedCall, device: int) -> None:
-    """Record in the compile cache that a call's program depends on a number."""
+    """Record in the compile cache that a call's program depends on a number's value."""
     if _is_ours(call):
         devices = _placement(call, device).devices
         compiler.store_note(fingerprint_of(call, device), devices, None)
 
 
 def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
-    """Return a call's compiled program, which keeps none of the call's tensors."""
+    """Compile a call and return its program, which keeps no reference to the call's tensors."""
     fingerprint = fingerprint_of(call, device)
     plan = _CallPlan(call, lowered, bool(lowered.random), device)
     results = tuple(call.results(lowered))
@@ -160,7 +160,8 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
         def compile_body(body: Body) -> jax.stages.Compiled:
             return plan.executable(body, results, fingerprint)
     else:
-        # Fused programs include this fingerprint, and the lowering may change between processes.
+        # Fused programs are identified by this fingerprint, but such a lowering may differ in
+        # another process. So the fingerprint includes the program's text.
         text = body.traced.lower().as_text()
         fingerprint += f" {sha256(text.encode()).hexdigest()}"
 
@@ -181,7 +182,7 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
 
 
 class _CallPlan:
-    """The storages that a call reads and writes, and the computation between them. Keeps no tensor.
+    """The storages that a call reads and writes, and the computation. Keeps no tensors alive.
 
     If `lowered` is None, the operator is lowered lazily, on first use.
     """
@@ -202,7 +203,7 @@ class _CallPlan:
         self._read_as = None if call.read_as is None else dtypes.to_jax(call.read_as)
         self._sources = call.sources()
         self._written = call.written()
-        # If several written tensors share a storage, the first one represents all.
+        # If several written tensors share a storage, the first of them represents it.
         self._boxes = {self._bases[index][2]: index for index in reversed(self._written)}
         self.name = call.op.name()
         self.random = random
@@ -227,7 +228,7 @@ class _CallPlan:
         chosen: Sequence[int],
         load: Callable[[], jax.stages.Compiled] | None = None,
     ) -> CompiledOp:
-        """Return the call's program, with an executable or with a `load` that returns it."""
+        """Return the call's program, with either an executable or a `load` that returns one."""
         return CompiledOp(
             self.name,
             executable,
@@ -268,9 +269,9 @@ class _CallPlan:
         )
 
     def body(self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()) -> Body:
-        """Return the function that is compiled. `chosen`: the shardings of its results.
+        """Return the function to compile. `chosen` has the shardings of its results.
 
-        Without them, a written tensor keeps its sharding if it has one, and XLA chooses the others.
+        If it is empty, a sharded tensor that is written keeps its sharding; XLA chooses the others.
         """
         returns = self.returns(results)
 
@@ -290,7 +291,7 @@ class _CallPlan:
         return body.placed((*kept, *[None] * (returns - len(kept))))
 
     def returns(self, results: Sequence[NewTensor | int | None]) -> int:
-        """Return the number of arrays that the function returns."""
+        """Return the number of arrays that the compiled function returns."""
         return len(self.targets) + sum(isinstance(result, NewTensor) for result in results)
 
     def _specs(self) -> list[Any]:
@@ -303,7 +304,7 @@ class _CallPlan:
         return specs + self._examples
 
     def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str) -> None:
-        """Register the operator's value checks for debug mode and for failed runs."""
+        """Register the operator's value checks, for debug mode and to explain failed runs."""
         make = lowerings.check_of(self._pure.name())
         if make is None:
             return
@@ -334,7 +335,7 @@ class _CallPlan:
         return self._lowered or program.lower_op(self._pure, *self._arguments)
 
     def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
-        """Return the new arrays for written storages, then those for new tensors."""
+        """Return the new arrays for the written storages, then those for new tensors."""
         key = None
         if self.random:
             seed, offset = values[-2:]
@@ -360,7 +361,7 @@ class _CallPlan:
         return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
 
     def _all_given(self, values: Sequence[Any]) -> list[Any]:
-        """Return the pure operator's inputs, computed from the program's arguments."""
+        """Compute the out-of-place operator's inputs from the program's arguments."""
         arrays = dict(zip(self.inputs, values, strict=False))
         numbers = values[len(self.inputs) :]
         return [self._input_value(kind, index, arrays, numbers) for kind, index in self._sources]
@@ -389,7 +390,7 @@ class _CallPlan:
         return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
 
 
-# In-place operators that do not read the old values.
+# In-place operators that overwrite a tensor without reading its old values.
 _OVERWRITING = frozenset(
     {
         "aten::bernoulli_",
@@ -415,18 +416,18 @@ def _placement(call: NormalizedCall, device: int) -> Placement:
 
 
 def _resharding(call: NormalizedCall) -> int | None:
-    """Return the sharding that `torch_google::shard` gives its result; None for other operators."""
+    """Return the sharding that a `torch_google::shard` call requests; None for other operators."""
     name = call.op.name()
     return shardings.parse(call.args[1]) if name.startswith("torch_google::shard") else None
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether the fingerprint is complete; other libraries' lowerings may change."""
+    """Return whether our version identifies the lowering, unlike one from another package."""
     return lowerings.is_pinned(call.pure.op)
 
 
 def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[Any]:
-    """Return the note that the compile cache stores with an executable, as a JSON value."""
+    """Return the note to store with an executable in the compile cache, as a JSON value."""
     return [
         [
             [list(r.sizes), list(r.strides), list(r.natural), str(r.dtype).removeprefix("torch.")]
@@ -439,9 +440,9 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
 
 
 def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool, list[int]]:
-    """Parse a note. The last value has the shardings of the results of a program on a mesh.
+    """Parse a note. The last value has the results' shardings, if the program runs on a mesh.
 
-    Raises KeyError, ValueError, TypeError, AttributeError or RuntimeError if it is invalid.
+    An invalid note raises KeyError, ValueError, TypeError, AttributeError or RuntimeError.
     """
     results, random, *texts = note
     if not isinstance(random, bool):
@@ -466,7 +467,7 @@ def _dtype(name: str) -> torch.dtype:
 
 
 def _number_dtype(number: Number | torch.Tensor) -> Any:
-    """Return the dtype of a CPU scalar tensor; None for a Number, which has no dtype."""
+    """Return the dtype of a CPU scalar tensor, or None for a Number, which has no dtype."""
     return dtypes.to_jax(number.dtype) if isinstance(number, torch.Tensor) else None
 
 
@@ -477,9 +478,9 @@ def _example(number: Number | torch.Tensor) -> float | int:
 
 
 def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) -> str:
-    """Return the contents of the C++ key as a string that is the same in every process.
+    """Return the contents of the C++ cache key as a string that is the same in every process.
 
-    Without `placed`, the offsets of views are left out.
+    If `placed` is False, the offsets of views are left out.
     """
     boxes = list(dict.fromkeys(base[2] for base in call.bases))
     tensors = iter(zip(call.views, call.bases, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that need no program: copies and reads on the host."""
+"""Kernels that need no compiled program: copies, and reads by the host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def register() -> None:
     for name, kernel in kernels.items():
         _register(name, kernel, "PrivateUse1")
     if V2_6:
-        # v2.6 dispatches to the autograd key, which lacks a kernel for this operator.
+        # v2.6 dispatches this operator to the autograd key, where no kernel is registered.
         _register("_has_compatible_shallow_copy_type", _can_become, "AutogradPrivateUse1")
 
 
@@ -62,10 +62,10 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _can_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether `tensor.data = other` may change the device.
+    """Return whether `tensor.data = other` may move the tensor to another device.
 
-    If it may, Module.to() keeps its parameters. If not, it would replace each one, and modules
-    would no longer share parameters.
+    If it may, Module.to() keeps the parameter objects. Otherwise it would replace each of them, and
+    modules would no longer share parameters.
     """
     return all(
         one.device.type in ("cpu", "tpu") and one.layout == torch.strided for one in (tensor, other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug mode: check the values, run the program, wait for its results."""
+"""Debug mode: check the input values, run the program and wait for its results."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run a program and wait for it. Errors name the user's line.
+    """Run a program and wait for it. Errors name the user's line of code.
 
-    Errors that the operator's checks find, such as an index out of range, are raised before the
-    run.
+    The operator's checks run first. An error that they find, such as an index out of range, is
+    raised instead of running the program.
     """
     try:
         wrong = check_program.error_of(function, arguments)
         results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()
-    except (RuntimeError, ValueError, TypeError) as error:  # includes JAX's errors
+    except (RuntimeError, ValueError, TypeError) as error:  # JAX's errors are among these
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uninitialized memory is deterministic if torch is so configured, as on the CPU."""
+"""If torch is configured to be deterministic, uninitialized memory is filled as on the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch_google.tpu.release import V2_6
 
 _DTYPES = [torch.float32, torch.bool, torch.int8, torch.complex64, torch.bfloat16]
-if not V2_6:  # v2.6 cannot fill with integers above the largest signed one
+if not V2_6:  # v2.6 cannot fill with integers that exceed the signed range
     _DTYPES.append(torch.uint64)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU fallback for operators without a lowering, used only if the caller allows it."""
+"""CPU fallback for operators without a lowering. It runs only if the caller allows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.runtime.transfer import host_view, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
-    """Return the error for an operator without a lowering when fallback is off."""
+    """Return the error to raise for an operator without a lowering when fallback is off."""
     leaves = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     dtype_names = (
         ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
@@ -30,7 +30,7 @@ def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotI
 
 
 def run(op: OpOverload, args: list[Any]) -> list[Any]:
-    """Run an operator on the CPU, and copy its in-place results back to the device."""
+    """Run an operator on the CPU, and copy the tensors that it wrote back to the device."""
     metrics.fallback(op.name())
     _warn_once(op)
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -38,7 +38,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     device = tensors[0].device if tensors else torch.device("tpu", torch.tpu.current_device())
     written = _tensors([args[index] for index in _written(op)])
     uses = Counter(_storage(tensor) for tensor in tensors)
-    # If a written storage is visible through other arguments, share its CPU copy among them.
+    # If other arguments also view a written storage, all of them must share one CPU copy.
     shared = {
         storage: storage_to_host(tensor).clone()
         for tensor in written
@@ -78,7 +78,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
 
 
 def _warn_once(op: OpOverload) -> None:
-    """Warn on an operator's first fallback in the process. `metrics().fallbacks` counts all."""
+    """Warn when an operator first falls back in this process. `metrics()` counts all fallbacks."""
     with _lock:
         if op.name() in _warned:
             return
@@ -96,7 +96,7 @@ _warned: set[str] = set()
 
 
 def _written(op: OpOverload) -> list[int]:
-    """Return the positions of the arguments that an operator writes."""
+    """Return the positions of the arguments that an operator writes to."""
     return [
         index
         for index, argument in enumerate(op._schema.arguments)

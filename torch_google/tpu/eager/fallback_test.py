@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU fallback: operators write the arguments that their schemas declare."""
+"""With CPU fallback, operators write to the arguments that their schemas mark as written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from torch_google.tpu.eager import fallback
 
-# The bits of 1.0, as an integer.
+# The float 1.0, reinterpreted as an integer.
 _ONE = 0x3F800000
 
 _library = torch.library.Library("tpu_fallback_test", "FRAGMENT")
@@ -34,7 +34,7 @@ def _allowed() -> Iterator[None]:
         yield
 
 
-# Each takes a tensor of six numbers and writes to some of them.
+# Each function takes a tensor of six numbers and writes to some of them.
 OVERLAPS: dict[str, Callable[[torch.Tensor], Any]] = {
     "a tensor twice": lambda x: ops.add_(x, x),
     "views that overlap": lambda x: ops.add_(x[1:4], x[2:5]),

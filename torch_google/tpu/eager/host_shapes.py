@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose result shapes depend on values. They run eagerly, on concrete arrays."""
+"""Operators whose result shapes depend on input values. They run eagerly on concrete arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
-    """Return the operator's results, one for each return value in its schema."""
+    """Run the operator, and return one result for each return value in its schema."""
     metrics.host_shapes()
     device = call.tensors[0].device.index
     inputs = [_input_value(call, kind, index, device) for kind, index in call.sources()]
     outputs = program(inputs, None)
-    if not call.op._schema.returns:  # a value check that has passed
+    if not call.op._schema.returns:  # the operator was a value check, and it has passed
         return []
     args, kwargs = call.pure_arguments()
     shapes = [
@@ -63,10 +63,10 @@ _PUTS = frozenset(
 
 
 def has_mask(op: OpOverload, args: list[Any]) -> bool:
-    """Return whether masks among the indices must be replaced with positions.
+    """Return whether the indices contain masks that must be replaced with positions.
 
-    A write under a single mask is a program. With other indices in addition, the number of selected
-    elements must be known.
+    A write through a single mask can be compiled. If there are other indices too, the number of
+    selected elements must be known first.
     """
     if op is not torch.ops.aten.index.Tensor and op not in _PUTS:
         return False
@@ -76,7 +76,7 @@ def has_mask(op: OpOverload, args: list[Any]) -> bool:
 
 
 def by_positions(op: OpOverload, args: list[Any]) -> torch.Tensor:
-    """Call an operator with each mask among its indices replaced with positions."""
+    """Call an operator after replacing each mask among its indices with positions."""
     return op(args[0], _positions(args[0], args[1]), *args[2:])
 
 

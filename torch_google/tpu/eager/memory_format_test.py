@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results and gradients for channels-last operands have the CPU's memory layout."""
+"""Results and gradients of channels-last inputs have the same memory layout as on the CPU."""
 
 from __future__ import annotations
 

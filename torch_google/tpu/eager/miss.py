@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache misses in the C++ recorder: operator calls without a program.
+"""Handles operator calls for which the C++ recorder has no program yet.
 
-C++ calls `miss`, which passes the call through STAGES until one of them has a result. C++ caches a
-CompiledOp for all calls with the same key.
+C++ calls `miss`, which passes the call through STAGES until one of them has a result. If that is a
+CompiledOp, C++ caches it for all calls with the same key.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from torch_google.tpu.shardings import MeshMismatch
 def miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> CompiledOp | list[Any] | None:
-    """Return a program, the results if the host computed them, or None to look it up again.
+    """Return a program, or results that the host computed. None means: look the program up again.
 
-    A Number among the arguments is a Python number that will be a program input. Raises
-    NotImplementedError for an operator without a lowering when fallback is off, torch's own errors
-    for invalid arguments, and compilation errors.
+    A Number in `args` is a Python number that will be an input of the program. Raises
+    NotImplementedError if the operator has no lowering and fallback is off. Also raises torch's own
+    errors for invalid arguments, and compilation errors.
     """
     with as_a_kernel():
-        # Parameters in lazy modules have storage but no shape.
+        # The parameters of lazy modules have storage but no shape.
         args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
         if scalars_are_inputs(op, args):
             _C.set_scalars_are_inputs(op.name(), True)
@@ -69,9 +69,9 @@ def miss(
             torch.OutOfMemoryError,
             jax.errors.JaxRuntimeError,
         ):
-            raise  # not an error of the arguments, so do not try them on the CPU
+            raise  # the arguments are not the cause, so do not try them on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
-            # Meta kernels have their own messages. Prefer the CPU's, which users recognise.
+            # Meta kernels have messages of their own. Prefer the CPU's, which users recognise.
             try:
                 refusals.raise_cpu_error(op, args)
             except refusals.Refusal as refusal:
@@ -89,14 +89,14 @@ def _through_stages(call: OpCall) -> CompiledOp | list[Any] | None:
 
 
 def normalize(call: OpCall) -> OpCall:
-    """Express the call with the pure operator. Replace masks among several indices."""
+    """Rewrite the call in terms of the out-of-place operator. Replace masks used with indices."""
     if host_shapes.has_mask(call.op, call.args):
         return call.done([host_shapes.by_positions(call.op, call.args)])
     return replace(call, normalized=NormalizedCall(call.op, call.args, call.bases))
 
 
 def check(call: OpCall) -> OpCall:
-    """Raise errors that depend on more than the cache key: overlaps, and numbers' values."""
+    """Check what the cache key does not determine: overlapping tensors, and numbers' values."""
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())
@@ -106,7 +106,7 @@ def check(call: OpCall) -> OpCall:
 
 
 def find_cached(call: OpCall) -> OpCall:
-    """Look the program up in the compile cache."""
+    """Look the call's program up in the compile cache."""
     if call.op in _host_shaped:
         return call
     cached = kept_call(call.call, call.device)
@@ -117,7 +117,7 @@ def find_cached(call: OpCall) -> OpCall:
 
 
 def check_uncached(call: OpCall) -> OpCall:
-    """Reject calls that the CPU rejects. A program in the compile cache has passed this check."""
+    """Reject calls that the CPU rejects. Programs in the compile cache have passed this check."""
     if not refusals.looks_at_values(call.op, call.args):
         refusals.check(call.op, call.args)
     call.call.check()
@@ -125,7 +125,7 @@ def check_uncached(call: OpCall) -> OpCall:
 
 
 def run_moving(call: OpCall) -> OpCall:
-    """Run on blocks a call whose views keep moving, with programs that take offsets as inputs."""
+    """If a call's views keep moving, run it on copies of them, with offsets as program inputs."""
     if call.op in _host_shaped:
         return call
     results = moving_views.run(call.op, call.call, lambda: _unplaced(call))
@@ -137,13 +137,13 @@ def _unplaced(call: OpCall) -> str:
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:
-    """Run a scatter of a strided view on a copy of its storage, so that it keeps its strides."""
+    """Run a scatter into a strided view on a copy of the view's storage, which keeps strides."""
     results = strided_scatter.run(call.op, call.call)
     return call if results is None else call.done(results)
 
 
 def lower(call: OpCall) -> OpCall:
-    """Lower the pure operator, or run it now if shapes depend on values. Resize out= arguments."""
+    """Lower the operator, or run it now if shapes depend on values. Resize out= arguments."""
     normalized = call.call
     with _noting_baked_numbers(call):
         lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())
@@ -182,7 +182,7 @@ STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
 
 @contextmanager
 def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
-    """Raise BakedNumber if the program depends on a number's value, and record it in the cache."""
+    """If the program depends on a number's value, record that in the cache; raise BakedNumber."""
     try:
         yield
     except BakedNumber:
@@ -195,12 +195,12 @@ def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
         raise BakedNumber(str(error)) from error
 
 
-# Errors from lowerings that need a number's value.
+# Errors that JAX raises if a lowering needs a number's value.
 _NEEDS_VALUES = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
 
-# Operators with value-dependent shapes. They have no program, so skip the caches.
+# Operators whose result shapes depend on values. They have no program, so they skip the caches.
 _host_shaped: set[OpOverload] = set()

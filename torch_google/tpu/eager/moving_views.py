@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that move: x[i] is not compiled again for every i.
+"""Views whose offset changes between calls: x[i] is not compiled again for every i.
 
-Usually the offsets of views are constants in a program. This is the fastest way, and most views
-never move, such as those of a weight that is split in three. If otherwise equal calls have had
-several offsets, the operator gets blocks instead. Separate programs, with the offset as an input,
-extract the blocks from the storage and write them back. An offset that keeps recurring, such as a
-step of a sequence, gets its own program after all.
+Normally a program has its views' offsets as constants. This is the fastest way, and most views
+never move: for example, those that split a weight in three. But if the same call has had several
+offsets, the operator runs on copies of the views instead. Separate programs, which take the offset
+as an input, copy these blocks out of the storage and write them back. An offset that keeps
+recurring, such as a step of a sequence, still gets its own program.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# How many offsets get programs at first; after how many uses another one gets a program; how many
-# are counted.
+# The number of offsets that get their own programs at first; the number of uses after which
+# another offset gets one; and the number of offsets that are counted.
 _MOST_PLACES = 8
 _OFTEN = 4
 _COUNTED = 4096
@@ -32,9 +32,9 @@ _COUNTED = 4096
 
 @dataclass(frozen=True)
 class ViewBlock:
-    """A view of a rectangular part of contiguous storage.
+    """A view that is a rectangular block of contiguous storage.
 
-    `dimensions`: for each dimension of the view, the corresponding storage dimension, or -1.
+    `dimensions` has, for each of the view's dimensions, the storage's dimension or -1 (size 1).
     """
 
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class ViewBlock:
 
     @staticmethod
     def of(view: View, base: Base) -> ViewBlock | None:
-        """Return a view's block, or None if it is the whole storage or not a block."""
+        """Return a view's block. None if the view is the whole storage or is not rectangular."""
         shape, dtype, *_ = base
         if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
             return None
@@ -65,19 +65,19 @@ class ViewBlock:
         return ViewBlock(tuple(shape), tuple(sizes), tuple(dimensions))
 
     def storage(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the whole storage as a tensor."""
+        """Return the view's whole storage as a tensor."""
         return tensor.as_strided(self.shape, contiguous(self.shape), 0)
 
     def seen(self, values: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """Return a block's values in the view's shape."""
+        """Return a block's values with the shape of the view."""
         steps = contiguous(self.sizes)
         return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
 
 
 def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
-    """Return the results of a call whose views keep moving, or None to use a program.
+    """Run a call whose views keep moving, and return its results; None to compile it instead.
 
-    `describe` returns a description of the call without its views' offsets.
+    `describe` returns a description of the call that leaves out the offsets of its views.
     """
     blocks = _blocks(op, call)
     if blocks is None or not _count(call, describe):
@@ -88,24 +88,24 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
     """Count a call whose program is in the compile cache.
 
-    Otherwise this process would compile programs for offsets that moved in the process that filled
-    the cache.
+    Without this, a process with a warm cache would compile programs for offsets that had already
+    moved in the process that filled the cache.
     """
     if _blocks(op, call) is not None:
         _count(call, describe)
 
 
 def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | None:
-    """Return the block of each view, or None if the call cannot run on blocks."""
+    """Return each view's block, or None if the call cannot run on blocks."""
     if op.namespace == "torch_google" or call.pure.dropped:
-        return None  # the block operators themselves, and out= arguments, which may be resized
+        return None  # it is an operator on blocks, or has out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
     stores = [call.bases[index][2] for index in call.written()]
     return blocks if any(blocks) and len({*stores}) == len(stores) else None
 
 
 def _count(call: NormalizedCall, describe: Callable[[], str]) -> bool:
-    """Count the offsets of a call, and return whether it should run on blocks."""
+    """Count a call's offsets, and return whether the call should run on blocks."""
     counts = _places[describe()]
     places = tuple(view.offset for view in call.views)
     if len(counts) > _COUNTED:
@@ -155,5 +155,5 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
     return [pytree.tree_map(returned, result) for result in results or ()]
 
 
-# The offsets of otherwise equal calls, and how often each occurred.
+# For each call, the offsets that occurred, and how often.
 _places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

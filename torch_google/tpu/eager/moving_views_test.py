@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that move, and numbers that change, compile a bounded number of programs."""
+"""Moving views and changing numbers compile only a bounded number of programs."""
 
 from __future__ import annotations
 

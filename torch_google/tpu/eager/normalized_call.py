@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call expressed with the pure operator behind it."""
+"""An operator call, rewritten in terms of the out-of-place operator (the pure operator)."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from torch_google.tpu.runtime.strides import View, natural
 if TYPE_CHECKING:
     from torch_google.tpu.program import LoweredProgram
 
-# (natural shape, dtype, identity, number of the sharding) of a tensor's storage.
+# A tensor's storage: (the shape of its array, dtype, identity, the number of its sharding).
 Base = tuple[tuple[int, ...], torch.dtype, int, int]
 
 
-# Kernels whose out= variants copy a finished result; on the CPU, their `out` stays contiguous.
+# On the CPU, the out= variants of these kernels copy a finished result, so `out` stays contiguous.
 _COPIES = ("aten::_fft_", "aten::cholesky.out")
 
 
-# Kernels whose out= variants compute in the precision of `out`.
+# The out= variants of these kernels compute in the precision of `out`.
 _OF_ANOTHER_PRECISION = frozenset({"aten::std.correction_out", "aten::var.correction_out"})
 
 
 @contextlib.contextmanager
 def as_a_kernel() -> Iterator[None]:
-    """Call torch as a kernel does: below user modes, tensor subclasses and autograd."""
+    """Call torch as a kernel would: bypass user modes, tensor subclasses and autograd."""
     with (
         torch._C.DisableTorchFunction(),
         torch._C._AutoDispatchBelowAutograd(),
@@ -45,7 +45,7 @@ def as_a_kernel() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class NewTensor:
-    """A result that is a new tensor. `natural` is the shape of its array."""
+    """A result that is a new tensor. `natural` is the shape of the array that stores it."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -54,7 +54,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """A call expressed with the pure operator: its inputs, and the tensors that the call writes."""
+    """A call in terms of the pure operator: its inputs, and the tensors that the call writes."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -64,21 +64,21 @@ class NormalizedCall:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
         self.constants: list[torch.Tensor] = []
-        # For each argument of the operator, the sources of its leaves: (kind, index).
+        # For each argument of the operator, the source (kind, index) of each of its leaves.
         self._sources = [
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
-        # The dtype to which inputs are cast, or None to keep their own.
+        # The dtype to which all inputs are cast, or None if they keep their own dtypes.
         self.read_as = self._read_as()
-        # The sizes of out= arguments according to torch's meta kernel, if there is one.
+        # The sizes that torch's meta kernel, if it exists, gives to out= arguments.
         self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
         for view in self.views:
             dtypes.check(view.dtype, platform.name())
 
     def _with_dtype(self, args: list[Any]) -> list[Any]:
-        """Return the arguments, with an omitted dtype= set to the written tensor's."""
+        """Return the arguments. A missing dtype= is set to the dtype of the written tensor."""
         target = args[self.pure.written[0]]
         return [
             target.dtype if argument.name == "dtype" and value is None else value
@@ -97,16 +97,16 @@ class NormalizedCall:
             self.tensors.append(leaf)
             return "tensor", len(self.tensors) - 1
         if isinstance(leaf, torch.Tensor) and is_constant(leaf):
-            # A copy: the tensor may have changed by the time the program is traced.
+            # Copy it, because it may change before the program is traced.
             self.constants.append(leaf.clone())
             return "constant", len(self.constants) - 1
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
     def check(self) -> None:
-        """Check written arguments with torch's meta kernel. Raises that kernel's errors.
+        """Check the written arguments with torch's meta kernel. Raises that kernel's errors.
 
-        Records the sizes of out= arguments for `resize`.
+        This also records the sizes of out= arguments for `resize`.
         """
         if not self.pure.written:
             return
@@ -114,16 +114,16 @@ class NormalizedCall:
         try:
             apply(self.op, metas)
         except NotImplementedError:
-            return  # no meta kernel: lowering the pure operator checks the arguments instead
+            return  # without a meta kernel, lowering the pure operator checks the arguments
         for position in self.pure.dropped:
             sources = [source[1] for source in self._sources[position]]
             shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
             self._sizes.update(zip(sources, shapes, strict=True))
 
     def resize(self, program: LoweredProgram) -> bool:
-        """Resize out= arguments as torch does. Return whether any was resized.
+        """Resize out= arguments as torch does. Return whether any of them was resized.
 
-        `program` is the pure operator's, which determines the results' sizes and strides.
+        `program` is the pure operator's program, which has the results' sizes and strides.
         """
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
@@ -146,7 +146,7 @@ class NormalizedCall:
         return resized
 
     def resized_inputs(self, program: LoweredProgram) -> set[int]:
-        """Return the inputs whose storage belongs to an out= argument that must be resized."""
+        """Return the inputs that share a storage with an out= argument that must be resized."""
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
         storages = {
@@ -159,12 +159,12 @@ class NormalizedCall:
         return {index for index in inputs if self.bases[index][2] in storages}
 
     def writes_input(self, inputs: set[int]) -> bool:
-        """Return whether one of these inputs is a written tensor."""
+        """Return whether one of these inputs is also a tensor that the call writes."""
         targets = {id(self.tensors[index]) for index in self.written()}
         return any(id(self.tensors[index]) in targets for index in inputs)
 
     def of_copies(self, copied: set[int]) -> list[Any]:
-        """Return the operator's results, with these inputs copied before the write."""
+        """Run the operator on copies of these inputs, so that the write does not change them."""
         copies = {id(self.tensors[index]): self.tensors[index].clone() for index in copied}
 
         def one(leaf: Any) -> Any:
@@ -190,7 +190,7 @@ class NormalizedCall:
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the pure operator's arguments with meta tensors: values must not be kept."""
+        """Return the pure operator's arguments as meta tensors, because values must not be kept."""
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:
@@ -221,12 +221,12 @@ class NormalizedCall:
         return args, kwargs
 
     def sources(self) -> list[tuple[str, int]]:
-        """Return the sources of the inputs to the pure operator's program, in its order."""
+        """Return the source of each input of the pure operator's program, in order."""
         args, kwargs = self._pure(self._sources)
         return [source for group in (*args, *kwargs.values()) for source in group]
 
     def written(self) -> list[int]:
-        """Return the indices of the written tensors. Raises RuntimeError if one is on the CPU."""
+        """Return the indices of the tensors to write. Raises RuntimeError if one is on the CPU."""
         sources = [source for index in self.pure.written for source in self._sources[index]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(
@@ -237,7 +237,7 @@ class NormalizedCall:
         return [index for _, index in sources]
 
     def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
-        """Return the written tensors, each with the dtype of the result computed for it."""
+        """Return each tensor to write, with the dtype of the result that is computed for it."""
         metas = program.metas[self.plain(program) :]
         return [
             (self.tensors[index], meta.dtype)
@@ -246,7 +246,7 @@ class NormalizedCall:
         ]
 
     def results(self, program: LoweredProgram) -> list[NewTensor | int | None]:
-        """Return the operator's results: a NewTensor, the index of an argument, or None."""
+        """Return the operator's results. Each is a NewTensor, the index of an argument, or None."""
         schema = self.op._schema
         results: list[NewTensor | int | None] = []
         fresh = iter(program.metas[: self.plain(program)])
@@ -267,19 +267,19 @@ class NormalizedCall:
         return results
 
     def plain(self, program: LoweredProgram) -> int:
-        """Return the number of results that are new tensors. They come first."""
+        """Return the number of results that are new tensors. They precede the written ones."""
         return len(program.metas) - len(self.written())
 
 
 def _extent(meta: torch.Tensor) -> int:
-    """Return the number of elements of storage needed: LAPACK's columns may be far apart."""
+    """Return the number of storage elements that a tensor spans: LAPACK may pad its columns."""
     if not meta.numel():
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
 
 
 def is_constant(number: torch.Tensor) -> bool:
-    """Return whether a CPU scalar's value must be part of the key, as no input can represent it."""
+    """Return whether a CPU scalar's value must be in the cache key: it cannot be an input."""
     return number.is_complex() or number.dtype == torch.uint64
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers: an operator needs few programs, however many values occur."""
+"""Operators with Python numbers need only a few programs, however many values occur."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
 VALUES = [0.5 + number / 8 for number in range(24)]
-# More values than can get their own programs, plus one more program per kind.
+# The limit on programs: the number of values that get their own, and one more for each type.
 FEW = 12
 MODES = ["strict", "debug", "fused"]
 
-# Each takes a matrix and a number.
+# Each function takes a matrix and a number.
 AT_ONCE: dict[str, Callable[[Tensor, Any], Any]] = {
     "sum": lambda x, n: x + n - n * x,
     "quotient": lambda x, n: n / x + x / n,
@@ -124,8 +124,8 @@ def test_a_compiled_function_has_one_program_for_all_numbers() -> None:
     assert (done.compiles, done.graphs) == (0, {"call": len(VALUES) - 3})
 
 
-# Values unlike those that turned a number into an input: other types, out of range, or not a
-# number.
+# Values that differ from those that made the number an input: other types, infinities, NaN, and
+# very large or small ones.
 ODD: list[Any] = [3, -2, 0, -0.0, float("nan"), float("inf"), -float("inf"), True, 1e30, 1e-30]
 HUGE: list[Any] = [2**31, 2**40, -(2**40), 2**62]
 KINDS: dict[str, Callable[[Tensor, Any], Any]] = {
@@ -187,7 +187,7 @@ def test_a_program_has_the_complex_number_of_its_call(tmp_path: Path) -> None:
     expected = (torch.ones(3) * number).exp().sin().cos().tan()
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        computed()  # runs operator by operator, which puts the operators' programs into the cache
+        computed()  # run operator by operator, which stores each operator's program in the cache
         _C.clear_programs()
         with torch.tpu.eager_mode("fused"):
             actual = computed()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call as it passes through the stages in `miss.py`."""
+"""An operator call on its way through the stages in `miss.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpCall:
-    """A call without a program. Each stage returns it with what that stage has determined.
+    """A call that has no program yet. Each stage returns it with the fields that it has set.
 
-    `args` is in schema order; `bases` lists the storages of the tensors among them.
+    `args` is in the order of the schema; `bases` has the storage of each tensor in `args`.
     """
 
     op: OpOverload
@@ -33,13 +33,14 @@ class OpCall:
 
     @property
     def call(self) -> NormalizedCall:
-        """Return the normalized call, which the first stage sets."""
+        """Return the normalized call, which the first stage has set."""
         assert self.normalized is not None
         return self.normalized
 
     def done(self, result: CompiledOp | list[Any] | None) -> OpCall:
-        """Return the call with its result, which skips the remaining stages.
+        """Return the call with its result, so that the remaining stages are skipped.
 
-        The result is a program, the results if the host computed them, or None to look it up again.
+        The result is a program, or results that the host computed. None means that the caller must
+        look the program up again.
         """
         return replace(self, is_done=True, result=result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that torch rejects on the CPU because they write memory twice or read it too late."""
+"""Rejects writes that torch rejects on the CPU: to overlapping memory, or to memory still read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch._ops import OpOverload
 
 from torch_google.tpu.runtime.strides import View, natural
 
-# Writing the same value twice has the effect of writing it once.
+# Operators that write the same value everywhere, so overlapping elements do not matter.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
-# Operators whose kernels check for overlap, in addition to the elementwise ones.
+# Operators, besides the elementwise ones, whose kernels check for overlap.
 _LOOK = frozenset(
     {
         "aten::__ilshift__",
@@ -53,10 +53,10 @@ _LOOK = frozenset(
     }
 )
 
-# Operators that only check that no element is written twice.
+# Operators that only check that the written tensor does not overlap itself.
 _LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
-# Operators that move elements, and so must not write to anything that they read.
+# Operators that move elements, so they must not write to a tensor that they also read.
 _MOVE = frozenset(
     {
         "aten::_index_put_impl_",
@@ -84,7 +84,7 @@ _MOVE = frozenset(
     }
 )
 
-# Operators in _MOVE whose result starts as a copy of their first argument, and may be that tensor.
+# Operators in _MOVE whose result starts as a copy of the first argument, and may be that argument.
 _CHANGE = frozenset(
     {
         "aten::index_add",
@@ -96,22 +96,22 @@ _CHANGE = frozenset(
     }
 )
 
-# Operators that warn if an element is written more than once.
+# Operators that only warn if they write an element more than once.
 _WARN = frozenset(
     {"aten::_index_put_impl_", "aten::index_fill_", "aten::index_put_", "aten::masked_fill_"}
 )
 
 
 class Overlap(RuntimeError):
-    """A write that torch rejects with a RuntimeError and this message."""
+    """A write that torch rejects by raising a RuntimeError with this message."""
 
 
 def check(
     op: OpOverload, views: Sequence[View], storages: Sequence[int], written: Sequence[int]
 ) -> None:
-    """Raise Overlap with torch's message for a write that torch rejects, or warn.
+    """Raise Overlap for a write that torch rejects, or warn if torch warns. Uses torch's messages.
 
-    `storages` has each tensor's storage; `written` has indices of tensors.
+    `storages` has each tensor's storage; `written` has the indices of the tensors to write.
     """
     name = op._schema.name
     if name in _IDEMPOTENT:
@@ -151,10 +151,10 @@ def check(
 
 
 def check_resized(pure: OpOverload, *, itself: bool) -> None:
-    """Raise Overlap for an operator that must not resize the storage of an input.
+    """Raise Overlap if an operator must not resize the storage of one of its inputs.
 
-    `pure` is the operator without out=. `itself` means that the input is the written tensor itself,
-    not another view of its storage.
+    `pure` is the operator without out=. `itself` means that this input is the tensor to write, not
+    another view of its storage.
     """
     if pure._schema.name in _MOVE or (itself and torch.Tag.pointwise in pure.tags):
         raise Overlap(
@@ -166,7 +166,7 @@ def check_resized(pure: OpOverload, *, itself: bool) -> None:
 
 @cache
 def _is_elementwise(name: str) -> bool:
-    """Return whether any overload, or one of the out-of-place operator, is tagged as pointwise."""
+    """Return whether an overload of the operator, in place or not, is tagged as pointwise."""
     namespace, _, plain = name.partition("::")
     for packet in {plain, plain.removesuffix("_")}:
         operator = getattr(getattr(torch.ops, namespace), packet, None)
@@ -185,7 +185,7 @@ def _partly(one: View, other: View) -> bool:
 
 
 def _place(view: View) -> View:
-    # The conjugate and negative bits do not change the location.
+    # The conjugate and negative bits do not affect which memory a view covers.
     return replace(view, conj=False, neg=False)
 
 

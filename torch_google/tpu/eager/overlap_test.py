@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to overlapping memory, or to memory that is also read, compared with the CPU."""
+"""Writes to memory that overlaps or is also read have the same outcome as on the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Case = Callable[["Tensors"], object]
 
 
 class Tensors:
-    """The test cases' tensors, on a device."""
+    """Makes the tensors for the test cases, on one device."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -22,7 +22,7 @@ class Tensors:
         return torch.ones(sizes, device=self.device)
 
     def once(self, *sizes: int) -> torch.Tensor:
-        """Return a tensor whose elements share one location."""
+        """Return a tensor whose elements all share one memory location."""
         return self.of(1).expand(*sizes)
 
     def index(self, *places: int) -> torch.Tensor:
@@ -33,12 +33,12 @@ class Tensors:
 
 
 def written(name: str) -> Case:
-    """Return a case that writes to a tensor whose elements share one location."""
+    """Return a case that writes to a tensor whose elements all share one memory location."""
     return lambda t: getattr(t.once(6), name)(0, t.index(), t.of(3))
 
 
 def from_itself(name: str) -> Case:
-    """Return a case whose input is another part of the written storage."""
+    """Return a case whose input shares a storage with the written tensor."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)
@@ -48,7 +48,7 @@ def from_itself(name: str) -> Case:
 
 
 def by_itself(name: str) -> Case:
-    """Return a case in which the written tensor is the index."""
+    """Return a case in which the written tensor is also the index."""
 
     def case(t: Tensors) -> None:
         target = t.index()
@@ -74,7 +74,7 @@ def put(make: Callable[[Tensors], tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -> Case:
-    """Return a case that passes the same tensor several times."""
+    """Return a case that uses the same tensor for several arguments."""
 
     def case(t: Tensors) -> None:
         argument = make(t)
@@ -84,7 +84,7 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
 
 
 def changed(name: str) -> Case:
-    """Return a case whose result is its input."""
+    """Return a case that writes the result to the input."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving modules, tensors and storages to the device; torch.accelerator."""
+"""Moving modules, tensors and storages to the device, and torch.accelerator."""
 
 from __future__ import annotations
 

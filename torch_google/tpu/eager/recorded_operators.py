@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that the recorder handles, and those that take scalars as inputs."""
+"""The operators that the C++ recorder handles, and those whose scalars are program inputs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# How many values of a number get their own programs before the number becomes an input.
+# A number becomes a program input after this many of its values have had their own programs.
 _MOST_BAKED = 8
-# The value decides the computation: x**2 is a product. The same holds for an integer divisor.
+# Operators whose number determines the computation: x**2, for example, is a product. An integer
+# divisor determines it too.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
 )
-# In addition to elementwise operators: numbers that do not decide the computation and that
-# schedulers may change.
+# Operators, besides the elementwise ones, with numbers that do not determine the computation and
+# that schedulers may change.
 _SCALAR_INPUTS = (
     "aten::_amp_update_scale_",
     "aten::_fused_ada",
@@ -46,10 +47,11 @@ _SCALAR_INPUTS = (
     "torch_google::block",
     "torch_google::place",
 )
-# torch's own kernels return views, although the schemas do not declare it.
+# For these, torch's own kernels return views, although their schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
-# torch composes these from kernels for the devices that it knows. Lower their pure operators here.
+# torch implements these only for the devices that it knows, so we lower their out-of-place
+# variants.
 _OURS = (
     "aten::addr.out",
     "aten::addr_",
@@ -64,10 +66,10 @@ _baked: defaultdict[str, set[float]] = defaultdict(set)
 
 
 def record(devices: Sequence[jax.Device]) -> None:
-    """Register the recorder for every operator that the device computes.
+    """Register the C++ recorder for every operator that the device computes.
 
-    Computing the list loads the table of lowerings and takes a third of a second. Later processes
-    read it from the compile cache.
+    Computing the list loads the table of lowerings, which takes a third of a second. Later
+    processes read the list from the compile cache.
     """
     fingerprint = f"operators {_digest()}"
     entry = cache.load_entry(fingerprint, devices)
@@ -79,16 +81,16 @@ def record(devices: Sequence[jax.Device]) -> None:
 
 
 def names() -> list[str]:
-    """Return the operators for the recorder: those that torch does not compose from others."""
+    """Return the operators to record: those that torch does not compose from other operators."""
     lowered = lowerings.names()
     return [name for name in _all_names() if _is_recorded(name, name in lowered)]
 
 
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
-    """Return whether an operator's scalars become inputs from now on. True only once.
+    """Return whether an operator's scalars become inputs from now on. True only on that call.
 
-    They do at once if they do not decide the computation, otherwise after many values, because a
-    step, as in beta ** step, must not compile each time. `forget` prevents this for the operator.
+    If they do not determine the computation, they become inputs at once. Otherwise they do so after
+    many values, because beta ** step must not compile at every step. `forget` turns this off.
     """
     if forget:
         _known.add(op.name())
@@ -114,12 +116,12 @@ def _is_words(note: object) -> bool:
 
 
 def _is_number(argument: torch.Argument) -> bool:
-    type_names = ("number", "float", "Tensor")  # a number may stand for a tensor
+    type_names = ("number", "float", "Tensor")  # a number may be passed for a tensor
     return str(argument.type).removeprefix("Optional[").removesuffix("]") in type_names
 
 
 def _digest() -> str:
-    """Return a digest of what `names` depends on, except the versions of torch and this package."""
+    """Return a digest of all that `names` depends on, except torch's and this package's version."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
     text = "\n".join((*has_one, *sorted(lowerings.foreign())))
@@ -141,7 +143,7 @@ def _is_recorded(name: str, lowered: bool) -> bool:
     if op is not None and (
         _moves(op) or torch.Tag.inplace_view in op.tags or name == "aten::empty_permuted"
     ):
-        return False  # it only manages memory: use torch's own kernel
+        return False  # it only manages memory, so torch's own kernel works
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
     if has(name, "CompositeExplicitAutograd") and not lowered:
@@ -165,7 +167,7 @@ def _is_view(op: OpOverload) -> bool:
 
 
 def _moves(op: OpOverload) -> bool:
-    """Return whether the result may be on a different device than an argument."""
+    """Return whether the result may be on another device than the tensor arguments."""
     arguments = op._schema.arguments
     return any(a.name == "device" for a in arguments) and any(
         "Tensor" in str(a.type) for a in arguments

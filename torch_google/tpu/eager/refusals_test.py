@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the CPU rejects: the device rejects them, mostly with the same message."""
+"""The device rejects calls that the CPU rejects, in most cases with the same message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _classified(device: str, inputs: list[int], targets: list[int]) -> Any:
     )
 
 
-# Calls whose result sizes depend on values.
+# Calls whose result shapes depend on values.
 VALUES: dict[str, Callable[[str], Any]] = {
     "bincount": lambda on: torch.bincount(torch.tensor([-1, 2]).to(on)),
     "bincount of other weights": lambda on: torch.bincount(
@@ -50,7 +50,7 @@ def test_values_that_the_host_looks_at_are_refused_as_on_the_cpu(name: str) -> N
         VALUES[name]("cpu")
     with pytest.raises(RuntimeError) as actual:
         VALUES[name]("tpu")
-    # The message may continue with the name of the CPU's function.
+    # The CPU's message may continue with the name of its function.
     message = str(expected.value).splitlines()[0].partition(" (while checking")[0]
     assert str(actual.value).startswith(message)
 
@@ -124,7 +124,7 @@ def _masked(device: str) -> torch.Tensor:
     return x.index_put_((torch.tensor([True, False], device=device),), torch.ones(2).to(device))
 
 
-# Calls that torch's meta kernels accept and the CPU rejects.
+# Calls that torch's meta kernels accept but the CPU rejects.
 KINDS: dict[str, Callable[[str], Any]] = {
     "out= an input of another size": _resized,
     "a bool alpha": _alpha(True, torch.int64, torch.int64),
@@ -166,7 +166,7 @@ def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
         assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
-# Sums that torch's meta kernels broadcast but the CPU rejects: the sizes of all three tensors.
+# Sums that torch's meta kernels broadcast but the CPU rejects: the operator and three sizes.
 SUMS = (
     ("addmm", (1, 3), (1, 3), (3, 1)),
     ("addmm", (2, 300), (2, 300), (300, 1)),
@@ -202,7 +202,7 @@ def test_a_product_is_not_broadcast_to_what_it_is_added_to(
 def _outcome(
     op: str, variant: str, sizes: Sequence[tuple[int, ...]], device: str, mode: str
 ) -> list[Any] | str:
-    """Return the result of a sum, or the first line of its error."""
+    """Return the sum, or the first line of the error that it raises."""
     try:
         with torch.tpu.eager_mode(mode):
             return _sum(op, variant, sizes, device).tolist()
@@ -258,7 +258,7 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each has a number that the dtype can represent, and one of the same type that it cannot.
+# Each case has a number that the dtype can represent and one of the same type that it cannot.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (
@@ -293,7 +293,7 @@ FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
 }
 
 
-# Other operators that convert a number to their tensor's dtype.
+# Other operators that convert a number to the dtype of their tensor.
 _CONVERTING: list[tuple[str, Callable[[torch.Tensor, Any], Any], torch.Tensor, float, float]] = [
     ("clamp", lambda x, n: x.clamp(max=n), torch.ones(3).char(), 2, 200),
     ("clamp_", lambda x, n: x.clone().clamp_(min=n), torch.ones(3).int(), 2, 2**40),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dtypes that the CPU rejects: the device raises the CPU's error in every eager mode."""
+"""The device rejects the dtypes that the CPU rejects, with its error, in every eager mode."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _batch_norm(values: torch.Tensor) -> torch.Tensor:
     return functional.batch_norm(values, None, None, training=True)
 
 
-# The CPU has no kernel for these dtypes. If computed as floats, results would be truncated to
-# integers, or complex numbers would be ordered.
+# The CPU has no kernels for these dtypes. If we computed them as floats, we would truncate results
+# to integers, or order complex numbers.
 DTYPES: dict[str, Callable[[str], Any]] = {
     "softmax of int64": lambda on: _INT(on).softmax(0),
     "log_softmax of bool": lambda on: _BOOL(on).log_softmax(0),
@@ -178,7 +178,7 @@ def test_a_trial_of_a_large_call_is_a_small_one(
     monkeypatch.setattr(probe, "apply", apply)
     probe.check(op, args)
     assert elements
-    assert max(elements) < 20_000  # at full size, the smallest has 1.6 million
+    assert max(elements) < 20_000  # the smallest of the full-size cases has 1.6 million
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on a strided view that use its storage: `slice_scatter` and similar, as_strided_copy.
+"""Operators that use a strided view's whole storage: `slice_scatter` etc., as_strided_copy.
 
-torch's scatter kernels clone the whole storage of such a view and write to the same view of the
-clone, so the result keeps strides and offset. A program allocates its results densely and without
-an offset, and reads only its arguments' elements. So the same steps run here, one by one.
+torch's scatter kernels clone the whole storage of a strided view and write to the same view of the
+clone, so the result keeps the strides and the offset. A compiled program cannot do that: it reads
+only its arguments' elements, and its results are dense and have no offset. So this module runs the
+same steps as torch, one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch_google.tpu.runtime.strides import View, is_plain, natural
 
 aten = torch.ops.aten
 
-# For each operator, the view of its result to which it writes `src`.
+# For each operator, the function that returns the view of the result to which `src` is written.
 _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
     aten.as_strided_scatter.default: torch.as_strided,
     aten.diagonal_scatter.default: torch.diagonal,
@@ -30,7 +31,7 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 
 
 def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
-    """Return the results of a call that needs a view's storage; None for other calls."""
+    """Run a call that needs a view's storage, and return its results; None for other calls."""
     if op is aten.as_strided_copy.default:
         return [aten.as_strided.default(*call.args).clone(memory_format=torch.contiguous_format)]
     if op not in _VIEWS:
@@ -49,9 +50,9 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
 
 
 def _needs_storage(op: OpOverload, view: View, elements: int) -> bool:
-    """Return whether torch clones the storage, and a program would give a different result.
+    """Return whether torch clones the view's storage and a program's result would differ.
 
-    torch clones only the values of a view that repeats elements, and of a lazy conjugate.
+    For a view that repeats elements, and for a lazy conjugate, torch clones only the view's values.
     """
     if view.conj or view.neg or 0 in view.sizes:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that use the storage of a strided view have the CPU's values, strides and offset."""
+"""Operators that use a strided view's storage give the CPU's values, strides and offset."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VIEWS: dict[str, _Scatter] = {
 def test_a_result_lies_as_on_the_cpu(view: str, scatter: str, mode: str) -> None:
     def run(device: str) -> tuple[torch.Tensor, torch.Tensor]:
         x = _VIEWS[view](torch.arange(72.0).reshape(6, 12).to(device)).detach()
-        if scatter == "as_strided":  # torch asserts that it is contiguous if it has a gradient
+        if scatter == "as_strided":  # torch asserts contiguous input if it needs a gradient
             return _SCATTERS[scatter](x), x
         out = _SCATTERS[scatter](x.requires_grad_())
         (grad,) = torch.autograd.grad(out.square().sum(), x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.func, forward-mode and higher-order derivatives."""
+"""torch.func transforms, forward-mode derivatives and higher-order derivatives."""
 
 from __future__ import annotations
 

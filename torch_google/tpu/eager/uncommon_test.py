@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs beyond torch's samples, compared with the CPU."""
+"""Inputs that torch's sample inputs do not cover give the same results as on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalid values other than indices: debug mode raises the CPU's error."""
+"""Debug mode raises the CPU's error for invalid values (other than indices)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _image(make: Make, size: int) -> torch.Tensor:
     return make([1.0] * size).expand(1, 1, size, size)
 
 
-# By operator: a valid call, and calls that the CPU rejects.
+# For each operator: a valid call, and calls that the CPU rejects.
 CASES: dict[str, tuple[Callable[[Make], Any], list[Callable[[Make], Any]]]] = {
     "multinomial": (
         lambda t: torch.multinomial(t([[0.5, 0.0, 0.5]]), 2),
@@ -187,7 +187,7 @@ def test_debug_refuses_what_the_cpu_refuses_in_its_words(name: str) -> None:
             with pytest.raises((RuntimeError, IndexError)) as actual:
                 call(_on("tpu"))
             assert actual.type is expected.type
-            if name != "backward of losses":  # checks_test.py tests the format of index errors
+            if name != "backward of losses":  # index errors: checks_test.py tests their format
                 assert _first_line(expected.value) in str(actual.value)
             assert f"{Path(__file__).name}:{call.__code__.co_firstlineno}: aten::" in str(
                 actual.value

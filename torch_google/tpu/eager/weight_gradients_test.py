@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reordered matrix products: the same results in every mode."""
+"""Reordering matrix products does not change results in any mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
 
     original = product_reordering._product
     monkeypatch.setattr(product_reordering, "_product", product)
-    # Sizes differ per mode, so that each mode compiles its own programs.
+    # Each mode uses its own sizes, so that it compiles its own programs.
     rows = {"strict": 320, "fused": 328, "compile": 336}[mode]
     layer = nn.Linear(128, 768) if wide == "out" else nn.Linear(768, 128)
     device_layer = deepcopy(layer).to("tpu")
@@ -32,7 +32,7 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
     layer(x).square().mean().backward()
     called = torch.compile(device_layer) if mode == "compile" else device_layer
     with torch.tpu.eager_mode("fused" if mode == "fused" else "strict"):
-        for _ in range(3):  # fused mode runs a new trace operator by operator
+        for _ in range(3):  # in fused mode, a new trace first runs operator by operator
             device_layer.zero_grad()
             called(x.to("tpu")).square().mean().backward()
             torch.tpu.wait_for_compiles()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results written to another dtype are computed in the dtype that the CPU uses."""
+"""A result written to another dtype is computed in the dtype that the CPU uses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REDUCTIONS = ("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "std", "var
 def _reduced(
     name: str, source: torch.Tensor, sizes: tuple[int, ...], target: torch.dtype, device: str
 ) -> torch.Tensor | str:
-    """Return the result, or the first line of the error."""
+    """Return the reduction's result, or the first line of its error."""
     out = torch.zeros(sizes, dtype=target).to(device)
     try:
         result: torch.Tensor = getattr(torch, name)(source.to(device), 0, out=out)
@@ -37,7 +37,7 @@ def _reduced(
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
-    """Return the tolerances for the less precise dtype, in which the result was computed."""
+    """Return tolerances for the less precise of the two dtypes: the result was computed in it."""
     if target == torch.bfloat16:
         return {"rtol": 1e-2, "atol": 1e-2}
     if source in ("float32", "complex64") and target == torch.float64:
@@ -95,7 +95,7 @@ def test_elements_are_rounded_to_half_precision_first(
         result: torch.Tensor = getattr(torch, name)(x, 0, dtype=dtype)
         return result
 
-    values = torch.tensor([2.5, -3.3])  # the rounded sum differs from the sum of the rounded values
+    values = torch.tensor([2.5, -3.3])  # rounding before the sum gives another result
     expected = reduced(values)
     if mode == "compile":
         actual = torch.compile(reduced)(values.to("tpu"))
