@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: an operator or a torch graph as one function of jax arrays.
+"""Programs: an operator, or a torch graph, as one function of JAX arrays.
 
-Eager misses, torch.compile and export share them. The modules are imported on first use, because
-they load the table of lowerings and torch's tracing. A process whose programs are all in the
-compile cache never needs them.
+Eager cache misses, torch.compile and export all use this package. Its modules are imported on first
+use, because they load the table of lowerings and torch's tracing. A process whose programs are all
+in the compile cache never needs them.
 """
 
 from __future__ import annotations

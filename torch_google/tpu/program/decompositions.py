@@ -18,10 +18,10 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 
 
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
-    """Return torch's decompositions for all operators that our table does not lower.
+    """Return torch's decompositions for all operators that have no lowering of ours.
 
-    `circular`: operators whose C++ kernel only calls its own in-place variant, and so is not a
-    decomposition.
+    `circular` has operators to leave out: their C++ kernel only calls their own in-place variant,
+    so it decomposes nothing.
     """
     table = _decompositions(lowerings.names())
     useless = {op for op in circular if isinstance(table.get(op), partial)}
@@ -44,7 +44,7 @@ def _operators() -> list[OpOverload]:
     for name in torch._C._dispatch_get_all_op_names():
         if name.startswith("aten::"):
             packet, _, overload = name.removeprefix("aten::").partition(".")
-            # Some names exist only in TorchScript and have no overload in torch.ops.
+            # Some names exist only in TorchScript; torch.ops has no overload for them.
             op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             if isinstance(op, OpOverload):
                 operators.append(op)
@@ -56,5 +56,5 @@ def _views(op: OpOverload) -> bool:
 
 
 def _composite(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Run the C++ composite kernel; the caller sees each operator that it calls."""
+    """Run the C++ composite kernel, so that the caller can trace each operator that it calls."""
     return op._op_dk(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functionalisation of operators that write to arguments: `add_` and `add.out` become `add`."""
+"""Maps operators that write to their arguments to pure ones: `add_` and `add.out` become `add`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class FunctionalForm:
-    """A description of how to compute an operator, `source`, with a pure operator, `op`.
+    """How to compute an operator, `source`, with `op`, a pure operator (one that writes nothing).
 
     `written`: the positions, in `source`'s schema, of the arguments that it writes.
-    `values`: for each of these, the position of its new value in the results of `op`.
-    `plain`: how many results are new tensors; these are `op`'s first results.
-    `dropped`: the positions of arguments that `op` does not take: an out= variant's `out`.
-    `takes_dtype`: unless given, `op`'s `dtype` is that of the tensor that `source` writes.
+    `values`: the position of each of these arguments' new values in the results of `op`.
+    `plain`: the number of results that are new tensors; they are the first results of `op`.
+    `dropped`: the positions of arguments that `op` lacks, such as an out= variant's `out`.
+    `takes_dtype`: whether `op`'s `dtype`, if not given, must be that of the written tensor.
     """
 
     source: OpOverload
@@ -34,7 +34,7 @@ class FunctionalForm:
     def arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return `op`'s arguments for these arguments of `source`."""
+        """Convert arguments for `source` to arguments for `op`."""
         by_name = self._named(args, kwargs)
         if self.takes_dtype and by_name.get("dtype") is None:
             by_name["dtype"] = self.targets(args, kwargs)[0].dtype
@@ -50,7 +50,7 @@ class FunctionalForm:
         return positional, named
 
     def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments of `source` that it writes: tensors, or lists of tensors."""
+        """Return the arguments that `source` writes: tensors, or lists of tensors."""
         by_name = self._named(args, kwargs)
         return [by_name[self.source._schema.arguments[i].name] for i in self.written]
 
@@ -61,16 +61,16 @@ class FunctionalForm:
 
 
 def functional_of(op: OpOverload) -> OpOverload:
-    """Return the pure operator of an in-place or out= variant; return a pure operator itself.
+    """Return the pure operator behind an in-place or out= variant, or a pure operator itself.
 
-    Raises NotImplementedError if torch has no such operator.
+    Raises NotImplementedError if torch has no pure operator for it.
     """
     return mutation(op).op
 
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return how to compute an operator with a pure one. Raises like functional_of."""
+    """Return how to compute an operator with a pure one. Raises as functional_of does."""
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]
@@ -83,7 +83,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
     if not written:
         return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
-    # A pure operator's results start with those of the operator itself.
+    # The results of a pure operator start with those that the operator itself returns.
     written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
     inputs = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
@@ -107,7 +107,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Return substitutes that write with `copy_`, for operators with undeclared writes."""
+    """For operators with undeclared writes, return substitutes that write with `copy_`."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -121,17 +121,17 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
     return tuple(results[: plan.plain])
 
 
-# Operators that write to arguments, possibly None, that their schema does not declare as written:
-# our pure operator, and these arguments' positions.
+# Operators that write to arguments (which may be None) without declaring it in their schema: our
+# pure operator for each, and the positions of these arguments.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 
-# Operators that cast each element to the written tensor's dtype before the first sum.
+# Operators that cast each element to the dtype of the written tensor before summing.
 _CASTING = frozenset(
     f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
 )
 
-# Options that an out= variant does not take, because its `out` already has them.
+# Options that an out= variant lacks, because its `out` determines them.
 _OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
 
 
@@ -144,7 +144,8 @@ def _candidates(op: OpOverload) -> Iterator[OpOverload]:
     for name in dict.fromkeys((base, stem, stem + "_functional", base + "_functional", "_" + base)):
         packet = getattr(namespace, name, None)
         if isinstance(packet, OpOverloadPacket):
-            # First the overload with the same name: several may have the same signature.
+            # Try the overload with the same name first, because several may have the same
+            # signature.
             overloads = sorted(packet.overloads(), key=lambda o: o != op._overloadname)
             yield from (getattr(packet, overload) for overload in overloads)
 

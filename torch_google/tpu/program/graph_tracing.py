@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace an operator into a pure graph of lowered operators, on meta tensors."""
+"""Traces an operator, on meta tensors, into a pure graph of operators that have lowerings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch_google.tpu.release import prepare_symbols
 
 
 class HostRead(NotImplementedError):
-    """Raised if tracing an operator reads a tensor's values, so it cannot be one program."""
+    """Raised if tracing an operator reads a tensor's values, so that it cannot be compiled."""
 
 
 def trace(
@@ -30,12 +30,12 @@ def trace(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
 ) -> GraphModule:
-    """Return the graph of an operator; `args` and `kwargs` hold tensors on any device.
+    """Return the graph of an operator. Tensors in `args` and `kwargs` may be on any device.
 
-    The graph's inputs are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
-    results are one flat list.
+    The graph's inputs are the tensors and the Numbers, in the order of pytree.tree_leaves. The
+    graph returns its results as one flat list.
 
-    Raises BakedNumber if the graph depends on a Number's value, or HostRead if torch reads a
+    Raises BakedNumber if the graph depends on a Number's value, and HostRead if torch reads a
     tensor's values.
     """
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
@@ -57,8 +57,8 @@ def trace_function(
 ) -> GraphModule:
     """Return the graph of a function on meta tensors and Numbers, built from lowered operators.
 
-    The graph is pure, so writes to inputs are rejected. If `writes` is False, later reads in the
-    function see such writes, but the graph drops the final copy to the input.
+    The graph is pure, so writes to inputs are rejected. If `writes` is False, they are allowed:
+    later reads in the function see them, but the graph does not copy them to the input.
     """
     prepare_symbols()
     shapes = ShapeEnv()
@@ -69,7 +69,7 @@ def trace_function(
         with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
             graph = _decomposed(function, values, {**decompositions(), **more})
             circular: frozenset[OpOverload] = frozenset()
-            while written := _written(graph):  # a decomposition wrote to a tensor that it created
+            while written := _written(graph):  # a decomposition writes to a tensor that it created
                 if written <= circular:
                     raise NotImplementedError(
                         f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
@@ -102,9 +102,9 @@ def trace_function(
 
 
 def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
-    """Return the error text for operators without a lowering, mapped to their tensors' dtypes.
+    """Return the error text for operators without a lowering.
 
-    `part_of`: the operator whose decomposition contains them.
+    `absent` maps their names to tensor dtypes; `part_of` is the operator that decomposes into them.
     """
     named = "; ".join(f"{name} ({dtypes})" for name, dtypes in sorted(absent.items()))
     of = "" if part_of in ("", *absent) else f", part of torch's decomposition of {part_of}"
@@ -116,15 +116,15 @@ def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
 
 
 def kinds_of(values: Sequence[Any]) -> str:
-    """Return the dtypes of the tensors in `values`, for messages."""
+    """Return the dtypes of the tensors in `values`, for use in messages."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
 
 
 def as_meta(value: Any) -> Any:
-    """Return a new meta tensor for a tensor; return other values unchanged.
+    """Return a new meta tensor for a tensor, and any other value unchanged.
 
-    Tensors are never shared, because a graph would merge a tensor passed twice into one input.
+    Each call returns a new one: if a tensor is passed twice, a graph would merge the two inputs.
     """
     if not isinstance(value, torch.Tensor):
         return value
@@ -138,8 +138,8 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
     return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
 
 
-# Two steps, because functionalize combined with decompositions to prims' views crashes the process
-# in torch 2.13.
+# Decomposing and functionalizing are separate steps, because in torch 2.13 the process crashes if
+# functionalize is combined with decompositions to prims' views.
 def _decomposed(
     function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:
@@ -151,14 +151,14 @@ def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
 
 
 def _leave_out_writes(pure: GraphModule) -> None:
-    """Remove the copies to written inputs that functionalize appends to a graph."""
+    """Remove the final copies to written inputs, which functionalize appends to a graph."""
     for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
         pure.graph.erase_node(node)
     pure.recompile()
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
-    """Return the pure variants of those operators in the graph that write to an argument."""
+    """Return the pure variants of the operators in the graph that write to an argument."""
     targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
     return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 
@@ -176,14 +176,14 @@ def _keys(*names: str) -> torch._C.DispatchKeySet:
     return keys
 
 
-# A thread's dispatch keys outside any kernel: inside one, functionalize has no effect.
+# The dispatch keys of a thread that is not in a kernel. In a kernel, functionalize has no effect.
 _INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
 _EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 
-# torch's error for an operator without a meta kernel, with the operator's name.
+# The error that torch raises if an operator has no meta kernel; it names the operator.
 _NO_KERNEL = re.compile(
     r"(?P<tried>[\w:.]+): attempted to run this operator with Meta tensors"
     r"|Could not run '(?P<called>[\w:.]+)'(?= with arguments from the 'Meta' backend)"
 )
-# torch's errors when values are read.
+# Phrases in the errors that torch raises if code reads a tensor's values.
 _READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")

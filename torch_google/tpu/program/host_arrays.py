@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bitwise conversion between host tensors and NumPy or JAX arrays."""
+"""Converts between host tensors and NumPy or JAX arrays without changing any bits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch_google.tpu import dtypes
 
 
 def constant(value: Any) -> Any:
-    """Return a tensor's jax array; return other values unchanged."""
+    """Return a tensor as a JAX array, and any other value unchanged."""
     return jnp.asarray(host_array(value)) if isinstance(value, torch.Tensor) else value
 
 
 def host_array(tensor: torch.Tensor) -> np.ndarray:
-    """Return a copy of a tensor's current values."""
+    """Return a copy of a tensor's current values as a NumPy array."""
     own = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu").copy_(tensor.detach())
     flat = own.reshape(-1).view(torch.uint8).numpy() if own.numel() else np.empty(0, np.uint8)
     return flat.view(dtypes.to_jax(tensor.dtype)).reshape(own.shape)

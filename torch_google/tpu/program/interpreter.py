@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interpreter that runs a graph of torch operators in JAX, with each operator's lowering."""
+"""Runs a graph of torch operators in JAX, with each operator's lowering."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch_google.tpu.program.host_arrays import constant
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
-# Arguments about a tensor's layout and device, which a pure function of values ignores.
+# Arguments that select a layout or a device. A pure function of values ignores them.
 PLACEMENT = frozenset(
     {"device", "layout", "pin_memory", "non_blocking", "memory_format", "generator"}
 )
@@ -33,10 +33,10 @@ PLACEMENT = frozenset(
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A function of jax arrays, which the caller jits.
+    """A function of JAX arrays. The caller must jit it.
 
-    It takes one array per input (a scalar for a Number) and, if `random`, a new JAX random key for
-    each execution. `metas` describes each result as torch does.
+    It takes one array per input (a scalar for a Number) and, if `random`, a JAX random key, which
+    must be new for each execution. `metas` has the dtype and shape that torch gives each result.
     """
 
     function: Callable[[Sequence[Any], Any], list[Any]]
@@ -51,7 +51,7 @@ class LoweredProgram:
 def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
     """Return the program for a graph of pure operators, each of which has a lowering.
 
-    Raises NotImplementedError, naming `part_of` and every operator without a lowering.
+    Raises NotImplementedError, which names `part_of` and every operator without a lowering.
     """
     nodes = list(graph.graph.nodes)
     _check(nodes, part_of)
@@ -102,7 +102,7 @@ def run(
     meta: Any,
     key: Any,
 ) -> Any:
-    """Call a lowering as its schema says, and cast each result to torch's dtype for it."""
+    """Call a lowering with the arguments in its schema, and cast results to torch's dtypes."""
     positional, named = _bind(op, args, kwargs)
     if lowering.random:
         named["key"] = key
@@ -164,7 +164,7 @@ def _conform(op: OpOverload, result: Any, meta: Any, shaped: bool) -> Any:
         return [_conform(op, r, m, shaped) for r, m in zip(result, meta, strict=True)]
     if not isinstance(meta, torch.Tensor):
         return None if meta is None else result
-    if result is None:  # a gradient that output_mask leaves out; torch still has a shape for it
+    if result is None:  # output_mask excludes this gradient, but torch still gives it a shape
         return None
     array = jnp.asarray(result)
     dtype = dtypes.to_jax(meta.dtype)
@@ -187,13 +187,13 @@ def _described(result: Any) -> str:
 
 
 def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Apply a function to numbers: return a number if all arguments are numbers, such as sizes."""
+    """Apply a function to sizes and other numbers. The result is traced only if an argument is."""
     if any(isinstance(value, jax.Array) for value in (*args, *kwargs.values())):
         function = NUMBERS.get(function, function)
     return function(*args, **kwargs)
 
 
-# Arithmetic on numbers that are inputs, because Python's operators would need their values.
+# Replacements for Python's arithmetic on numbers that are inputs, since it would need their values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),

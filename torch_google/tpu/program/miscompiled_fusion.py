@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation that avoids two XLA:CPU errors in fused programs (jaxlib 0.10.2).
+"""Compilation that works around two XLA:CPU bugs in fused programs (jaxlib 0.10.2).
 
-1. A fused dynamic-update-slice and its operand get one buffer, even if the update reads other
-   elements of the operand than the one it is about to write. The loop then reads elements that it
-   has written already: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization
-   barriers do not prevent it.
-2. `exponential` of a value that LLVM knows to be NaN is an arbitrary number: `exp(max(x, nan))`
-   gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM, which makes the
-   integer part of the exponent undefined.
+1. A fused dynamic-update-slice shares a buffer with its operand, even if the update reads elements
+of the operand other than the one that it is about to write. The loop then reads elements that it
+has already written: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization
+barriers do not prevent this.
+2. If LLVM knows that a value is NaN, its `exponential` is an arbitrary number: `exp(max(x, nan))`
+gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM, which makes the
+integer part of the exponent undefined.
 
-Compiling without the passes `fusion` and `algsimp` avoids both. The optimized program shows whether
-it has such a fusion, so only these programs are compiled twice. An update is safe if each of its
-elements reads only the target element that it replaces, as in `x[1:3] += 1`. Any expression that
-`_Fusion` does not understand counts as unsafe.
+Compiling without the passes `fusion` and `algsimp` avoids both bugs. The optimized program shows
+whether it has a fusion like that, so only such programs are compiled twice. An update is safe if
+each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`. An
+expression that `_Fusion` does not understand is treated as unsafe.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ import jax
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-# Without `fusion`, `algsimp` drops transposes before a reshape: for complex numbers, and with the
-# older emitters, which a flag selects, for all dtypes.
+# If only `fusion` is disabled, `algsimp` drops transposes before a reshape: for complex numbers,
+# and for all dtypes if a flag selects the older emitters.
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(
     r"  (?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$"
 )
-# NaN as a scalar, or as the only or first element of an array.
+# Matches NaN as a scalar, or as the only or the first element of an array.
 _NAN = re.compile(r" constant\([{ ]*-?nan\b")
 _CALLS = re.compile(r"calls=%?([\w.\-]+)")
 _OPERAND = re.compile(r"%([\w.\-]+)")
@@ -55,7 +55,7 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile a program; compile it again without fusion if XLA:CPU has miscompiled it."""
+    """Compile a program. If XLA:CPU has miscompiled it, compile it again without fusion."""
     executable = lowered.compile()
     if _is_for_cpu(executable) and is_miscompiled(executable.as_text() or ""):
         executable = lowered.compile(compiler_options=_NO_FUSION)
@@ -63,7 +63,7 @@ def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
 
 
 def is_miscompiled(text: str) -> bool:
-    """Return whether an optimized HLO module has a fusion that XLA:CPU may miscompile."""
+    """Return whether an optimized HLO module contains a fusion that XLA:CPU may miscompile."""
     if not _is_suspect(text):
         return False
     lines = _computations(text)
@@ -93,7 +93,7 @@ def _is_for_cpu(executable: jax.stages.Compiled) -> bool:
 @dataclass(frozen=True)
 class _Instruction:
     name: str
-    type: str  # with its layout
+    type: str  # including the layout
     opcode: str
     operands: tuple[str, ...]
     literal: str  # the text between the parentheses
@@ -115,7 +115,7 @@ class _Instruction:
 
     @property
     def arrangement(self) -> str:
-        """The sizes and layout, without the dtype."""
+        """The sizes and the layout, without the dtype."""
         return self.type[self.type.find("[") :]
 
 
@@ -123,7 +123,7 @@ _Computation = dict[str, _Instruction]
 
 
 def _computations(text: str) -> dict[str, list[str]]:
-    """Return the lines of each computation."""
+    """Return the lines of each computation in an HLO module, by name."""
     computations: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -163,7 +163,7 @@ def _instruction(match: re.Match[str]) -> _Instruction:
 
 
 def _sources(call: _Instruction, caller: _Computation) -> list[str]:
-    """Return, for each operand of a call, the value that owns its buffer."""
+    """For each operand of a call, return the value that owns the operand's buffer."""
 
     def source(name: str) -> str:
         instruction = caller.get(name)
@@ -191,11 +191,11 @@ class _Fusion:
     def is_unsafe(self) -> bool:
         try:
             return any(map(self._is_unsafe, self._written_in_place())) or self._hides_nan()
-        except (LookupError, ValueError):  # the text has a form that this module does not know
+        except (LookupError, ValueError):  # the HLO has a form that we do not parse
             return True
 
     def _hides_nan(self) -> bool:
-        """Return whether an exponential may be computed from a NaN that LLVM knows."""
+        """Return whether an exponential's input may depend on a NaN that LLVM knows."""
         return any(
             instruction.opcode == _EXPONENTIAL and self._depends_on_nan(instruction.name)
             for instruction in self.computation.values()
@@ -209,7 +209,7 @@ class _Fusion:
         )
 
     def _written_in_place(self) -> Iterator[_Instruction]:
-        """Yield the writes that the fusion returns, directly or via one-operand instructions."""
+        """Yield the writes that the fusion returns, directly or via instructions on one operand."""
         pending = [i for i in self.computation.values() if i.is_root]
         while pending:
             instruction = pending.pop()
@@ -217,13 +217,13 @@ class _Fusion:
                 yield instruction
             if instruction.opcode == "tuple" or len(instruction.operands) == 1:
                 pending += [self.computation[name] for name in instruction.operands]
-            elif instruction.opcode == _WRITE:  # a write to a written value
+            elif instruction.opcode == _WRITE:  # the target may itself be a written value
                 pending.append(self.computation[instruction.operands[0]])
 
     def _is_unsafe(self, write: _Instruction) -> bool:
         target = self._target(write.operands[0])
         if target is None:
-            # Not a parameter. Only a write to a written value can be in place.
+            # The target is not a parameter. The write is in place only if the target was written.
             return any(
                 self.computation[name].opcode == _WRITE
                 for name in self._reachable(write.operands[0])
@@ -264,7 +264,7 @@ class _Fusion:
         return self._parameters[name]
 
     def _is_aligned(self, update: str, write: _Instruction, target: str) -> bool:
-        """Return whether each element of the update reads only its own element of the target."""
+        """Return whether each element of the update reads only the target element it replaces."""
         pending, visited = [update], {update}
         while pending:
             instruction = self.computation[pending.pop()]
@@ -272,8 +272,8 @@ class _Fusion:
                 continue
             operands = [self.computation[name] for name in instruction.operands]
             if instruction.opcode == "bitcast":
-                # It keeps the order of bytes, so elements stay aligned if their size does not
-                # change.
+                # A bitcast keeps the order of bytes, so elements stay aligned if their size stays
+                # the same.
                 if math.prod(instruction.sizes) != math.prod(operands[0].sizes):
                     return False
             elif instruction.opcode not in _ELEMENTWISE or any(
@@ -315,12 +315,12 @@ class _Fusion:
         return self.computation[write.operands[1]]
 
     def _starts(self, access: _Instruction) -> list[object] | None:
-        """Return the first index of a block in each dimension: an int, or an expression."""
+        """Return a block's first index in each dimension. It is an int or an expression."""
         if access.opcode == "slice":
             match = _BOUNDS.search(access.rest)
             bounds = _BOUND.findall(match[1]) if match else []
             if len(bounds) != len(access.sizes) or any(b[2] not in ("", "1") for b in bounds):
-                return [object()]  # equal to nothing
+                return [object()]  # differs from every other value
             return [int(first) for first, _, _ in bounds]
         first = 1 if access.opcode == "dynamic-slice" else 2
         return [self._index(name) for name in access.operands[first:]]
@@ -332,11 +332,11 @@ class _Fusion:
         return f"expression {self._number(name)}"
 
     def _number(self, name: str) -> int:
-        """Return a number that is the same for equal expressions."""
+        """Return a number that identifies an expression: equal expressions have equal numbers."""
         number = self._numbers.get(name)
         if number is None:
             instruction = self.computation[name]
-            # A long constant is abbreviated, so it is known to equal only itself.
+            # HLO text abbreviates a long constant, so it counts as equal only to itself.
             literal: object = "" if instruction.operands else instruction.literal
             if "..." in instruction.literal or instruction.opcode.startswith("rng"):
                 literal = name
@@ -349,7 +349,7 @@ class _Fusion:
     def _interval(
         self, access: _Instruction, base: _Instruction, block: _Instruction
     ) -> tuple[int, int] | None:
-        """Return the first element and the length of a constant block that is contiguous."""
+        """Return the first element and the length of a block, if it is constant and contiguous."""
         starts = self._starts(access)
         if not (base.is_row_major and block.is_row_major) or starts is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that XLA:CPU would miscompile are compiled without fusion, other programs once."""
+"""Only programs that XLA:CPU would miscompile are compiled again, without fusion."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ for program in (empty_variance, masked):
 
 @pytest.mark.parametrize("mode", ["strict", *only_full("fused", "compile")])
 def test_the_exponential_of_nan_is_nan(mode: str) -> None:
-    # The other tests' flags hide the error.
+    # Run in a new process, because the XLA flags of the other tests hide the bug.
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers as arguments: as inputs to a program, or instead of tensors."""
+"""Python numbers as arguments: either inputs to a program, or stand-ins for tensors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch._ops import OpOverload
 
 @dataclass(frozen=True)
 class Number:
-    """A Python number that is a program input; the program is specialised only on its type."""
+    """A Python number that is a program input. The program depends only on the number's type."""
 
     value: float | int
 
 
 class BakedNumber(NotImplementedError):
-    """Raised if a graph depends on a Number's value: bake the number in, one program per value."""
+    """Raised if a graph depends on a Number's value. The number must then be a constant in it."""
 
 
 def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
-    """Return arguments that an operator accepts; some do not accept numbers in place of tensors.
+    """Convert numbers to tensors, unless the operator accepts numbers in place of tensors.
 
-    `values`: the first arguments, in schema order.
+    `values` has the first arguments, in the order of the schema.
     """
     if torch._C._should_allow_numbers_as_tensors(op._schema.name.split("::")[1]):
         return list(values)
@@ -38,7 +38,7 @@ def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> li
 
 
 def apply(op: OpOverload, values: Sequence[Any]) -> Any:
-    """Call an operator with all arguments in schema order."""
+    """Call an operator. `values` has all arguments, in the order of the schema."""
     pairs = list(zip(op._schema.arguments, values, strict=True))
     return op(
         *(value for argument, value in pairs if not argument.kwarg_only),

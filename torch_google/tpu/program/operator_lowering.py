@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a single operator: its lowering, or its decomposition's graph."""
+"""The program for a single operator, from its lowering or its decomposition's graph."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ def lower_op(
 ) -> LoweredProgram:
     """Return the program for a pure operator (see `functional_of`) for these arguments.
 
-    Only the shape, strides and dtype of tensors in `args` and `kwargs` are used; any device is
-    fine. The program's inputs are the tensors and the Numbers, in the order of
-    pytree.tree_leaves((args, kwargs)); its results are one flat list.
+    Only the shapes, strides and dtypes of tensors in `args` and `kwargs` are used, so they may be
+    on any device. The program's inputs are the tensors and the Numbers, in the order of
+    pytree.tree_leaves((args, kwargs)). The program returns its results as one flat list.
 
-    Raises NotImplementedError that names the operators without a lowering; BakedNumber if the
-    program depends on a Number's value; and any error from torch's meta kernel for invalid
-    arguments. Calling the program raises RuntimeError if torch's default dtype has changed since it
-    was created.
+    Raises NotImplementedError, which names the operators without a lowering. Raises BakedNumber if
+    the program depends on a Number's value, and torch's own errors for invalid arguments. The
+    program itself raises RuntimeError if torch's default dtype has changed since it was created.
     """
     dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
     if "generator" in kwargs:
-        kwargs["generator"] = None  # a generator belongs to a device other than meta
+        kwargs["generator"] = None  # no generator belongs to the meta device
     if any(argument.name == "device" for argument in op._schema.arguments):
         kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)
@@ -66,9 +65,9 @@ def _direct(
 
     try:
         meta = _meta_results(op, leaves, structure, on_host)
-    except DynamicOutputShapeException:  # v2.6 has no symbolic sizes for some operators either
+    except DynamicOutputShapeException:  # v2.6 lacks symbolic sizes for some operators
         meta = _ANY
-    except NotImplementedError:  # torch has no meta kernel, so use the lowering's shapes and dtypes
+    except NotImplementedError:  # no meta kernel, so use the lowering's shapes and dtypes
         meta = _own_results(call, [leaves[i] for i in inputs])
     if not on_host:
         meta = lowerings.laid_out(op.name(), meta, args, kwargs)
@@ -95,7 +94,7 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 
 def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
-    """Return the meta kernel's results; shapes that depend on values are symbolic."""
+    """Return the results of the meta kernel. Shapes that depend on values are symbolic."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
     args = accepted_arguments(op, args, "meta")
@@ -110,5 +109,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# A placeholder for the meta kernel's result: results are used unchanged.
+# Used instead of the meta kernel's result: it means that results are not checked or cast.
 _ANY = object()

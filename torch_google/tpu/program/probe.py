@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial run of an operator on the CPU, to raise the CPU kernel's errors.
+"""Trial runs of operators on the CPU, to find calls that the CPU's kernels reject.
 
 torch's meta kernels check sizes well but dtypes loosely: they accept comparisons of complex
-numbers, or a softmax of integers. So an operator's first use on the device first runs on the CPU: a
-small call on zeros with its sizes, a large one on a corner of each tensor.
+numbers, or a softmax of integers. So before an operator first runs on the device, it runs on the
+CPU. A small call uses zeros with its own sizes; a large call uses a corner of each tensor.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from torch_google.tpu.program.number import Number, accepted_arguments, apply
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The maximum number of elements in a trial, counting tensors and size arguments: 64 x 64. An
-# eigenvalue problem of that size takes 3 ms, everything else less than 1 ms.
+# The maximum number of elements in a trial: 64 x 64. Tensors and size arguments both count. An
+# eigenvalue problem of that size takes 3 ms, and all other operators take less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The longest dimension and largest number in a trial on corners; 7 x 7 windows fit.
+# The maximum size of a dimension in a trial on corners, first and second attempt. 7 x 7 windows
+# fit.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators whose offsets must match sizes, which stand-ins would not.
+# Operators whose offsets must match the sizes; those of stand-in tensors would not.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
@@ -43,18 +44,18 @@ class Refusal(Exception):
 
 
 def check(op: OpOverload, args: Sequence[Any]) -> None:
-    """Raise Refusal if the CPU rejects a call for its dtypes, or a small one for any reason.
+    """Raise Refusal if the CPU rejects a call's dtypes or, for a small call, anything else.
 
-    Errors that depend on tensors' values, and missing CPU kernels, are ignored. Other libraries'
-    operators have no trial, because their CPU kernels may have side effects.
+    Errors caused by tensors' values and by missing CPU kernels are ignored. Other libraries'
+    operators are not tried, because their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # The forward operator was already tried. The statistics that it saved, such as a bfloat16
-        # layer norm's, have the device's dtypes, not the CPU's.
+        # The forward operator has been tried. Statistics that it saved, such as those of a bfloat16
+        # layer norm, have the device's dtypes, which may differ from the CPU's.
         return
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
@@ -70,10 +71,10 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
 
 
 def run(op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False) -> None:
-    """Run an operator on the CPU with every device tensor replaced. Raises Refusal.
+    """Run an operator on the CPU with stand-ins for all device tensors. Raises Refusal.
 
-    The CPU's default generator and CPU tensors among the arguments are not modified. `sized`: the
-    stand-ins of out= arguments have the arguments' sizes; otherwise they are empty.
+    This changes neither the CPU's default generator nor CPU tensors among the arguments. If
+    `sized`, the stand-ins for out= arguments have those arguments' sizes; otherwise they are empty.
     """
     error = _error(op, args, stand_in, sized=sized)
     if error is not None:
@@ -98,7 +99,7 @@ def _check_small(op: OpOverload, args: Sequence[Any]) -> None:
 def _error(
     op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False
 ) -> Exception | None:
-    """Return the CPU's exception, or None if there is none or the CPU lacks the operator."""
+    """Return the CPU's exception. None if the call succeeds or the CPU lacks the operator."""
     values = [
         _argument(argument, value, stand_in, empty=argument.is_out and not sized)
         for argument, value in zip(op._schema.arguments, args, strict=True)
@@ -115,7 +116,7 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
     if argument.name == "pin_memory":
         return None
     if argument.name == "unsafe":
-        return True  # do not check lengths' values
+        return True  # so that the CPU does not check the values of lengths
     if str(argument.type) == "Optional[Generator]":
         return torch.Generator()
 
@@ -127,10 +128,10 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Do not convert a Python number to a tensor, because torch promotes the two
+            # Do not convert a Python number to a tensor: torch's type promotion treats them
             # differently.
             return leaf.clone() if _is_written(argument) else leaf
-        # Leave a result's sizes to the meta kernel, which also warns about them.
+        # Let the meta kernel check the sizes of out= arguments: it also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
 
     return pytree.tree_map(one, value)
@@ -142,7 +143,7 @@ def _is_written(argument: torch.Argument) -> bool:
 
 @contextmanager
 def _same_draws(op: OpOverload) -> Iterator[None]:
-    """Preserve the state of the CPU's default generator."""
+    """Restore the state of the CPU's default generator afterwards."""
     if torch.Tag.nondeterministic_seeded not in op.tags:
         yield
         return
@@ -154,7 +155,7 @@ def _same_draws(op: OpOverload) -> Iterator[None]:
 
 
 def _is_no_refusal(error: Exception) -> bool:
-    """Return whether an error reports only a missing CPU kernel."""
+    """Return whether an error only says that the CPU has no kernel."""
     return any(phrase in str(error) for phrase in _WITHOUT_A_KERNEL)
 
 
@@ -167,7 +168,7 @@ def _has_gradients(tensor: torch.Tensor) -> bool:
 
 
 def _elements(args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> int:
-    """Return an upper bound on the elements that a call reads and creates, from its sizes."""
+    """Return an upper bound on the number of elements that a call reads and creates."""
     sizes = [abs(leaf) for leaf in _integers(args) if abs(leaf) > _LARGE_NUMBER]
     return sum(tensor.numel() for tensor in tensors) * math.prod(sizes)
 
@@ -178,11 +179,11 @@ def _integers(args: Sequence[Any]) -> list[int]:
 
 
 def _clamped(args: Sequence[Any], most: int) -> list[Any]:
-    """Return the arguments with large numbers, such as sizes or range ends, reduced."""
+    """Return the arguments, with large numbers (sizes, ends of ranges, ...) reduced."""
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
-            return leaf  # a program input, so not a size; its dtype may be unable to hold it
+            return leaf  # a program input is not a size, and must be tested against the dtype
         if type(leaf) in (int, float) and not abs(leaf) <= _LARGE_NUMBER:
             return type(leaf)(math.copysign(most, leaf))
         return leaf
@@ -223,5 +224,5 @@ def _filled(leaf: torch.Tensor, sizes: Sequence[int], value: bool) -> torch.Tens
 
 _WITHOUT_A_KERNEL = ("Could not run '", "no tensor arguments to this function", "determinis")
 _DTYPES = re.compile(r"type|complex|[Bb]ool|[Ii]nteg|[Ff]loat")
-# Errors that the stand-ins' values cause, such as lengths with the wrong sum.
+# Errors caused by the values of the stand-ins, such as lengths with the wrong sum.
 _VALUES = re.compile(r"to sum to|allocated size|[Ii]ndex.* out of|out of bounds")

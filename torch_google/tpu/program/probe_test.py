@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial runs on the CPU: rejected calls, accepted calls, and absence of side effects."""
+"""Trial runs on the CPU reject and accept the right calls, and have no side effects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_large_call_is_not_refused_for_the_sizes_of_its_corner() -> None:
 @pytest.mark.parametrize(
     ("op", "args"),
     [
-        (_ATEN.linalg_inv_ex.default, [_meta(2, 2), True]),  # zeros are singular
+        (_ATEN.linalg_inv_ex.default, [_meta(2, 2), True]),  # a matrix of zeros is singular
         (_ATEN.index_select.default, [_meta(2), 0, _meta(1, dtype=torch.int64)]),
         (_ATEN.linalg_cholesky_ex.default, [_meta(2, 2)]),
     ],

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products with operands in the order that XLA:CPU computes fastest, with the same sums.
+"""Reorders matrix products so that XLA:CPU computes them fastest, without changing the sums.
 
 XLA:CPU has a fast path for products whose left operand is row-major. A weight's gradient sums over
 the rows of both operands and misses that path: it takes 1.4 times as long if the left operand is
-the wider one. Here the narrower operand is transposed first and becomes the left one.
+the wider one. This module transposes the narrower operand first and makes it the left one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import dot_general_p, transpose_p
 
-# Below this many multiplications, copying an operand costs as much as it saves.
+# In products with fewer multiplications, copying an operand costs as much time as it saves.
 _MANY = 2**24
 
 
 def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
-    """Return a function equivalent to the program, or None if there is nothing to reorder.
+    """Return a function equivalent to the program, or None if it has nothing to reorder.
 
-    Use it only for programs on XLA:CPU.
+    This is useful only for programs that run on XLA:CPU.
     """
     jaxpr = program.jaxpr
     transposed = {
@@ -73,11 +73,11 @@ def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
 
 def _product(left: jax.Array, right: jax.Array, params: dict[str, Any]) -> jax.Array:
     ((of_left,), (of_right,)), _ = params["dimension_numbers"]
-    # Undo each operand's transpose: the sum runs over axis 0.
+    # Undo the transposes, so that both operands are summed over axis 0.
     left, right = left.T if of_left else left, right.T if of_right else right
     if left.shape[1] <= right.shape[1]:
         return _rows_by_columns(left, right, params)
-    # The barrier keeps XLA from folding both transposes back into the original product.
+    # Without the barrier, XLA would fold both transposes back into the original product.
     return jax.lax.optimization_barrier(_rows_by_columns(right, left, params)).T
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the CPU rejects but torch's meta kernels accept or reject differently.
+"""Calls that the CPU rejects but torch's meta kernels accept, or reject with another error.
 
-An operator's first use on the device has a trial run on the CPU (`probe.py`). Elementwise operators
-use one-element stand-ins. If a result is written in another dtype, zeros with the actual sizes are
-used.
+Before an operator first runs on the device, it has a trial run on the CPU (`probe.py`). This module
+chooses the stand-ins for its tensors. Elementwise operators get stand-ins with one element. If a
+result is written in another dtype, the stand-ins are zeros with the actual sizes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
 
 
 def check(op: OpOverload, args: list[Any]) -> None:
-    """Raise Refusal with the CPU's error for these dtypes and other arguments.
+    """Raise Refusal, with the CPU's error, if the CPU rejects these dtypes or other arguments.
 
-    Raises nothing if the CPU lacks the operator.
+    Does nothing if the CPU lacks the operator.
     """
     stand_in = _stand_in(op)
     if stand_in is None:
@@ -41,13 +41,13 @@ def check(op: OpOverload, args: list[Any]) -> None:
         return
     if op._schema.name == "aten::full":
         if any(size < 0 for size in args[0]):
-            return  # another check rejects it by name
+            return  # a later check raises an error that names the size
         args = [[min(size, 2) for size in args[0]], *args[1:]]
     original = args
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
-        # If the tensors' dtypes can hold a number, the CPU checks at most the number's type.
+        # If the dtypes can represent the numbers, the CPU checks at most the numbers' types.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
@@ -57,17 +57,17 @@ def check(op: OpOverload, args: list[Any]) -> None:
     try:
         probe.run(op, args, stand_in)
     except Refusal:
-        raise_cpu_error(op, original)  # raises the error with the actual sizes
+        raise_cpu_error(op, original)  # this error has the actual sizes
         raise
 
 
 def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether the CPU may reject a number, a program input, because of its value."""
+    """Return whether the CPU may reject a number because of its value, not only its type."""
     return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING or _misfits(args)
 
 
 def _misfits(args: Sequence[Any]) -> bool:
-    """Return whether a tensor's dtype cannot represent a number, such as 300 in int8."""
+    """Return whether a tensor's dtype cannot represent one of the numbers, as int8 cannot 300."""
     leaves = pytree.tree_leaves(list(args))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     numbers = [leaf.value for leaf in leaves if isinstance(leaf, Number)]
@@ -91,9 +91,9 @@ def _lacks(dtype: torch.dtype, number: float) -> bool:
 def check_written(
     op: OpOverload, args: list[Any], written: Sequence[tuple[torch.Tensor, torch.dtype]]
 ) -> None:
-    """Raise Refusal if a written tensor cannot receive a result with another dtype.
+    """Raise Refusal if a result's dtype cannot be written to its tensor.
 
-    `written`: the written tensors with their results' dtypes.
+    `written` has each tensor to write and the dtype of the result computed for it.
     """
     others = {id(tensor): dtype for tensor, dtype in written if tensor.dtype != dtype}
     if not others:
@@ -109,12 +109,12 @@ def check_written(
             probe.run(op, args, as_computed, sized=True)
         except Refusal as other:
             if str(other) == str(refusal):
-                return  # the CPU rejects zeros for their values, whatever the dtype
+                return  # the CPU rejects the values of the zeros, whatever their dtype
         raise
 
 
 def raise_cpu_error(op: OpOverload, args: list[Any]) -> None:
-    """Run an operator on zeros on the CPU. Raises Refusal with the CPU's error."""
+    """Run an operator on zeros on the CPU. Raises Refusal if the CPU rejects the call."""
     probe.run(op, args, _zeros, sized=True)
 
 
@@ -131,13 +131,13 @@ def _two(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _a_place(leaf: torch.Tensor) -> torch.Tensor:
-    """Return the first index, as an index or a mask."""
+    """Return a tensor that selects the first element, as an index or as a mask."""
     one = _a_one(leaf)
     return one if leaf.dtype == torch.bool else one.zero_()
 
 
 def _put(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a value to store or an index; a mask may select one element or none."""
+    """Return a one-element stand-in for a value or an index; a mask may select any number."""
     return _a_place(leaf.new_empty([1] * leaf.ndim))
 
 
@@ -150,7 +150,7 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
-    """Replace masks with indices, because a mask with a single value calls other kernels."""
+    """Replace masks with indices, because a mask with one value uses other CPU kernels."""
     if values.numel() == 1:
         return indices
     places: list[Any] = []
@@ -170,20 +170,20 @@ def _named(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
-# Elementwise operators that torch does not tag as such. All accept arguments of ones.
+# Elementwise operators that torch does not tag as pointwise. All of them accept tensors of ones.
 _OF_ONES = _named(
     "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
 )
-# Distributions, whose parameters' values are checked.
+# Distributions. The CPU checks the values of their parameters.
 _OF_PARAMETERS = _named(
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ native_dropout normal_ random_ "
     "uniform uniform_"
 )
-# Operators that write a number, which the dtype must be able to represent.
+# Operators that write a number. The tensor's dtype must be able to represent it.
 _FILLING = _named("fill fill_ full index_fill index_fill_ masked_fill masked_fill_")
 _PUTS = _named("_index_put_impl_ index_put index_put_")
-# Operators that accept index 0.
+# Operators that accept 0 as an index.
 _OF_PLACES = _named(
     "gather index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
     "index_reduce index_reduce_ put put_ scatter scatter_ scatter_add "
@@ -204,5 +204,5 @@ def _stand_in(op: OpOverload) -> StandIn | None:
     if name in _OF_PLACES:
         return _a_place
     if name in _FILLING:
-        return _two  # for one element, the CPU uses another kernel, which rejects nothing
+        return _two  # for a single element, the CPU uses another kernel, which rejects nothing
     return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small table of lowerings, for tests that do not depend on the real one."""
+"""A small table of lowerings, for tests that must not depend on the real one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings import lowering, table
 
 @pytest.fixture
 def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restrict the table to a few operators."""
+    """Replace the table of lowerings with one that has only a few operators."""
     jax.config.update("jax_enable_x64", True)
     monkeypatch.setattr(table, "_TABLE", {})
     lowering("aten::add.Tensor")(lambda a, b, alpha=1: a + b * alpha)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate `as_strided` and its variants in a graph, whose values have no storage.
+"""Evaluates `as_strided` and its variants in a graph, where values have no storage.
 
-These operators name positions in their argument's storage. The positions become indices into the
-argument's values, or into the values of the tensor of which the argument is a view in the graph.
+These operators address positions in their argument's storage. The positions become indices into the
+argument's values, or into the values of a tensor in the graph that the argument is a view of.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def evaluate(
     values: Mapping[Node, Any],
     layout_of: Callable[[torch.Tensor], Layout] = _layout_of,
 ) -> jax.Array:
-    """Return the value of a node whose target is in STRIDED.
+    """Return the value of a node whose target is one of the operators in STRIDED.
 
-    `values` has earlier nodes' arrays; `layout_of` returns the layout of a fake tensor.
+    `values` has the arrays of earlier nodes; `layout_of` returns the layout of a fake tensor.
 
-    Raises NotImplementedError if the positions are outside every tensor in the graph that shares
-    the argument's storage.
+    Raises NotImplementedError if no tensor in the graph that shares the argument's storage contains
+    all positions.
     """
     named = dict(zip([a.name for a in node.target._schema.arguments], node.args, strict=False))
     named |= node.kwargs
@@ -65,7 +65,7 @@ def evaluate(
         if source is None:
             return flat[indices]
         written = flat.at[indices].set(values[source].astype(flat.dtype))
-        # Elements of the argument that share memory have the same index.
+        # Where elements of the argument share memory, they have the same index.
         return written[_indices(layout, positions(*own))]
     raise NotImplementedError(
         f"tpu: {node.target} with size {list(size)}, stride {list(stride)} and storage_offset {offset} "
@@ -76,12 +76,12 @@ def evaluate(
 
 
 def _sharing(node: Node) -> Iterator[Node]:
-    """Yield a node, then the nodes of which it is a view with the same elements."""
+    """Yield a node, then the nodes that it is a view of, if they have the same dtype and bits."""
     while isinstance(node.meta.get("val"), torch.Tensor):
         yield node
         base = node
         if node.target is operator.getitem:
-            base = node.args[0]  # one of several views
+            base = node.args[0]  # the operator that returned several views
         if not isinstance(base.target, OpOverload) or not base.target.is_view:
             return
         viewed = base.args[0]
@@ -101,7 +101,7 @@ def _same_elements(viewed: Any, node: Node) -> bool:
 
 
 def _indices(layout: Layout, selected: np.ndarray) -> np.ndarray | None:
-    """Return the index of the element at each position, or None if a position has no element."""
+    """Return the index of the element at each position; None if some position has no element."""
     owned = positions(*layout).reshape(-1)
     if not selected.size:
         return selected
