@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A persistent cache of compiled programs. Only names in `_LAZY` import JAX, on first use."""
+"""A persistent cache of compiled programs. Names in `_LAZY` import JAX when first used."""
 
 from typing import Any
 

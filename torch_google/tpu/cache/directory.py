@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries in a local directory that processes share, with a limit on its size."""
+"""Cache entries in a local directory that processes share. The directory's size is limited."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from torch_google.tpu.cache.trust import (
     open_entry,
 )
 
-# Evict down to this fraction of the limit, so that not every write has to evict.
+# Eviction reduces the size to this fraction of the limit, so that not every write has to evict.
 _KEPT = 0.9
-# A temporary file older than this is a leftover of a killed process.
+# A temporary file that is older than this was left by a killed process.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
-# Only files with such names are entries; other files in the directory are left alone.
+# Entries have names like this; other files in the directory are left alone.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
-    """A directory of entries. `read` and `write` raise OSError; `max_bytes=None` means no limit.
+    """A directory of entries. `read` and `write` raise OSError. `max_bytes=None` means no limit.
 
     The directory, its folders and its entries must belong to this user or root, and no other
-    user may have write permission (trust.py).
+    user may have permission to write to them (see trust.py).
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
         self._path = Path(path).expanduser().absolute()
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._total: int | None = None  # in bytes, as known to this process
+        self._total: int | None = None  # bytes in the directory, as far as this process knows
         self.evicted = 0
 
     def __str__(self) -> str:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Return whether an entry of this size fits; a larger one would evict itself."""
+        """Return whether an entry of this size can be stored. A larger one would evict itself."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of an entry and mark it as used, or return None.
+        """Return the bytes of an entry and mark it as used. Return None if it does not exist.
 
-        Raises UntrustedEntry for a file that another user owns or can write to.
+        Raises UntrustedEntry if another user owns the file or can write to it.
         """
         try:
             with (
@@ -62,7 +62,8 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # The file may be read-only or already evicted; the bytes are valid regardless.
+                # This fails if the file is read-only or has been evicted. The bytes are still
+                # valid.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -71,7 +72,7 @@ class Directory:
 
     def write(self, name: str, data: bytes) -> None:
         """Write an entry atomically, then evict entries if the limit is exceeded."""
-        # the umask decides the parents' mode
+        # `mode` applies only to the last directory: the umask decides the mode of its parents.
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder(name, create=True) as folder:
             partial = _TEMPORARY + secrets.token_hex(8)
@@ -94,7 +95,7 @@ class Directory:
 
     @contextmanager
     def _folder(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """Yield a descriptor of the folder that holds the entry with this name."""
+        """Yield a descriptor for the folder that contains the entry with this name."""
         root = open_directory(self._path)
         try:
             if create:
@@ -127,7 +128,7 @@ class Directory:
         self._total = total
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return (last use, bytes, path) of every entry; remove leftover temporary files.
+        """Return (last use, bytes, path) for every entry. Also remove leftover temporary files.
 
         Links and other users' files are neither returned nor removed.
         """
@@ -139,7 +140,7 @@ class Directory:
                 status = path.lstat()
                 check_owner(status, path, UntrustedEntry)
             except (FileNotFoundError, UntrustedEntry):
-                continue  # another process evicted it, or it is not an entry
+                continue  # another process has evicted it, or it is not an entry
             if not stat.S_ISREG(status.st_mode) or path.parent.is_symlink():
                 continue
             newest = max(newest, status.st_mtime)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of an entry: an executable and a note, with a checksum.
+"""The file format of a cache entry: an executable and a note, with a checksum.
 
-A file is a header line, the SHA-256 of the rest, the length of the description, the description as
-JSON, and XLA's bytes. Decoding runs no code from the file; running the executable does.
+A file consists of a header line, the SHA-256 of the rest, the length of a description, the
+description as JSON, and XLA's bytes. Decoding runs no code from the file; running the executable
+does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 3\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# Errors that JAX and XLA raise for unserializable programs, and json for an unserializable note.
+# Errors that JAX, XLA and json raise if a program or a note cannot be serialized.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -33,19 +34,19 @@ _REFUSALS = (
 
 
 class UnusableEntry(Exception):
-    """Raised if bytes are not an entry that this process can use; the message gives the reason."""
+    """Raised if bytes are not an entry that this process can use. The message says why."""
 
 
 class UnstorableProgram(Exception):
-    """Raised if JAX cannot serialize an executable; the message gives the reason."""
+    """Raised if JAX cannot serialize an executable. The message says why."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An executable, which may be None, and the caller's `note`.
+    """An executable, which may be None, and a note from the caller.
 
-    The note must survive a round trip through json: None, numbers, strings, lists, dicts of
-    strings.
+    The note must be unchanged after conversion to JSON and back: None, a number, a string, a list,
+    or a dict with string keys.
     """
 
     executable: jax.stages.Compiled | None
@@ -54,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class UnloadedEntry:
-    """An entry whose executable is loaded later; XLA takes a millisecond even for a small one."""
+    """An entry whose executable is loaded on demand, because XLA takes a millisecond or more."""
 
     description: Any
     code: bytes
@@ -62,11 +63,11 @@ class UnloadedEntry:
 
     @property
     def has_executable(self) -> bool:
-        """Return whether the entry has an executable."""
+        """Return whether the entry contains an executable."""
         return self.description is not None
 
     def loaded(self, devices: Sequence[jax.Device]) -> Entry:
-        """Return the entry, ready to run on `devices`. Raises UnusableEntry."""
+        """Return the entry with its executable loaded on `devices`. Raises UnusableEntry."""
         if not self.has_executable:
             return Entry(None, self.note)
         try:
@@ -76,7 +77,7 @@ class UnloadedEntry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Return the bytes of an entry. Raises UnstorableProgram."""
+    """Convert an entry to bytes. Raises UnstorableProgram."""
     description, code = None, b""
     try:
         if entry.executable is not None:
@@ -89,7 +90,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(data: bytes) -> UnloadedEntry:
-    """Return the entry that the bytes encode. Raises UnusableEntry."""
+    """Convert bytes to an entry. Raises UnusableEntry."""
     if not data.startswith(_HEADER):
         raise UnusableEntry("it does not start with an entry's header")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]
@@ -104,5 +105,5 @@ def decode(data: bytes) -> UnloadedEntry:
 
 
 def _cannot_be_loaded(error: Exception) -> UnusableEntry:
-    # The file is intact but from another version; in that case XLA may raise any error.
+    # The checksum is correct, so another version wrote the file. XLA may raise any error for it.
     return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

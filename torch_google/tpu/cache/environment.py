@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment that a compiled program depends on, in addition to its code."""
+"""The environment that a compiled program depends on, apart from its own code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import jax
 import jaxlib
 import torch
 
-# Flags that reach XLA or a PJRT plugin.
+# Variables that contain flags for XLA or a PJRT plugin.
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS", "PJRT_NPROC")
-# Fields of /proc/cpuinfo that decide which host instructions XLA emits.
+# Fields of /proc/cpuinfo that determine which instructions XLA emits for the host.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features")
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return a string; processes in which it is equal may exchange executables."""
+    """Return a description of the environment. If it is equal, processes can share executables."""
     return "\n".join(
         (
             _software(),
@@ -31,7 +31,7 @@ def environment(devices: Sequence[jax.Device]) -> str:
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(f"{device.id} {device.device_kind}" for device in devices),
-            # runtime/platform.py starts more threads for several devices.
+            # With several devices, runtime/platform.py starts more threads.
             f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",
@@ -49,7 +49,7 @@ def _software() -> str:
 
 
 def _sources() -> str:
-    """Return a digest of this package's Python sources, which define the lowerings."""
+    """Return a digest of this package's Python sources, because they define the lowerings."""
     digest = hashlib.sha256()
     for name, content in _modules(files("torch_google").joinpath("tpu"), ""):
         digest.update(f"{name} {len(content)}\n".encode())
@@ -73,8 +73,8 @@ def _host() -> str:
     if information.exists():
         for line in information.read_text().splitlines():
             if not line.strip():
-                break  # the next processor
+                break  # the next processor's fields follow
             if line.partition(":")[0].strip() in _CPU_FIELDS:
                 lines.append(line)
-    # XLA partitions work by the number of threads available to it.
+    # XLA divides work by the number of threads that it may use.
     return "\n".join([platform.machine(), str(len(os.sched_getaffinity(0))), *sorted(lines)])

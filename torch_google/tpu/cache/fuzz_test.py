@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arbitrary bytes in an entry never crash and run no code; they warn once and are replaced."""
+"""Arbitrary bytes in an entry cause one warning and are replaced; they never crash or run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _bytes() -> bytes:
 
 
 def _sealed(metadata: bytes, code: bytes) -> bytes:
-    """Return an entry with these parts and a valid checksum."""
+    """Return an entry that has these parts and a valid checksum."""
     body = len(metadata).to_bytes(8, "little") + metadata + code
     return _bytes().partition(b"\n")[0] + b"\n" + hashlib.sha256(body).digest() + body
 
@@ -74,7 +74,7 @@ def _mutations(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def _run_twice(data: bytes) -> list[str]:
-    """Run a program twice, with `data` as its initial entry; return the warnings."""
+    """Run a program twice, with `data` as its cache entry at first. Return the warnings."""
     devices = jax.local_devices()[:1]
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of JAX executables to and from XLA's bytes and a plain-data description.
+"""Converts JAX executables to XLA's bytes and a plain-data description, and back.
 
-`jax.experimental.serialize_executable` pickles the description. Here it is JSON: reading it calls
-nothing that the file names. XLA's bytes, however, are machine code.
+`jax.experimental.serialize_executable` pickles the description. Here it is JSON, so reading it
+calls no function that the file names. XLA's bytes, however, are machine code.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 from torch_google.tpu import shardings
 
-# The fields of JAX's executables that the description covers, directly or indirectly. A JAX release
-# that adds fields makes every executable unserializable here.
+# The fields of JAX's executables that the description covers, directly or indirectly. If a JAX
+# release adds a field that is in use, executables can no longer be serialized here.
 _DESCRIBED = frozenset(
     {
         *("xla_executable", "device_list", "backend", "name", "committed", "kept_var_idx"),
@@ -29,15 +29,15 @@ _DESCRIBED = frozenset(
         *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
     }
 )
-# Fields that may be dropped, because only messages and profiles use them.
+# Fields that may be dropped, because they are used only in messages and profiles.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
-    """Return a description that json can write, and XLA's bytes.
+    """Return a description that json can write, and XLA's bytes for the executable.
 
-    Raises ValueError for a program with callbacks, effects, shardings without a mesh, or containers
-    other than tuples, lists and dicts. Also raises XLA's serialization errors.
+    Raises ValueError for a program that has callbacks, effects, shardings without a mesh, or
+    containers other than tuples, lists and dicts. Also raises XLA's serialization errors.
     """
     unloaded = getattr(compiled._executable, "_unloaded_executable", None)
     if not isinstance(unloaded, UnloadedMeshExecutable) or compiled._params.const_args:
@@ -72,10 +72,10 @@ def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
 
 
 def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.stages.Compiled:
-    """Return the executable, ready to run on `devices`, which are in the order of its mesh.
+    """Return the executable, loaded on `devices`, which must be in the order of its mesh.
 
-    Raises KeyError, TypeError, ValueError or similar for a malformed description, and XLA's errors
-    for bytes that it cannot load.
+    Raises KeyError, TypeError, ValueError or similar if the description is malformed, and XLA's
+    errors if it cannot load the bytes.
     """
     in_shardings, out_shardings = (
         [_sharding(each, devices) for each in description[key]]
@@ -145,9 +145,9 @@ def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
 
 
 def _described(sharding: Any) -> list[Any]:
-    """Return the kind of memory and, for several devices, the text of the sharding or None.
+    """Return the memory kind and, for several devices, the sharding's text.
 
-    None means replicated over all devices of the program.
+    The text is None if the value is replicated on all devices of the program.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return [sharding.memory_kind]
@@ -179,7 +179,7 @@ def _layout(layout: Any) -> list[Any]:
 
 
 def _tree(structure: Any) -> Any:
-    """Return a tree of containers as nested lists: a leaf is 0, a dict is {"keys", "values"}."""
+    """Return a tree of containers as nested lists. A leaf is 0, a dict is {"keys", "values"}."""
     return _node(structure.unflatten([_LEAF] * structure.num_leaves))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User programs with a compile cache, in separate processes, with damaged files."""
+"""User programs in separate processes share a compile cache, even if its files are damaged."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _emptied(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
-    """A cache that several processes filled at once, and each process's output."""
+    """Return a cache that several processes filled at once, and the first process's output."""
     directory = tmp_path_factory.mktemp("filled")
     first, *others = [_end(process) for process in [_start(directory) for _ in range(8)]]
     for done in (first, *others):
@@ -114,7 +114,7 @@ def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _
     done = _run(tmp_path)
     assert (done.numbers, done.hits, len(done.warnings)) == (first.numbers, 0, 1)
     assert done.compiles > 0
-    done = _run(tmp_path)  # the entries have been rewritten
+    done = _run(tmp_path)  # the damaged entries have been replaced
     assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries below a URL with any scheme that gfile supports."""
+"""Cache entries below a URL, whose scheme can be any that gfile supports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch_google import gfile
 
 
 class Remote:
-    """Entries below a URL. `read` and `write` raise OSError; writes are atomic.
+    """Cache entries below a URL. `read` and `write` raise OSError. Writes are atomic.
 
-    Raises ValueError for a URL that no filesystem can open.
+    Raises ValueError if no filesystem can open the URL.
     """
 
     evicted = 0
@@ -22,7 +22,7 @@ class Remote:
         self._url = f"{scheme}://{path.rstrip('/')}"
         try:
             gfile.filesystem_of(self._url)
-        # A filesystem's constructor may raise any error if its requirements are missing.
+        # A filesystem's constructor may raise any error if something that it needs is missing.
         except Exception as error:
             raise ValueError(f"cannot open '{url}' ({error})") from error
 
@@ -30,11 +30,11 @@ class Remote:
         return self._url
 
     def fits(self, size: int) -> bool:
-        """Return True: a URL has no limit."""
+        """Return True, because a URL has no size limit."""
         return True
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of an entry, or None."""
+        """Return the bytes of an entry, or None if it does not exist."""
         with _errors_of_the_system():
             try:
                 with gfile.Open(self._file(name), "rb") as file:
@@ -44,7 +44,7 @@ class Remote:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Write an entry."""
+        """Write an entry atomically."""
         path = self._file(name)
         with _errors_of_the_system():
             gfile.MakeDirs(path.rpartition("/")[0])
@@ -58,7 +58,7 @@ class Remote:
 
 @contextmanager
 def _errors_of_the_system() -> Iterator[None]:
-    """Convert any error from a third-party filesystem to OSError, which never ends a program."""
+    """Convert a third-party filesystem's errors to OSError, which callers handle."""
     try:
         yield
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The location and statistics of this process's compile cache. Loads no JAX."""
+"""The location and the statistics of this process's compile cache. Does not import JAX."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch_google.tpu.cache.remote import Remote
 
 _VARIABLE = "TORCH_TPU_COMPILE_CACHE"
 _LOCAL_SCHEMES = ("file://", "local://")
-# After this many consecutive failed reads, stop reading.
+# After this many failed reads in a row, stop reading.
 _PATIENCE = 3
 
 
 @dataclass
 class CacheStatistics:
-    """Counts since the start or the last reset; `bytes` counts bytes read and written.
+    """Counts since the process started or the counts were last reset.
 
-    `rejected` counts unusable entries; `unstorable` counts programs that JAX cannot serialize or
-    that exceed the limit.
+    `rejected` counts unusable entries. `unstorable` counts programs that JAX cannot serialize, or
+    that exceed the size limit. `bytes` counts bytes read and written.
     """
 
     hits: int = 0
@@ -36,9 +36,9 @@ class CacheStatistics:
 @dataclass
 class _CacheState:
     place: Directory | Remote | None = None
-    chosen: bool = False  # set by a call; if not, the environment variable is read once
+    chosen: bool = False  # whether code has set the location; if not, the environment does, once
     writable: bool = True
-    unread: int = 0  # consecutive failed reads
+    unread: int = 0  # the number of failed reads in a row
     warned: bool = False
     statistics: CacheStatistics = field(default_factory=CacheStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -48,11 +48,11 @@ _state = _CacheState()
 
 
 def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | None = None) -> None:
-    """Store compiled programs in a directory or below a URL; None disables the cache.
+    """Store compiled programs in a directory or below a URL. None disables the cache.
 
-    Above `max_bytes`, the least recently used entries are evicted; a URL has no limit. Raises
-    ValueError for a limit below 1, a value that is not a path, or a URL that no filesystem can
-    open.
+    If the directory exceeds `max_bytes`, the least recently used entries are evicted; a URL has no
+    limit. Raises ValueError for a limit below 1, for a value that is not a path, and for a URL that
+    no filesystem can open.
     """
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(
@@ -65,13 +65,13 @@ def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | N
 
 
 def get_compile_cache() -> str | None:
-    """Return the directory or URL of the compile cache, or None."""
+    """Return the compile cache's directory or URL, or None if the cache is off."""
     store = current()
     return None if store is None else str(store)
 
 
 def statistics() -> CacheStatistics:
-    """Return the live counts, which callers increment."""
+    """Return the counters themselves, not a copy: callers increment them."""
     return _state.statistics
 
 
@@ -81,7 +81,7 @@ def reset_statistics() -> None:
 
 
 def current() -> Directory | Remote | None:
-    """Return the store of entries, or None. The environment variable is read once."""
+    """Return the store of entries, or None. On first use, read the environment variable."""
     if not _state.chosen:
         path = os.environ.get(_VARIABLE)
         store = None
@@ -96,17 +96,17 @@ def current() -> Directory | Remote | None:
 
 
 def readable() -> bool:
-    """Return whether to read entries: after repeated failures, each would waste its retries."""
+    """Return whether to read entries. False after repeated failures, since retries take time."""
     return _state.unread < _PATIENCE
 
 
 def note_read(*, failed: bool) -> None:
-    """Record the outcome of a read."""
+    """Record whether a read failed."""
     _state.unread = _state.unread + 1 if failed else 0
 
 
 def writable() -> bool:
-    """Return whether to write entries: False after the first failed write."""
+    """Return whether to write entries. False after the first failed write."""
     return _state.writable
 
 
@@ -118,14 +118,14 @@ def stop_writing() -> None:
 def _place(path: str, max_bytes: int | None) -> Directory | Remote:
     if not path or "\0" in path:
         raise ValueError(f"{path!r} is not a path. Name a directory or a URL, or use None")
-    for scheme in _LOCAL_SCHEMES:  # local, so the owner and mode are checked
+    for scheme in _LOCAL_SCHEMES:  # these paths are local, so their owner and mode are checked
         if path.lower().startswith(scheme):
             return Directory(path[len(scheme) :], max_bytes)
     return Remote(path) if "://" in path else Directory(path, max_bytes)
 
 
 def warn(message: str) -> None:
-    """Warn once per process, because a directory may contain a thousand bad entries."""
+    """Warn, but only once per process: a directory may contain a thousand bad entries."""
     with _state.lock:
         if _state.warned:
             return

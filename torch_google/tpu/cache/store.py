@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write programs and their notes in this process's compile cache."""
+"""Reads and writes programs, with their notes, in this process's compile cache."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from torch_google.tpu.cache.trust import UntrustedEntry
 
 
 class StoredEntry:
-    """An entry found under a fingerprint. Its executable is loaded lazily."""
+    """The cache entry for a fingerprint. Its executable is loaded on demand."""
 
     def __init__(
         self, read: UnloadedEntry, name: str, store: object, devices: Sequence[jax.Device]
@@ -47,7 +47,7 @@ class StoredEntry:
         self._one_by_one = threading.RLock()
 
     def loaded(self) -> Entry | None:
-        """Return the entry, or None, with a warning on the first call, if it is unusable."""
+        """Return the entry. If it is unusable, return None, and warn on the first call."""
         with self._one_by_one:
             read = self._read
             if read is not None:
@@ -62,13 +62,13 @@ class StoredEntry:
 
 
 def load_entry(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
-    """Return a fingerprint's entry with its executable loaded, or None."""
+    """Return the entry for a fingerprint with its executable loaded, or None."""
     entry = find_entry(fingerprint, devices)
     return None if entry is None else entry.loaded()
 
 
 def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
-    """Return a fingerprint's entry, or None; its executable is loaded on demand."""
+    """Return the entry for a fingerprint, or None. Its executable is loaded on demand."""
     store = current()
     if store is None:
         return None
@@ -97,7 +97,7 @@ def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry |
 
 
 def store_entry(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
-    """Store an entry under a fingerprint, if possible."""
+    """Store an entry under a fingerprint. If that fails, the program continues without it."""
     store = current()
     if store is None or not writable():
         return

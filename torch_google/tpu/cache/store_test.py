@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cached programs give the same results without compilation and tolerate file errors."""
+"""Cached programs give the same results without compilation, whatever happens to the files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _directory(tmp_path: Path) -> Iterator[None]:
 
 
 class _Program:
-    """A program for x -> factor * x + 1 that counts how often it is lowered."""
+    """A program that computes factor * x + 1, and counts how often it is lowered."""
 
     def __init__(self, factor: float = 2.0) -> None:
         self.lowered = 0
@@ -100,7 +100,7 @@ def _empty(data: bytes) -> bytes:
 
 
 def _of_another_make(data: bytes) -> bytes:
-    """Return an intact entry whose executable this XLA cannot load."""
+    """Return an intact entry with an executable that this version of XLA cannot load."""
     start, length = data.index(b"\n") + 1, len(_words_of(data))
     body = data[start + 32 : start + 40 + length] + b"no executable"
     return data[:start] + hashlib.sha256(body).digest() + body
@@ -162,7 +162,7 @@ def test_a_place_that_fails_again_and_again_is_left_alone(monkeypatch: pytest.Mo
     assert "no route to host" in str(warning.message)
     assert len(asked) == 3
     assert cache.statistics().misses == 6
-    cache.set_compile_cache("memory://far/away")  # setting a location enables reads again
+    cache.set_compile_cache("memory://far/away")  # setting a location turns reading on again
     cache.store_entry("note", jax.local_devices()[:1], cache.Entry(None, 3))
     assert cache.load_entry("note", jax.local_devices()[:1]) == cache.Entry(None, 3)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open only files that no other user could have written, because an entry is machine code.
+"""Opens only files that no other user could have written, because cache entries are machine code.
 
-Each check uses the same descriptor as the read that follows, so there is no race. Parents of the
-cache's directory are not checked, because a user who can rename the directory cannot create one
-that this user or root owns.
+Each check uses the descriptor that is then read from, so there is no race. The parents of the
+cache's directory are not checked: a user who can rename the directory still cannot create one that
+this user or root owns.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedDirectory(PermissionError):
-    """Raised if another user owns a cache directory or may write to it."""
+    """Raised if another user owns a cache directory or can write to it."""
 
 
 class UntrustedEntry(PermissionError):
-    """Raised if another user owns an entry or may write to it, or if it is not a regular file."""
+    """Raised if another user owns an entry or can write to it, or if it is not a regular file."""
 
 
 def open_directory(path: Path, *, below: int | None = None) -> int:
-    """Return a descriptor of a directory; with `below`, of `path.name` in it, rejecting links.
+    """Return a descriptor for a directory, after checking its owner and mode.
 
-    The cache directory itself may be a link that this user or root owns, and then its target is
-    checked. Another user's link could lead to a directory that we own, with contents that the other
-    user supplied.
+    `below` is a descriptor for its parent; with `below`, a link is rejected.
+
+    The cache directory itself may be a link, if this user or root owns the link; its target is then
+    checked. Another user's link could lead to a directory that we own but whose contents come from
+    that user.
     """
     try:
         if below is None:
@@ -75,7 +77,7 @@ def _open_named(path: Path, links: int) -> int:
 
 
 def open_entry(name: str, folder: int, path: Path) -> int:
-    """Return a descriptor of a regular file in a folder; `path` is for messages."""
+    """Return a descriptor for a regular file in a folder. `path` is used only in messages."""
     try:
         handle = os.open(name, _ENTRY_FLAGS, dir_fd=folder)
     except OSError as error:
@@ -94,7 +96,7 @@ def open_entry(name: str, folder: int, path: Path) -> int:
 
 
 def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
-    """Raise `refusal` unless this user or root owns a file and no other user may write to it."""
+    """Raise `refusal` if another user owns a file or can write to it. Root counts as this user."""
     if status.st_uid not in (os.geteuid(), 0):
         raise refusal(
             f"{path} belongs to user {status.st_uid}, who would decide what this process runs"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries that other users could have written are never read, nor are any stored next to them."""
+"""Entries that another user could have written are never read, and others are not added there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _read_with_warnings() -> tuple[object, list[str]]:
 
 
 def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change a file's owner if running as root; otherwise pretend that this is another user."""
+    """Give a file to another user. If not running as root, pretend to be another user instead."""
     if os.geteuid() == 0:
         os.chown(path, 54321, 54321)
     else:
