@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused mode: compiles recorded traces of operators as single programs.
+"""Fused mode: compiles each recorded trace of operators as a single program.
 
-Names are imported on first use, because they load JAX.
+Names are imported on first use, because importing them loads JAX.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A background thread for compilations, newest first."""
+"""A background thread that compiles programs, the newest first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundCompiler:
-    """A daemon thread, started by the first task, that runs tasks last in, first out.
+    """A daemon thread that runs tasks last in, first out. The first task starts it.
 
-    By the time a program is compiled, shapes have often changed for good, so the newest task is the
-    most useful. At exit, the current task is awaited, because XLA cannot be interrupted; the others
-    are dropped.
+    Often shapes have already changed for good when a program is compiled, so the newest task is the
+    most useful one. At exit, the process waits for the current task, because XLA cannot be
+    interrupted, and drops all others.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +29,7 @@ class BackgroundCompiler:
         self._thread: threading.Thread | None = None
 
     def submit(self, make: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Call `make`, then `done` with its result: None, with a warning, if `make` raised."""
+        """Call `make`, then `done` with its result. If `make` raises, warn and pass None."""
         with self._changed:
             if self._closed:
                 return
@@ -41,7 +41,7 @@ class BackgroundCompiler:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until the queue is empty and no task runs."""
+        """Wait until the queue is empty and no task is running."""
         with self._changed:
             self._changed.wait_for(lambda: not self._queue and not self._busy)
 
@@ -84,7 +84,7 @@ def _run(make: Callable[[], Any], done: Callable[[Any], None]) -> None:
 
 
 def _warn(error: Exception) -> None:
-    # Not warnings.warn: a filter could turn it into an error, which would end this thread.
+    # warnings.warn would be wrong here: a filter can turn it into an error, which ends this thread.
     _log.warning(
         "tpu: a fused program was not compiled: %s: %s. Its operators run one by one from now on",
         type(error).__name__,

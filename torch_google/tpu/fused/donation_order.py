@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order a donated write after the reads of the old value, so that XLA need not copy the value.
+"""Orders a donated write after the reads of the old value, so that XLA need not copy that value.
 
 A backward pass multiplies a gradient by a weight, and the optimizer computes the weight's next
-value, which does not depend on that product. XLA:CPU inserts copies before it schedules operations.
-So it copies the weight, in case the product reads it after the overwrite.
+value, which does not depend on that product. XLA:CPU inserts copies before it schedules operations,
+so it copies the weight, in case the product reads it after it is overwritten.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from jax import lax
 
 from torch_google.tpu.eager import CompiledOp
 
-# A program, and the source of each input: a slot, or ~external.
+# A program and the source of each of its inputs: a slot (the result of an earlier step), or
+# ~external (a value from outside the trace).
 Step = tuple[CompiledOp, tuple[int, ...]]
 
-# Operations that compute nothing: reading their result reads their operand.
+# Operations that only rearrange elements: code that reads their result reads their operand.
 _LAYOUT = {
     "broadcast_in_dim",
     "copy",
@@ -34,13 +35,13 @@ _LAYOUT = {
 
 
 class DonationOrder:
-    """For each donated external, the steps that read it but do not affect its next value."""
+    """Finds the steps that read a donated input of the trace but do not affect its next value."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._first_slots: list[int] = []
         self._step_of: list[int] = []
-        # For each step, a bit set with itself and the steps that it depends on.
+        # For each step, a bit set that contains the step and all steps that it depends on.
         self._before: list[int] = []
         self._readers: dict[int, list[int]] = {}
         for index, (compiled, wires) in enumerate(steps):
@@ -54,7 +55,7 @@ class DonationOrder:
             self._before.append(before)
 
     def of(self, external: int, slot: int) -> list[int]:
-        """Return a slot of each step that reads `external` and that `slot` does not depend on."""
+        """Return a result of each step that reads `external` but that `slot` does not depend on."""
         before = self._before[self._step_of[slot]]
         return [
             self._first_slots[index]
@@ -77,11 +78,12 @@ _UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 
 
 def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:
-    """Return `value`, bit for bit, computed after all of `reads`.
+    """Return `value` with the same bits, but computed after all of `reads`.
 
-    Each read contributes a 0 that is subtracted from the value's bits: subtracted from the number,
-    it would flush a denormal in the threads in which XLA does so. XLA's simplifier does not notice
-    that two shifts clear all 32 bits. Only floating-point values are ordered.
+    Each read yields a 0, which is subtracted from the value's bits. Subtracting it from the number
+    instead could flush a denormal to zero, as XLA does in some threads. The 0 comes from two shifts
+    that clear all 32 bits, which XLA's simplifier does not notice. Only floating-point values are
+    ordered.
     """
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overwritten values that can be read first are not copied, and keep their bits."""
+"""A value that is overwritten is not copied if it can be read first, and keeps its bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch_google.tpu.fused.donation_order import DonationOrder, behind
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
 
 
-# Programs of two tensors: the number of results, and whether they are the tensors' own values.
+# Programs with two inputs, their number of results, and whether they only rearrange elements.
 _KINDS = {
     "product": (lambda a, b: [a @ b], 1, False),
     "sum and difference": (lambda a, b: [a + b, a - b], 2, False),
@@ -42,7 +42,7 @@ _PROGRAMS = {
 @given(st.data())
 def test_late_reads_are_those_that_a_search_of_all_paths_finds(data: Any) -> None:
     steps: list[tuple[str, tuple[int, ...]]] = []
-    makers: list[int] = []  # the step that makes each slot
+    makers: list[int] = []  # for each slot, the step that computes it
     for index in range(data.draw(st.integers(1, 10))):
         kind = data.draw(st.sampled_from(list(_KINDS)))
         wire = st.integers(-3, len(makers) - 1)
@@ -92,7 +92,7 @@ def test_the_value_is_the_same_bit_for_bit(
             reads.append(jnp.full((2, 1), number, dtypes[kind]))
     actual = jax.jit(behind)(value, reads)
     bits = np.uint32 if dtype == jnp.float32 else np.uint16
-    # The bits of a NaN may change, as in any computation.
+    # The bits of a NaN may change, as they may in any computation.
     number = ~np.isnan(np.asarray(value, np.float32))
     np.testing.assert_array_equal(
         np.asarray(actual).view(bits)[number], np.asarray(value).view(bits)[number]
@@ -116,7 +116,7 @@ def test_a_step_copies_no_weight(optimizer: Any, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(fusion.Fusion, "compile", compile_and_keep)
     torch.manual_seed(0)
-    # No other test uses these sizes, so the program is new.
+    # No other test uses these sizes, so the program must be compiled here.
     model = nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 40), nn.Linear(40, 24))
     reference = copy.deepcopy(model)
     x = torch.randn(16, 24)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs of views, writes, reads and deletions, in every mode, compared with the CPU."""
+"""Random programs of views, writes, reads and deletions give the CPU's values in every mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tools.par.testing.budget import examples
 
-# The operations of a step, on tensors a and b and a number. All tensors are 4 x 4.
+# The operations that a step can do with the tensors a and b and a number. All tensors are 4 x 4.
 STEPS: dict[str, Any] = {
     "add": lambda a, b, n: a + b,
     "mul": lambda a, b, n: a * (n / 8),
@@ -32,7 +32,7 @@ Step = tuple[str, int, int, int]
 
 
 def writable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether a has no internal overlap and b does not partly overlap it."""
+    """Return whether `a` has no internal overlap and `b` does not partly overlap `a`."""
     if 0 in a.stride():
         return False
     apart = a.untyped_storage()._cdata != b.untyped_storage()._cdata
@@ -80,5 +80,5 @@ def test_programs_give_the_same_in_every_mode(steps: list[Step]) -> None:
         with torch.tpu.eager_mode(mode):
             actual = torch.tensor(run(steps, "tpu"))
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
-        # The second time, the fused programs are compiled.
+        # So that the second run in fused mode uses compiled programs.
         torch.tpu.wait_for_compiles()

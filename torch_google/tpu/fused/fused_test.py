@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused mode: results, kept values and flushes."""
+"""Fused mode computes the right results, keeps the right values and flushes when it must."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _fused() -> Iterator[None]:
 
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
-    """Return the result of `work` once its trace has a program."""
-    # Run it twice: values that are alive while operators are compiled make the first trace
-    # different.
+    """Run `work` until its trace has been compiled, and return the result of another run."""
+    # Run it twice: in the first run, values that are still alive while operators are compiled
+    # make the trace different.
     work()
     work()
     torch.tpu.wait_for_compiles()
@@ -103,8 +103,8 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     x.mul_(b)
     del a, b, y
     torch.tpu.synchronize()
-    # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused, x's
-    # by the new x.
+    # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused. The
+    # new x may reuse the old x's buffer.
     assert fusions == [(4, [3, 2], [0, 1], 1)]
     d = c + x
     e = d * 2
@@ -112,7 +112,7 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     g = f * 2
     del d, e, f, g
     torch.tpu.synchronize()
-    assert len(fusions) == 1  # nothing was read
+    assert len(fusions) == 1  # the second trace was not compiled, because its values are never read
 
 
 def test_donated_memory_is_nobody_elses() -> None:
@@ -144,7 +144,7 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     _C.share(x)
     torch.tpu.synchronize()
     assert donations[0] == []
-    assert not _C.shared(x)  # a new value, computed by a program
+    assert not _C.shared(x)  # a program has computed a new value
 
 
 def test_memory_is_reused() -> None:
@@ -158,7 +158,7 @@ def test_memory_is_reused() -> None:
     run_until_compiled(work)
     before = _C.value(x)
     work()
-    assert not before.is_deleted()  # still referenced here, so a copy was donated
+    assert not before.is_deleted()  # `before` is still in use, so a copy was donated instead
     pointer = _C.value(x).unsafe_buffer_pointer()
     work()
     assert _C.value(x).unsafe_buffer_pointer() == pointer
@@ -171,7 +171,7 @@ def test_what_is_written_in_place_stays_where_it_is() -> None:
     def work() -> torch.Tensor:
         dead = torch.ones(1000, device="tpu")
         torch.tpu.synchronize()
-        fresh = x + dead  # the same spec, and an earlier external
+        fresh = x + dead  # it has the same spec, and is an earlier input of the trace
         del dead
         y.add_(1).mul_(1.0)
         x.add_(fresh).mul_(1.0)
@@ -334,7 +334,7 @@ def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyP
     threads = []
     for number in range(2):
         x = torch.ones(3 + number).to("tpu")
-        for _ in range(4):  # fewer would not be fused
+        for _ in range(4):  # a shorter trace would not be fused
             x = x * 2 + 1
         threads.append(threading.Thread(target=x.cpu))
         threads[-1].start()
@@ -393,7 +393,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    _C.set_memory_limit(0, 1 << 60)  # so that the machine denies the memory at run time
+    _C.set_memory_limit(0, 1 << 60)  # so that the machine runs out of memory before the limit
     before = torch.tpu.memory_allocated()
 
     def fail() -> None:
@@ -410,10 +410,10 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
         lost.zero_()
         assert lost.item() == 0
 
-    for _ in range(2):  # operator by operator, then as one program
+    for _ in range(2):  # first operator by operator, then as one program
         fail()
-        # An error that a tensor keeps must not keep the frames that it passed through, nor their
-        # tensors.
+        # A tensor may keep an error, but the error must not keep the frames that it passed through,
+        # because they refer to other tensors.
         gc.collect()
         assert torch.tpu.memory_allocated() == before
     assert parameter.tolist() == [2.0] * 3
@@ -501,7 +501,7 @@ def test_a_signal_in_the_first_run_of_a_program_loses_nothing(
     def interrupted(values: Any) -> Any:
         ready(values)
         for signal in signals:
-            raise signal  # like a signal handler after the wait in C
+            raise signal  # as a signal handler would after the wait in C
 
     with monkeypatch.context() as patch:
         patch.setattr(jax, "block_until_ready", interrupted)

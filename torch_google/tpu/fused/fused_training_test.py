@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in fused mode: the same losses as on the CPU, and one program for all steps."""
+"""Training in fused mode has the CPU's losses, and uses one program for all steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _fused() -> Iterator[None]:
 
 
 class Block(nn.Module):
-    """A transformer block without dropout."""
+    """A transformer block that has no dropout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def train(name: str, device: str, steps: int) -> list[float]:
     make, batch = MODELS[name]
     x, target = batch()
     model = make()
-    model(x)  # on the CPU: initialises lazy layers and running statistics
+    model(x)  # a run on the CPU initialises lazy layers and running statistics
     model.to(device)
     x, target = x.to(device), target.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused programs: each is a recorded trace as one function, compiled in the background.
+"""Fused programs: each one is a recorded trace as a single function, compiled in the background.
 
-C++ calls `fuse` for a new trace. Until the program is ready, equal traces run operator by operator,
-which gives the same values.
+C++ calls `fuse` for a new trace. Until its program is compiled, traces like it run operator by
+operator, which gives the same values.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def fuse(
     donated: Sequence[int],
     pairs: int,
 ) -> jax.stages.Compiled | None:
-    """Return a trace's executable, or None while it is being compiled in the background.
+    """Return a trace's executable. None means that it is being compiled in the background.
 
-    Slots number the steps' results, in order. `kept` lists the slots that the program returns;
-    `donated` lists the externals whose buffers it may reuse. The first `pairs` entries of both
-    belong to the same tensors, in the order of the externals. Raises CacheMissError in cache-only
-    mode.
+    A slot is the number of a result, counted over all steps. An external is an input from outside
+    the trace. `kept` has the slots that the program returns; `donated` has the externals whose
+    buffers it may reuse. The first `pairs` entries of both belong to the same tensors, in the order
+    of the externals. Raises CacheMissError in cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
     stored = compiler.find_entry(fusion.fingerprint, fusion.devices)
@@ -58,11 +58,11 @@ def fuse(
 def attempt(
     executable: jax.stages.Compiled, arguments: list[Any], donated: Sequence[int]
 ) -> tuple[tuple[Any, ...] | list[Any], BaseException | None]:
-    """Run a program for the first time. Return its results, or the arguments if it failed.
+    """Run a program for the first time. Return its results or, if it failed, its arguments.
 
     Donated arguments are saved on the host until all results are ready, because a program that runs
     out of memory destroys them. The second value is an exception from a signal handler, such as
-    KeyboardInterrupt, which the caller raises after storing the values.
+    KeyboardInterrupt. The caller must store the values, then raise it.
     """
     saved = {index: np.array(arguments[index]) for index in donated}
     results: tuple[Any, ...] | None = None
@@ -72,7 +72,7 @@ def attempt(
     except jax.errors.JaxRuntimeError as error:
         _warn_of(error)
     except BaseException as error:  # noqa: BLE001 - from a signal handler; the caller raises it
-        interruption = error.with_traceback(None)  # a traceback keeps `saved` alive
+        interruption = error.with_traceback(None)  # a traceback would keep `saved` alive
     while results is not None:
         try:
             jax.block_until_ready(results)
@@ -98,16 +98,16 @@ def _warn_of(error: Exception) -> None:
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
-    """Return the callable for later runs, which has no Python frame if JAX provides that.
+    """Return the callable for later runs. If JAX provides one without a Python frame, use that.
 
-    In a Python frame, a signal handler could raise after the program has run. The program's results
-    and its donated inputs would then be lost.
+    In a Python frame, a signal handler could raise after the program has run. Then its results and
+    its donated inputs would be lost.
     """
     return getattr(executable, "_call", None) or executable
 
 
 def register() -> None:
-    """Flush the trace after each optimizer step, so that all steps have the same programs.
+    """Flush the trace after each optimizer step, so that all steps use the same programs.
 
     Idempotent.
     """
@@ -121,7 +121,7 @@ def wait_for_compiles() -> None:
 
 
 class Fusion:
-    """A trace to compile. Its inputs are the externals, all floats, then all integers."""
+    """A trace to compile. Its inputs are its externals, then all floats, then all integers."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Fusion:
     ) -> None:
         self.name = f"a trace of {len(steps)} operators"
         self._device = device
-        # C++ flushes a trace before an operator on another mesh.
+        # C++ flushes a trace before an operator that uses another mesh, so there is at most one.
         meshes = [compiled.mesh for compiled, _ in steps if compiled.mesh != ONE_DEVICE]
         self._placement = Placement(platform.device(device), *meshes[:1])
         self._steps = steps
@@ -143,12 +143,12 @@ class Fusion:
 
     @property
     def devices(self) -> Sequence[jax.Device]:
-        """Return the devices on which the trace runs."""
+        """Return the devices that the trace runs on."""
         return self._placement.devices
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return a string that identifies this program in every process."""
+        """Return a string that identifies this program across processes."""
         digest = hashlib.sha256()
         for compiled, wires in self._steps:
             digest.update(f"{compiled.fingerprint} {wires}\n".encode())
@@ -156,7 +156,7 @@ class Fusion:
         return f"fused tpu:{self._device} {len(self._steps)} {digest.hexdigest()}"
 
     def compile(self) -> jax.stages.Compiled:
-        """Return the executable."""
+        """Compile the trace and return its executable."""
         return compiler.compiled(
             self.name,
             self.lower,
@@ -166,7 +166,7 @@ class Fusion:
         )
 
     def lower(self) -> jax.stages.Lowered:
-        """Return the lowered program."""
+        """Lower the trace and return the lowered program."""
         placement = self._placement
         externals = self._externals()
         codes = "".join(compiled.numbers for compiled, _ in self._steps)
@@ -189,9 +189,9 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots, which C++ has promised to later operators.
+        """Return the shardings of the kept slots. C++ has told later operators to expect these.
 
-        On a mesh, the values of tensors on one device are replicated, and C++ extracts one copy.
+        On a mesh, a tensor that belongs to one device is replicated; C++ then extracts one copy.
         """
         if not self._placement.is_sharded:
             return self._placement.sharding()
@@ -206,7 +206,7 @@ class Fusion:
         ]
 
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
-        from jax.extend.core import jaxpr_as_fun  # slow to import; only new programs need it
+        from jax.extend.core import jaxpr_as_fun  # slow to import, and needed only for new programs
 
         codes = "".join(compiled.numbers for compiled, _ in self._steps)
         present = [kind for kind in "fi" if kind in codes]
@@ -225,7 +225,7 @@ class Fusion:
         return tuple(results)
 
     def _externals(self) -> list[tuple[Any, int]]:
-        """Return the spec and the sharding of each external, from its first reader."""
+        """Return the spec and the sharding of each external, as its first reader expects it."""
         externals: dict[int, tuple[Any, int]] = {}
         for compiled, wires in self._steps:
             numbers = compiled.input_shardings or [ONE_DEVICE] * len(wires)
@@ -235,13 +235,13 @@ class Fusion:
         return [externals[index] for index in range(len(externals))]
 
     def _reusable(self, externals: Sequence[tuple[Any, int]]) -> tuple[int, ...]:
-        """Return the donated externals whose buffers results reuse.
+        """Return the donated externals whose buffers the results can reuse.
 
-        JAX assigns donated buffers to results with the same spec, both in order. A tensor's
-        previous value must be assigned to its next value. Otherwise XLA copies it, because it is
-        read until the end. So other externals are donated only if they come after the pairs with
-        that spec. JAX warns about donated buffers that match no result. On a mesh, an external on
-        one device is a copy.
+        JAX matches donated buffers and results with the same spec in order. A tensor's old buffer
+        must be matched with its next value; otherwise XLA copies it, because it is read until the
+        end. So other externals are donated only if they come after the paired ones with that spec.
+        Buffers that match no result are left out, because JAX warns about them. On a mesh, so are
+        externals on one device, because the program only has copies of them.
         """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
         numbers = self._slot_shardings()
@@ -265,7 +265,7 @@ class Fusion:
 
 def _after_step(*_: object) -> None:
     if torch.compiler.is_compiling():
-        return  # Dynamo traces hooks, and a compiled step records no operators
+        return  # Dynamo is tracing this hook; a compiled step records no operators
     if _C.mode() == _C.Mode.fused:
         _C.flush("optimizer step")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred equal training steps in each mode: nothing is compiled after the second."""
+"""In each mode, a hundred equal training steps compile nothing after the second one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _fresh() -> Iterator[None]:
 
 
 class GPT(nn.Module):
-    """A transformer with one block, without dropout."""
+    """A transformer with one block and no dropout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class GPT(nn.Module):
 
 
 class LSTM(nn.Module):
-    """A recurrent layer, and a head on its last state."""
+    """A recurrent layer, and a head that reads its last state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Batch], Optimizer]]
 
 
 def train(name: str, device: str, execution: str, steps: int) -> list[float]:
-    """Return the losses. Metrics are reset after the second step."""
+    """Train, and return the losses. Metrics are reset after the second step."""
     torch.manual_seed(0)
     make, batch, optimizer_of = CASES[name]
     model = make().to(device)
@@ -121,7 +121,7 @@ def train(name: str, device: str, execution: str, steps: int) -> list[float]:
 
 
 HOW = ["strict", "debug", "fused", "compile", "compile_step"]
-if V2_6:  # v2.6 cannot trace backward
+if V2_6:  # v2.6's Dynamo cannot trace backward
     HOW.remove("compile_step")
 
 
@@ -129,7 +129,7 @@ if V2_6:  # v2.6 cannot trace backward
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_compiled_after_the_second_step(name: str, execution: str) -> None:
     mode: Any = execution if execution in ("strict", "debug", "fused") else "strict"
-    # Without this option, Dynamo leaves recurrent networks to eager mode.
+    # Without this option, Dynamo does not compile recurrent networks.
     with torch.tpu.eager_mode(mode), torch._dynamo.config.patch(allow_rnn=True):
         losses = train(name, "tpu", execution, STEPS)
     done = torch.tpu.metrics()
@@ -141,5 +141,5 @@ def test_nothing_is_compiled_after_the_second_step(name: str, execution: str) ->
     graphs = {"compile": 2, "compile_step": 1}.get(execution, 0)
     assert done.graphs == ({"call": graphs * (STEPS - 2)} if graphs else {})
     assert losses[-1] < losses[0] / 2
-    if name != "convolutions":  # random numbers differ from the CPU's there
+    if name != "convolutions":  # its random numbers differ from the CPU's
         assert losses[:5] == pytest.approx(train(name, "cpu", "strict", 5), abs=1e-4)
