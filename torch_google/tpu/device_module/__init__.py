@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu`."""
+"""The module `torch.tpu`."""
 
 from torch_google.tpu.device_module import device
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data loaders: pinned memory and worker processes."""
+"""Data loaders work with pinned memory and with worker processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def dataset(device: str = "cpu") -> TensorDataset:
 
 def test_batches_through_pinned_memory() -> None:
     sums = []
-    # v2.6 needs the device name; later releases warn about it.
+    # v2.6 needs the device's name here; later releases warn about the argument.
     where = {"pin_memory_device": "tpu"} if V2_6 else {}
     for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True, **where):
         assert inputs.is_pinned()
         moved = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
-        inputs.zero_()  # the transfer has copied it, regardless of non_blocking
+        inputs.zero_()  # the transfer has already copied the values, even with non_blocking
         sums.append([tensor.sum().item() for tensor in moved])
     assert sums == [[66.0, 6], [210.0, 22]]
 

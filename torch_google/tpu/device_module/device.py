@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu`: devices, streams, random numbers, memory and modes."""
+"""The functions of `torch.tpu`: devices, streams, random numbers, memory and modes."""
 
 from __future__ import annotations
 
@@ -148,20 +148,20 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return True: the CPU is a platform of PJRT, so there is always a device."""
+    """Return True. There is always a device, because PJRT also has a CPU platform."""
     return True
 
 
 def init() -> None:
-    """Start the platform now instead of when the first tensor is created."""
+    """Start the platform now, instead of when the first tensor is created."""
     _C.start()
 
 
 def __getattr__(name: str) -> Any:
-    """Return `_initialized` or `_lazy_init`, which torch reads.
+    """Return `_initialized` or `_lazy_init`, which torch's own code reads.
 
     Checkpointing reads `_initialized` before it saves random states. torch v2.6 calls `_lazy_init`
-    before it waits for anything.
+    before it waits for a device.
     """
     if name == "_initialized":
         return is_initialized()
@@ -193,35 +193,35 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a device current for this thread."""
+    """Make a device the current one in this thread."""
     torch.accelerator.set_device_index(index_of(device))
 
 
 class device(ScopedSetting):  # noqa: N801 - as in torch.cuda
-    """Make a device current within a `with` block or a decorated function."""
+    """Make a device the current one within a `with` block or a decorated function."""
 
     def __init__(self, device: DeviceLike) -> None:
         super().__init__(current_device, set_device, index_of(device))
 
 
 class device_of(device):  # noqa: N801 - as in torch.cuda
-    """Make a tpu tensor's device current within a block. No-op for tensors on other devices."""
+    """Make a tensor's device the current one within a block, if it is a tpu device."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.device if obj.device.type == "tpu" else None)
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until every value on a device is ready. Raises errors from their computations."""
+    """Wait until every value on a device is ready. If a computation failed, raise its error."""
     if _C.started() or _C.is_forked():
         synchronize_device(index_of(device))
 
 
 class Stream(StreamBase):
-    """A label for work that a thread issues, so that it can be awaited separately.
+    """A label for work that a thread issues, so that other code can wait for that work alone.
 
-    Values are immutable and know when they are ready, so streams need not be ordered relative to
-    each other.
+    Values are immutable and know when they are ready, so work on different streams needs no
+    ordering.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
@@ -231,9 +231,9 @@ class Stream(StreamBase):
 
 
 class Event(torch.Event):
-    """A point in a stream: all values that existed when the event was recorded.
+    """A point in a stream. It covers all values that existed when the event was recorded.
 
-    The constructor returns a torch.Event: elapsed_time accepts no other type.
+    The constructor returns a torch.Event, because elapsed_time accepts no other type.
     """
 
     def __new__(
@@ -244,10 +244,10 @@ class Event(torch.Event):
         blocking: bool = False,
         interprocess: bool = False,
     ) -> torch.Event:
-        """Create an event. `enable_timing` records when it is reached, for elapsed_time.
+        """Create an event. With `enable_timing`, it records the time for elapsed_time.
 
-        A thread that waits for an event always sleeps, regardless of `blocking`. Raises ValueError
-        for `interprocess`: arrays belong to one process.
+        A thread that waits for the event always sleeps, whatever `blocking` is. Raises ValueError
+        for `interprocess`, because other processes cannot see the values.
         """
         if isinstance(device, bool):
             raise TypeError(
@@ -280,15 +280,15 @@ def default_stream(device: DeviceLike = None) -> torch.Stream:
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Make a stream current for this thread on its device."""
+    """Make a stream the current one on its device, in this thread."""
     torch.accelerator.set_stream(stream)
 
 
 def stream(stream: torch.Stream | None) -> Any:
-    """Return a context in which a stream is current. None is a no-op."""
+    """Return a context in which a stream is the current one. None changes nothing."""
     return stream_context(stream)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the dtypes that autocast supports, the default first."""
+    """Return the dtypes that autocast supports. The first is the default."""
     return [torch.bfloat16, torch.float16]

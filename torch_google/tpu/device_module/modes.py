@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager modes, set for the process, a thread, a `with` block or a decorated function.
+"""Eager modes, which can be set for the process, a thread, a `with` block or a function.
 
-Strict: each operator is an asynchronous program. Debug: each operator blocks, and an error names
-the user's line. Indices and divisors are checked, as on the CPU; the other modes clamp and
-continue. Fused: operators are recorded, and run as one program when a value is read, an optimizer
-has stepped, or a loop repeats itself. Fused programs are compiled in the background.
+Strict: each operator is a program of its own and runs asynchronously. Debug: each operator waits
+for its results, and an error names the user's line. Indices and divisors are checked, as on the
+CPU; the other modes clamp and continue. Fused: operators are recorded, and run as one program when
+a value is read, when an optimizer has stepped, or when a loop repeats. Fused programs are compiled
+in the background.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ ModeName = Literal["strict", "debug", "fused"]
 
 
 def set_eager_mode(mode: ModeName) -> None:
-    """Set the mode of every thread that has not set its own."""
+    """Set the mode for all threads that have not set their own."""
     _C.set_global_mode(_parse(mode))
 
 
 def set_thread_eager_mode(mode: ModeName | None) -> None:
-    """Set the mode of this thread and its backward passes. None restores the process's mode.
+    """Set the mode for this thread and its backward passes. None means the process's mode.
 
-    It applies until the next call. If called within an `eager_mode` block, it applies until the end
-    of the block, which restores the mode from before the block.
+    The mode lasts until the next call. If this is called within an `eager_mode` block, it lasts at
+    most until the end of the block, which restores the previous mode.
     """
     _C.set_thread_mode(None if mode is None else _parse(mode))
 
@@ -38,33 +39,33 @@ def get_eager_mode() -> str:
 
 
 class eager_mode(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
-    """Set the mode of this thread and its backward passes for a block or decorated function."""
+    """Set the mode of this thread and its backward passes within a block or a function."""
 
     def __init__(self, mode: ModeName) -> None:
         super().__init__(_C.thread_mode, _C.set_thread_mode, _parse(mode))
 
 
 class cpu_fallback(ScopedSetting):  # noqa: N801 - like eager_mode
-    """Allow this thread and its backward passes to run operators without a lowering on the CPU."""
+    """Let this thread and its backward passes run operators without a lowering on the CPU."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_fallback, _C.set_thread_fallback, enabled)
 
 
 class cache_only(ScopedSetting):  # noqa: N801 - like eager_mode
-    """Forbid this thread and its backward passes to compile; CacheMissError names the program."""
+    """Raise CacheMissError if this thread or its backward passes would compile a program."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_cache_only, _C.set_thread_cache_only, enabled)
 
 
 def set_cache_only(enabled: bool) -> None:
-    """Set cache-only mode for every thread outside of `cache_only()`."""
+    """Set cache-only mode for all threads that are not within `cache_only()`."""
     _C.set_global_cache_only(enabled)
 
 
 def set_fused_limits(*, operators: int = 4096, memory: int = 4 << 30) -> None:
-    """Set the limits of a fused trace: its number of operators, and the bytes of its results."""
+    """Limit the number of operators in a fused trace, and the bytes of its results."""
     if operators < 1 or memory < 1:
         raise ValueError(f"tpu: limits of {operators} operators, {memory} bytes. Give at least 1")
     _C.set_limits(operators, memory)

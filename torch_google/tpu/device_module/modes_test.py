@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes of a thread, of the process and of a block."""
+"""Modes can be set for a thread, for the process and for a block."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_operators_and_backward_passes_run_in_it() -> None:
     y.sum().backward()
     torch.tpu.set_thread_eager_mode(None)
     assert modes == ["debug"]
-    x.detach()[torch.tensor([3]).to("tpu")]  # the index is clamped
+    x.detach()[torch.tensor([3]).to("tpu")]  # the index is clamped, without an error
 
 
 def _fail() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device properties as PJRT reports them; None for those that it does not report."""
+"""Device properties as reported by PJRT. A property that it does not report is None."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeviceProperties:
     """A device's properties.
 
     `name` is PJRT's name for this kind of device; `total_memory` is in bytes. `process_index`,
-    `coords` and `core_on_chip` locate the device among those of all hosts.
+    `coords` and `core_on_chip` identify the device among the devices of all hosts.
     """
 
     name: str
@@ -73,22 +73,22 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
-    """Return a device's properties as a dict, because there is no capability number."""
+    """Return a device's properties as a dict. A tpu device has no capability number."""
     return asdict(get_device_properties(device))
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list: programs are compiled for the process's devices."""
+    """Return an empty list, because programs are compiled for the devices of this process."""
     return []
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether two devices are different, as PJRT copies between any two of them."""
+    """Return whether two devices are different. PJRT can copy between any two devices."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 works, which it does on a CPU only by emulation."""
+    """Return whether bfloat16 is supported. On a CPU, it is only emulated."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.random`: a generator per device, whose state is a seed and an offset."""
+"""`torch.tpu.random`: one generator per device. Its state is a seed and an offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed all devices' generators. Does not start the platform."""
+    """Seed all devices' generators. This does not start the platform."""
     _C.seed_all(int(seed) % 2**64)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving, loading, pickling and copying."""
+"""Saving, loading, pickling and copying tensors, modules and optimizers."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for index, count in steps.items():
-            state["state"][index]["step"] = count  # a CPU tensor, moved along with the rest
+            state["state"][index]["step"] = count  # a CPU tensor, which was moved with the others
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()
         for _ in range(3):
