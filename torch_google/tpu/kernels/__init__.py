@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX functions, including Pallas kernels, as torch operators."""
+"""Makes JAX functions, including Pallas kernels, available as torch operators."""
 
 from torch_google.tpu.kernels.kernel_decorator import custom_kernel
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels under torch.vmap: a separate operator that runs jax.vmap of the kernel's function."""
+"""Kernels under torch.vmap: a separate operator applies jax.vmap to the kernel's function."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch_google.tpu.kernels.kernel_signature import KernelSignature, Parameter
 
 
 class BatchingRule:
-    """The torch.vmap rule of a kernel's operator.
+    """The torch.vmap rule for a kernel's operator.
 
-    A gradient registered by the user belongs to the kernel's operator, so if it is needed, each row
-    calls that operator. Otherwise, all rows are one call of a batched operator, which is created on
-    first use.
+    If the user has registered a gradient, it belongs to the kernel's operator. So if that gradient
+    is needed, the operator is called once per row. Otherwise, a batched operator, which is created
+    on first use, computes all rows in one call.
     """
 
     def __init__(self, kernel: Kernel, operator: Any, differentiable: bool) -> None:
@@ -87,7 +87,7 @@ _EMPTY = Parameter("", None).default
 def _dims(
     signature: KernelSignature, values: Sequence[Any], in_dims: Sequence[Any]
 ) -> Iterator[Any]:
-    """Return each tensor's mapped dimension, or None."""
+    """Yield, for each tensor, the dimension that vmap maps over, or None."""
     padded = [*in_dims, *[None] * (len(values) - len(in_dims))]
     for parameter, value, dim in zip(signature.parameters, values, padded, strict=True):
         if parameter.is_tensors:
@@ -98,7 +98,7 @@ def _dims(
 
 
 def _requires_grad(tensor: torch.Tensor) -> bool:
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # unwrap an outer vmap
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # unwrap outer vmaps
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor.requires_grad
 

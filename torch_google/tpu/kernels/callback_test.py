@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that call back into Python run, although the compile cache cannot store them."""
+"""Kernels that call back into Python work, although the compile cache cannot store them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_a_callback_raises_is_known_at_the_next_sync(mode: str) -> None:
     def work() -> torch.Tensor:
         result = refused(x) + 1
         torch.tpu.synchronize()
-        return result  # keeps the array alive until then
+        return result  # the array must stay alive until here
 
     with torch.tpu.eager_mode(mode), pytest.raises(RuntimeError, match="5 values are refused"):
         work()

@@ -47,6 +47,6 @@ def fingerprints(factor: int) -> list[str]:
 
 def test_what_a_kernel_does_is_in_its_fingerprint() -> None:
     first = fingerprints(2)
-    assert len(first) == 3  # eager, compiled, fused
+    assert len(first) == 3  # one each for eager, compiled and fused execution
     assert fingerprints(2) == first
     assert not set(fingerprints(3)) & set(first)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel's gradient from jax.vjp: a separate operator, which is itself differentiable."""
+"""Derives a kernel's gradient with jax.vjp, as another operator that is itself differentiable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# Up to second order only, because an operator must exist before a graph that contains it is loaded.
+# Only gradients up to second order exist: operators must be defined before a graph that uses them
+# is loaded.
 _ORDER = 2
 
 
@@ -49,17 +50,17 @@ def differentiate(kernel: Kernel, operator: Any, order: int = _ORDER) -> None:
     operator.register_autograd(backward, setup_context=setup)
 
 
-# A placeholder for a tensor that autograd saves.
+# A placeholder for a tensor that autograd has saved.
 _HERE = object()
 
 
 def _pullback(kernel: Kernel) -> Kernel:
-    """Return the kernel that maps inputs and output gradients to input gradients."""
+    """Return the kernel that computes input gradients from inputs and output gradients."""
     signature = kernel.signature
     parameters = tuple(
         Parameter(p.name, p.annotation, as_tuple=p.as_tuple) for p in signature.parameters
     )
-    count = len(parameters)  # unique names per order: this kernel may itself be a gradient
+    count = len(parameters)  # makes names unique, because this kernel may itself be a gradient
     grads = Parameter(f"result_grads_{count}", OPTIONAL_TENSORS)
     needed = Parameter(f"wanted_{count}", list[bool])
     several = KernelSignature((*parameters, grads, needed), list[torch.Tensor])
@@ -84,7 +85,7 @@ def _pullback(kernel: Kernel) -> Kernel:
         present = [
             g for g in result_grads if g is not None and jnp.issubdtype(g.dtype, jnp.inexact)
         ]
-        # For a complex number, torch's gradient is the conjugate of JAX's.
+        # For complex numbers, torch's gradient is the conjugate of JAX's.
         cotangents = [
             jnp.conj(g).astype(result.dtype) for g, result in zip(present, results, strict=True)
         ]
@@ -105,7 +106,7 @@ def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:
 def _gradient(parameter: Parameter, value: Any, each: Iterator[Any]) -> Any:
     if parameter.is_tensors:
         gradients = [None if item is None else next(each) for item in value]
-        # Autograd does not look for tensors in a list that contains a None.
+        # Autograd ignores the tensors in a list that contains a None.
         return None if any(item is None for item in value) else gradients
     return next(each) if parameter.is_tensor and value is not None else None
 

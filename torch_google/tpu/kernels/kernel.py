@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JAX function as a torch operator: its schema, shapes and values."""
+"""A JAX function as a torch operator: defines its schema, its shapes and its values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel. `title` names it in errors; `function` takes arrays instead of tensors."""
+    """A kernel. `title` names it in errors; `function` takes arrays in place of tensors."""
 
     name: str
     title: str
@@ -46,11 +46,11 @@ class Kernel:
         return operator
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the results from JAX arrays on the current platform: the operator's lowering."""
+        """The operator's lowering: compute the results from JAX arrays on the current platform."""
         return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
 
     def _refuse_lost_gradients(self, operator: Any) -> None:
-        """Reject a list with a None and a tensor that needs a gradient: autograd would drop it."""
+        """Reject lists that contain a None and a tensor whose gradient autograd would then drop."""
         differentiated = make_autograd_impl(operator._opoverload, operator)
 
         def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,7 +113,7 @@ class Kernel:
         return tuple(arrays) if fixed else arrays
 
     def _on_cpu(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the results for CPU tensors."""
+        """Compute the operator's results for CPU tensors."""
         values = self.signature.values(args, kwargs)
         tensors = self.signature.tensors(values)
 
@@ -126,7 +126,7 @@ class Kernel:
         return jax.tree.map(tensor_of, results)
 
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
-        """Return empty tensors with the results' metadata. Symbolic sizes become numbers."""
+        """Return empty tensors like the results. Symbolic sizes become numbers."""
         values = [_number(value) for value in self.signature.values(args, kwargs)]
         tensors = self.signature.tensors(values)
         if not tensors:
@@ -157,7 +157,7 @@ def _loses_gradients(items: Sequence[torch.Tensor | None]) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Specialise a symbolic number to its value; return other values unchanged."""
+    """Replace a symbolic number by its value, and return any other value unchanged."""
     if isinstance(value, torch.SymInt):
         return int(value)
     if isinstance(value, torch.SymFloat):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`custom_kernel`: a JAX function as a torch operator."""
+"""`custom_kernel`: registers a JAX function as a torch operator."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def custom_kernel(
 
     The function must be annotated: `jax.Array` for a tensor, `list[jax.Array]` for several, or
     either with `| None`. Arguments of type int, float, bool, str and lists of numbers are constants
-    in a program, so another value recompiles. The function returns a jax.Array, a tuple with a
-    fixed number of them, or a list. It is pure: to change a tensor, return its new value and
-    `copy_` that.
+    in the program, so a new value recompiles it. The function returns a jax.Array, a tuple with a
+    fixed number of them, or a list. It must be pure: to change a tensor, return its new value and
+    `copy_` that into the tensor.
 
-    Returns torch's CustomOpDef: call it, or `torch.ops.library.name`; `register_autograd` sets its
+    Returns torch's CustomOpDef. Call it, or `torch.ops.library.name`; `register_autograd` sets its
     gradient. With `differentiable`, JAX derives the gradient, which computes the function again.
-    The operator runs in every eager mode, under torch.compile (as part of the program), under
+    The operator works in every eager mode, under torch.compile (as part of the program), under
     torch.vmap, and on CPU tensors. On a CPU platform, Pallas kernels are interpreted.
 
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
-    message names the function, the argument and the wrong value.
+    message names the function, the argument and the invalid value.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"custom_kernel: the name {name!r} is not of the form 'library::name'")

@@ -19,7 +19,7 @@ _numbers = count()
 
 
 def fresh() -> str:
-    """Return an unused operator name: operators exist until the process ends."""
+    """Return a new operator name, because operators exist until the process ends."""
     return f"kernels_test::op{next(_numbers)}"
 
 
@@ -54,7 +54,7 @@ def _ninefold_setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any
 
 def _ninefold_backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     x, scale = ctx.saved_tensors
-    return 9 * grad * scale, grad * x  # deliberately wrong, to show that this formula is used
+    return 9 * grad * scale, grad * x  # wrong on purpose, to show that this formula is used
 
 
 ninefold.register_autograd(_ninefold_backward, setup_context=_ninefold_setup)

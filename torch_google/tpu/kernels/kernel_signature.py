@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator signature that a JAX function's annotations define."""
+"""Derives an operator's signature from a JAX function's annotations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import jax
 import torch
 
-# An operator returns one tensor, a fixed number of tensors, or a list.
+# An operator can return one tensor, a fixed number of tensors, or a list of tensors.
 ONE, LIST = "Tensor", "Tensor[]"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter with a torch annotation. `as_tuple`: the function expects a tuple, not a list."""
+    """An operator's parameter. With `as_tuple`, the function expects a tuple, not a list."""
 
     name: str
     annotation: Any
@@ -48,7 +48,7 @@ class KernelSignature:
     returns: Any
 
     def schema(self) -> str:
-        """Return the operator's schema without its name. Raises ValueError if it has none."""
+        """Return the operator's schema, without its name. Raises ValueError if it has no schema."""
 
         def prototype() -> None: ...
 
@@ -68,22 +68,22 @@ class KernelSignature:
         return str(torch.library.infer_schema(prototype, mutates_args=()))
 
     def values(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """Return the value of each parameter."""
+        """Return the value of each parameter, in order."""
         by_name = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
         return [by_name.get(p.name, p.default) for p in self.parameters]
 
     def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the positional and keyword arguments that pass each parameter its value."""
+        """Convert parameter values to positional and keyword arguments."""
         pairs = list(zip(self.parameters, values, strict=True))
         named = {p.name: value for p, value in pairs if p.keyword_only}
         return [value for p, value in pairs if not p.keyword_only], named
 
     def tensors(self, values: Sequence[Any]) -> list[Any]:
-        """Return the tensors among the values, including those in lists."""
+        """Return all tensors in `values`, including those in lists."""
         return list(self._tensors(values))
 
     def with_tensors(self, values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-        """Return the values with their tensors replaced."""
+        """Return `values` with each tensor replaced by the next one from `tensors`."""
         rest = iter(tensors)
 
         def replaced(value: Any) -> Any:
@@ -109,7 +109,7 @@ class KernelSignature:
 def signature_of(function: Callable[..., Any], where: str) -> KernelSignature:
     """Return the operator signature of a JAX function.
 
-    Raises TypeError that names `where`, the parameter and its annotation.
+    Raises TypeError, which names `where`, the parameter and its annotation.
     """
     try:
         parameters = inspect.signature(function).parameters
@@ -161,7 +161,7 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return the torch annotation (None if there is none) and whether it is a tuple."""
+    """Return torch's annotation for JAX's (None if it has none), and whether it was a tuple."""
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:
@@ -198,7 +198,7 @@ _LIST: Any = typing.List  # noqa: UP006
 
 
 def _spelled(annotation: Any) -> Any:
-    """Return an annotation that every torch release understands: v2.6 has no `list[...]`."""
+    """Rewrite an annotation for torch releases that do not accept `list[...]`, such as v2.6."""
     if typing.get_origin(annotation) is list:
         (item,) = typing.get_args(annotation)
         return _LIST[item]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pallas without an accelerator: kernels are interpreted."""
+"""Interprets Pallas kernels if there is no accelerator."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def interpreted(platform: str) -> AbstractContextManager[Any]:
-    """Return a context in which traced Pallas kernels run on this platform.
+    """Return a context in which Pallas kernels that are traced can run on this platform.
 
-    On a CPU they are interpreted, as XLA programs over the grid, whatever their own options.
+    On a CPU, XLA programs interpret them, one grid step at a time, whatever their own options.
     """
     if platform != "cpu":
         return nullcontext()
     from jax.experimental.pallas import tpu
 
     # True selects the interpreter of pallas_call(interpret=True). Interpreter parameters would
-    # emulate a TPU's memories and semaphores, which is for debugging and many times slower.
+    # emulate a TPU's memories and semaphores: that is for debugging, and many times slower.
     return tpu.force_tpu_interpret_mode(True)
