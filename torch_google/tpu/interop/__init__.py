@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of tpu tensors to and from JAX arrays, and DLPack for other libraries."""
+"""Converts tpu tensors to and from JAX arrays, and exports them to other libraries via DLPack."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ __all__ = ["from_jax", "to_jax"]
 
 
 def __getattr__(name: str) -> Any:
-    # Import lazily: jax_arrays.py loads JAX, which importing this package must not do.
+    # Imported lazily, because jax_arrays.py loads JAX, which importing this package must not do.
     if name in __all__:
         from torch_google.tpu.interop import jax_arrays
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays shared with code outside the runtime are never donated, in any mode."""
+"""Arrays that code outside the runtime has are never donated, in any mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # Another jax.Array over the same buffer, because the first may have no references left.
+    # A second jax.Array over the same buffer, in case no references to the first one are left.
     return jax.device_put(array, next(iter(array.devices())))
 
 
@@ -39,7 +39,7 @@ HOLDERS: list[Callable[[jax.Array], Any]] = [held, other_array, numpy_view, dlpa
 
 
 def overwrite(x: torch.Tensor) -> None:
-    """Replace a tensor's values so that torch no longer needs the old ones, as training does."""
+    """Overwrite a tensor, as training does, so that torch no longer needs its old values."""
     for _ in range(5):
         x.mul_(2).add_(1)
         x.sub_(0.5)
@@ -47,7 +47,7 @@ def overwrite(x: torch.Tensor) -> None:
     torch.tpu.wait_for_compiles()
 
 
-# Earlier runs donate nothing, because the trace is new or its program is still being compiled.
+# The first runs donate nothing, because the trace is new or its program is still being compiled.
 TIMES = 4
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between a tpu tensor and a JAX array over the same buffer."""
+"""Converts between a tpu tensor and a JAX array that share a buffer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from torch_google.tpu.runtime.transfer import from_array
 def to_jax(tensor: torch.Tensor) -> jax.Array:
     """Return a tpu tensor's current values as an array on the same device.
 
-    If the tensor covers its whole storage in the original shape, the array shares its buffer and
-    nothing is copied. For any other view (a slice, a transpose, another shape or dtype over the
-    same bytes), the array is a copy.
+    If the tensor covers its whole storage in the original shape, the array shares the storage's
+    buffer and nothing is copied. For any other view (a slice, a transpose, another shape or dtype),
+    the array is a copy.
 
-    A later write to the tensor gives the tensor another array and does not change this one. Do not
-    donate the array to a JAX function while the tensor is in use.
+    Writing to the tensor later gives it a new array and does not change this one. Do not donate the
+    array to a JAX function while the tensor is in use.
 
-    Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError for a
-    tensor with another device or layout, and RuntimeError if a gradient would be lost.
+    Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError if
+    the tensor has another device or layout, and RuntimeError if a gradient would be lost.
     """
     _check_tensor(tensor)
     value = _C.value(tensor)
@@ -34,24 +34,24 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     is_whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
     if not is_whole or view.conj or view.neg:
         return _read(value, view)
-    # The caller may pass the array on, and reference counts do not reveal that.
+    # The caller may pass the array to other code, which reference counts do not reveal.
     _C.share(tensor)
     return value
 
 
 def from_jax(array: jax.Array) -> torch.Tensor:
-    """Return a tensor over an array's buffer, on the tpu device that holds the array.
+    """Return a tensor that shares an array's buffer, on the tpu device that holds the array.
 
-    Nothing is copied unless the array has an unusual memory layout. The array keeps its values when
-    the tensor is written to, because the tensor then gets another array.
+    Nothing is copied unless the array has an unusual memory layout. Writing to the tensor later
+    gives it a new array and does not change this one.
 
     Raises TypeError if the argument is not a JAX array or has a dtype that torch lacks. Raises
-    ValueError for an array on several devices or not on a tpu device. Raises RuntimeError for an
-    array without a buffer: donated, deleted, or a tracer of jit.
+    ValueError if the array is on several devices, or not on a tpu device. Raises RuntimeError if
+    it has no buffer: it was donated or deleted, or it is a tracer.
     """
     dtype = _check_array(array)
     if array.weak_type:
-        # torch has no weak types: share the buffer, without JAX's weak-type flag.
+        # torch has no weak types, so share the buffer without JAX's weak-type flag.
         array = jax.make_array_from_single_device_arrays(array.shape, array.sharding, [array])
     if not _has_usual_layout(array):
         array = _laid_out(array)
@@ -132,8 +132,8 @@ def _check_place(array: jax.Array) -> None:
 
 
 def _has_usual_layout(array: jax.Array) -> bool:
-    # Programs are compiled for the platform's default layout, which on a TPU is not always
-    # row-major. JAX uses that default unless told otherwise.
+    # Programs are compiled for the platform's default layout, which is not always row-major on
+    # a TPU. JAX arrays have that layout unless the user chose another one.
     if platform.name() == "tpu":
         return True
     layout = array.format.layout
