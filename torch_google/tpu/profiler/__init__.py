@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.profiler`: traces of the device and its host threads."""
+"""`torch.tpu.profiler`: traces the device and its host threads."""
 
 from torch_google.tpu.profiler.xla_trace import Trace, trace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward torch.profiler.record_function ranges to JAX's trace."""
+"""Adds torch.profiler.record_function ranges to JAX's trace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch.autograd.profiler import record_function
 
 @contextmanager
 def ranges() -> Iterator[None]:
-    """Add to JAX's trace every range that begins within this block.
+    """Add every range that begins within this block to JAX's trace.
 
-    torch has no Python hook for its ranges, so `record_function` is wrapped while the block runs.
+    torch has no Python hook for ranges, so this wraps `record_function` while the block runs.
     """
     import jax
 

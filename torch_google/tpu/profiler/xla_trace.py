@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA traces that include the program's torch.profiler.record_function ranges."""
+"""XLA traces that include the user's torch.profiler.record_function ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_google.tpu.profiler.ranges import ranges
 
 
 class Trace:
-    """The files of a trace, available after its block has ended."""
+    """The files of a trace. They are available after the block has ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -23,7 +23,7 @@ class Trace:
 
     @property
     def xplane(self) -> Path:
-        """Return the file for TensorBoard and XProf."""
+        """Return the path of the file for TensorBoard and XProf."""
         return self._file("*.xplane.pb")
 
     @property
@@ -50,13 +50,13 @@ _lock = threading.Lock()
 
 @contextmanager
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
-    """Trace all devices and threads within a block, and write the files at its end.
+    """Trace all devices and threads within a block, and write the files when it ends.
 
-    An operator's program is named after the operator (`jit(aten_mm)`).
-    torch.profiler.record_function ranges, including optimizers', keep their names. `python` adds
-    calls to Python functions, which is slow. The end of the block waits for the devices.
+    Each operator's program is named after the operator (`jit(aten_mm)`).
+    torch.profiler.record_function ranges, including those of optimizers, keep their names. `python`
+    adds calls to Python functions, which is slow. At its end, the block waits for the devices.
 
-    Raises RuntimeError if the process is already running a trace.
+    Raises RuntimeError if a trace is already running in this process.
     """
     import jax
 
