@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support for the device. No shipped code imports it."""
+"""Support for the device's tests. Code that we ship must not import it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA flags for tests: compile fast, at the cost of slower programs."""
+"""XLA flags for tests: programs compile faster but run more slowly."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ XLA_FLAGS = (
 
 
 def use() -> None:
-    """Set these flags for this process and its children, unless `XLA_FLAGS` is set.
+    """Set the flags for this process and its children, unless `XLA_FLAGS` is already set.
 
-    XLA reads them when JAX creates its first client, so call this before the device starts.
+    XLA reads the flags when JAX creates its first client, so call this before the device starts.
     """
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)

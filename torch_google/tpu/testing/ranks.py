@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks: processes that form a process group, and run functions of a test on request.
+"""Ranks: processes that form a process group and run functions for a test.
 
-A start of torch and JAX takes seconds, so the tests of a module share their ranks.
+Starting torch and JAX takes seconds, so all tests in a module share their ranks.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import torch.multiprocessing
 
 from torch_google.tpu.testing import quick_compiler
 
-# Seconds. A test whose ranks hang fails after this time instead of blocking the whole run.
+# If a test's ranks hang, it fails after this many seconds instead of blocking the whole run.
 _PATIENCE = 120.0
 
 
 class RankFailedError(AssertionError):
-    """A function failed in a rank. The message has its traceback."""
+    """Raised if a function failed in a rank. The message contains the traceback."""
 
 
 class Ranks:
     """A process group of `size` processes. Use it as a context manager.
 
-    `timeout` is the group's, in seconds.
+    `timeout` is the timeout of the process group, in seconds.
     """
 
     def __init__(self, size: int, timeout: float = 60.0) -> None:
@@ -64,21 +64,21 @@ class Ranks:
         self._folder.cleanup()
 
     def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Run `function(rank, *args)` in each rank, and return the results by rank.
+        """Run `function(rank, *args)` in each rank, and return a list of the results.
 
-        Raises RankFailedError if a rank raised an error or ended, and TimeoutError if one hangs.
+        Raises RankFailedError if a rank raised an error or ended, and TimeoutError if a rank hangs.
         """
         self.start(function, *args)
         return [self.result(rank) for rank in range(self.size)]
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Start `function(rank, *args)` in each living rank."""
+        """Start `function(rank, *args)` in each rank that is alive."""
         for connection, process in zip(self._connections, self._processes, strict=True):
             if process.is_alive():
                 connection.send((function, args))
 
     def result(self, rank: int) -> Any:
-        """Return the result of the function that was started last in a rank."""
+        """Wait for the function that a rank started last, and return its result."""
         connection = self._connections[rank]
         if not wait([connection], _PATIENCE):
             raise TimeoutError(f"rank {rank} has no result after {_PATIENCE:.0f} s")
@@ -98,7 +98,7 @@ class Ranks:
 
 
 def caught(function: Callable[[], Any]) -> tuple[str, str]:
-    """Return the type's name and the message of the error that a function raises."""
+    """Return the type name and the message of the error that a function raises."""
     try:
         function()
     except (RuntimeError, ValueError, TypeError) as error:
@@ -107,7 +107,7 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
 
 
 def shorten(rank: int, timeout: float) -> None:
-    """Set the group's timeout, in seconds, after the ranks have met: they may start late."""
+    """Set the group's timeout (in seconds) once all ranks have started, which may take longer."""
     dist.all_reduce(torch.zeros(1, device="tpu"))
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("tpu"))
     backend._set_default_timeout(datetime.timedelta(seconds=timeout))

@@ -3,8 +3,8 @@
 
 load("//tools/par:par.bzl", "par_tests")
 
-# Modules that most tests import, and that start no thread. Importing them once per shard saves 3 s of
-# CPU time per file.
+# Modules that most tests import and that start no threads. Importing them once per shard saves 3 s
+# of CPU time per file.
 _WARM_IMPORTS = [
     "hypothesis",
     "jax",
@@ -26,7 +26,7 @@ def tpu_tests(name, srcs, deps = [], **kwargs):
         warm_imports = _WARM_IMPORTS,
         deps = deps + [
             "//torch_google/tpu/testing:support",
-            # A direct dependency, for the tag `budget`.
+            # Must be a direct dependency, because the tag `budget` needs it.
             "@pypi//hypothesis",
         ],
         **kwargs
