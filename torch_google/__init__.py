@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Additions to PyTorch for a monorepo. Importing it starts no device and loads no JAX."""
+"""Additions to PyTorch for a monorepo. Importing this starts no device and loads no JAX."""
 
 import os
 

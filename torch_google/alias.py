@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make `torch.google` an alias of `torch_google`: both names give the same modules."""
+"""Makes `torch.google` an alias of `torch_google`: both names refer to the same modules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _AliasFinder(MetaPathFinder):
 
 
 class _AliasLoader(Loader):
-    """A loader that returns the module under its real name, unchanged."""
+    """A loader that returns the module with the real name, unchanged."""
 
     def __init__(self, real: ModuleSpec) -> None:
         self._real = real
@@ -52,11 +52,11 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # Restore the real spec: the import system has assigned the alias's spec.
+        # Restore the module's own spec, because the import system has replaced it with the alias's.
         module.__spec__ = self._real
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code of the module, for `python -m torch.google.x`."""
+        """Return the module's code, so that `python -m torch.google.x` works."""
         del fullname
         loader: Any = self._real.loader
         code: CodeType | None = loader.get_code(self._real.name)

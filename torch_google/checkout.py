@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warn if a checkout without compiled code hides an installed torch_google.
+"""Warns if a checkout without compiled code hides an installed torch_google.
 
 If Python starts in the repository's root, it finds the checkout's `torch_google` first, and the
-installed wheel's entry points load that one. The checkout lacks `tpu/_C.so` until it is built.
+installed wheel's entry points import that one. Until it is built, the checkout lacks `tpu/_C.so`.
 """
 
 import importlib.machinery
@@ -14,9 +14,9 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def warn_if_incomplete() -> None:
-    """Warn if this package lacks its compiled code and an installed package has it.
+    """Warn if this package lacks its compiled code but an installed package has it.
 
-    The warning replaces the device's own one, which can only say that an import failed.
+    This warning replaces the device's own warning, which can only say that an import failed.
     """
     if os.path.exists(_extension(_PACKAGE)):
         return
@@ -35,7 +35,7 @@ def warn_if_incomplete() -> None:
 
 
 def _installed_package() -> str | None:
-    """Return the directory of another `torch_google` that has its compiled code."""
+    """Return the directory of another `torch_google` that has compiled code, or None."""
     for directory in sys.path:
         package = os.path.join(os.path.abspath(directory), "torch_google")
         if package != _PACKAGE and os.path.exists(_extension(package)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python started in a checkout warns if that hides an installed package, and says what to do."""
+"""If Python starts in a checkout that hides an installed package, a warning says what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch_google
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a checkout without compiled code, next to `site`, an installation that has it."""
+    """Return a checkout without compiled code, next to an installation in `site` that has it."""
     tree = tmp_path / "checkout"
     _package(tree / "torch_google")
     (tree / "MODULE.bazel").touch()
@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _package(directory: Path) -> None:
-    """Copy the package's __init__ and add a device module that warns like the real one."""
+    """Copy the package's __init__, and add a device module that warns like the real one."""
     (directory / "tpu").mkdir(parents=True)
     for name in ("__init__.py", "checkout.py"):
         source = Path(torch_google.__path__[0], name)
@@ -47,7 +47,7 @@ def _package(directory: Path) -> None:
 
 
 def _run(checkout: Path, program: str, *path: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in the checkout, with `path` first and `site` last in sys.path."""
+    """Run a program in the checkout. `path` comes first in sys.path, and `site` comes last."""
     start = f"import sys; sys.path[:0] = {list(path)!r}; sys.path.append('../site')\n"
     done = subprocess.run(
         [sys.executable, "-c", start + program],

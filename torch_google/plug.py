@@ -9,13 +9,13 @@ _MODULES = ("configs", "files", "logs", "processes")
 
 
 def plug() -> None:
-    """Install all hooks. The patched torch calls this, through an entry point, before it starts."""
+    """Install all hooks. The patched torch calls this, via an entry point, as it is imported."""
     for module in _MODULES:
         import_module(f"torch_google.plugs.{module}").plug()
 
 
 def loaded() -> None:
-    """Alias `torch.google` to this package, and apply flags to a torch without hooks.
+    """Alias `torch.google` to this package, and apply flags to a torch that has no hooks.
 
     Every torch, patched or not, calls this through an entry point at the end of its import.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch device `tpu`: PrivateUse1 on JAX and PJRT."""
+"""The torch device `tpu`: a PrivateUse1 device that runs on JAX and PJRT."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from typing import Any
 def autoload() -> None:
     """Register the device with torch. `import torch` calls this through its entry point.
 
-    It neither loads JAX nor starts the device. If registration fails, one warning says why, and
-    torch works without the device.
+    This neither loads JAX nor starts the device. If registration fails, a warning gives the reason,
+    and torch works without the device.
     """
     try:
         from torch_google.tpu.registration import register
@@ -25,11 +25,11 @@ def autoload() -> None:
 
 
 # At the end of `import torch`, torch calls autoload(), so autoload() must be defined before this
-# import. With torch loaded here, no module of this package is half imported when the device
-# registers.
+# import. Importing torch here ensures that no module of this package is half imported when the
+# device is registered.
 import torch  # noqa: E402, F401
 
-# Names that load JAX, imported on first use, and the packages that define them.
+# Names that are imported on first use, because they load JAX, and the packages that define them.
 _LAZY = {
     "compile_step": "compile",
     "custom_kernel": "kernels",

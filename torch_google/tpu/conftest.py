@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register and start the device for all tests, with fast compilation."""
+"""Registers and starts the device for all tests, and makes compilation fast."""
 
 from __future__ import annotations
 

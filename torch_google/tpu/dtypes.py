@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bit-exact mapping between torch's and JAX's dtypes, and torch's default dtype."""
+"""The bit-exact mapping between torch's and JAX's dtypes, and the default dtype."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {torch_dtype: np.dtype(jax_dtype) for torch_dtype, jax_dtype in _PAIRS}
 _TO_TORCH = {jax_dtype: torch_dtype for torch_dtype, jax_dtype in _TO_JAX.items()}
 
-# Dtypes that a platform lacks, and their substitutes. A TPU emulates float64 slowly, with pairs of
-# float32.
+# For each platform, the dtypes that it lacks and what to use instead. float64 is not one of them: a
+# TPU emulates it slowly, with pairs of float32.
 _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
     "tpu": {torch.complex128: torch.complex64},
 }
 
 
 def to_jax(dtype: torch.dtype) -> np.dtype:
-    """Return JAX's dtype. Raises TypeError, which names the dtype, if JAX has none."""
+    """Return JAX's dtype for a torch dtype. Raises TypeError if JAX has none."""
     try:
         return _TO_JAX[dtype]
     except KeyError:
@@ -54,10 +54,10 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
 
 
 def check(dtype: torch.dtype, platform: str) -> None:
-    """Raise RuntimeError, naming both, if a platform (tpu, gpu, cpu) lacks a dtype."""
+    """Raise RuntimeError, which names both, if a platform (tpu, gpu or cpu) lacks a dtype."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
-        # Not a TypeError, because for x + y Python would then try y.__radd__.
+        # This is not a TypeError, because Python would then try y.__radd__ for x + y.
         raise RuntimeError(
             f"tpu: the platform {platform} has no {dtype}. Make it {instead}, or keep such tensors "
             "on the CPU"
@@ -75,7 +75,7 @@ def to_torch(dtype: object) -> torch.dtype:
 def default_dtype() -> torch.dtype:
     """Return the default dtype for floating-point numbers and tensors.
 
-    This is torch's own, except while a program is traced later than requested: see `defaulting_to`.
+    This is torch's own default, unless a program is traced late: see `defaulting_to`.
     """
     asked = _ASKED.get()
     return torch.get_default_dtype() if asked is None else asked
@@ -83,7 +83,7 @@ def default_dtype() -> torch.dtype:
 
 @contextmanager
 def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
-    """In this thread, trace programs as if `dtype` were torch's (global) default dtype."""
+    """Trace programs as if `dtype` were torch's default dtype. Applies only to this thread."""
     token = _ASKED.set(dtype)
     try:
         yield
@@ -92,7 +92,7 @@ def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
 
 
 def check_default(name: str) -> None:
-    """Raise RuntimeError if torch's functions would not see the dtype that `defaulting_to` set."""
+    """Raise RuntimeError if torch's default dtype is not the one that `defaulting_to` set."""
     asked, current = default_dtype(), torch.get_default_dtype()
     if asked != current:
         raise RuntimeError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten thousand iterations without reads on the host: memory does not grow, in any mode."""
+"""In ten thousand iterations without reads by the host, memory does not grow in any mode."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 from tools.par.testing.budget import only_full
 
 TURNS = 10_000
-# The size of the loops' values: a thousand live ones would take 64 MiB.
+# The shape of the loops' values. A thousand live values of this shape would take 64 MiB.
 SHAPE = (64, 256)
 
 
 def resident() -> int:
-    """Return the resident bytes of this process."""
+    """Return the number of resident bytes of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -43,7 +43,7 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         x = torch.ones(SHAPE, device="tpu")
 
         def loop(turns: int) -> tuple[int, int]:
-            """Return the peak of live bytes and the peak of resident bytes."""
+            """Run the loop, and return the peaks of live bytes and of resident bytes."""
             nonlocal x
             live = held = 0
             for number in range(turns):
@@ -64,8 +64,8 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if execution == "fused":
-            # The loop itself ends a trace. There are two programs, because the first trace starts
-            # outside the loop.
+            # Only the loop's repetition ends a trace. There are two programs, because the first
+            # trace starts before the loop.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports under torch_google/tpu are acyclic, among modules and among rooms.
+"""Imports in torch_google/tpu have no cycles, neither among modules nor among its subpackages.
 
-All imports count, including those inside functions and those for types only, and strings that name
-a module, as in a table of lazily imported functions.
+All imports count: also those inside functions, those used only for types, and strings that name a
+module, as in a table of lazily imported functions.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Graph = Mapping[str, set[str]]
 def test_no_cycle_among_modules() -> None:
     graph = _module_graph(_sources())
     assert graph[f"{_PACKAGE}.registration"] >= {
-        f"{_PACKAGE}.eager.miss",  # named in a table of strings
+        f"{_PACKAGE}.eager.miss",  # only a table of strings names this module
         f"{_PACKAGE}.startup",
     }
     assert (
         f"{_PACKAGE}.torch_hooks.fake_tensors" in graph[f"{_PACKAGE}.startup"]
-    )  # imported within a function
+    )  # this module is imported within a function
     assert _cycle(graph) is None
 
 
@@ -67,7 +67,7 @@ def test_a_cycle_is_found_and_printed(line: str) -> None:
 
 @functools.cache
 def _sources() -> dict[str, str]:
-    """Return the source of each module of the device, without tests."""
+    """Return the source of each of the device's modules, except tests."""
     return dict(_modules(files("torch_google").joinpath("tpu"), _PACKAGE))
 
 
@@ -83,7 +83,7 @@ def _modules(directory: Traversable, package: str) -> Iterator[tuple[str, str]]:
 
 
 def _module_graph(sources: Mapping[str, str]) -> Graph:
-    """Return the imports of each module, restricted to the modules in `sources`."""
+    """Return each module's imports, but only of modules in `sources`."""
     return {name: set(_imports(name, text, sources)) - {name} for name, text in sources.items()}
 
 
@@ -95,32 +95,32 @@ def _imports(importer: str, text: str, known: Mapping[str, str]) -> Iterator[str
             assert node.level == 0, f"{importer}: a relative import. Name the module in full"
             names = [_imported(f"{node.module}.{alias.name}", known) for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # A package's __init__ names its own modules.
+            # In a package's __init__, strings may name its own modules.
             names = [node.value, f"{importer}.{node.value}"]
         else:
             continue
         for name in names:
             if name in known:
                 yield name
-                # Importing a module from outside its package also runs the package's __init__.
+                # If the importer is outside the module's package, the package's __init__ runs too.
                 yield from (p for p in _packages(name) if not f"{importer}.".startswith(f"{p}."))
 
 
 def _imported(name: str, known: Mapping[str, str]) -> str:
-    """Return the module that `from package import name` runs."""
+    """Return the module that runs for `from package import name`."""
     package = name.rpartition(".")[0]
-    # The extension has no Python source, and imports nothing.
+    # The extension module has no Python source and imports nothing.
     return name if name in known or name == f"{_PACKAGE}._C" else package
 
 
 def _packages(module: str) -> list[str]:
-    """Return the packages that contain a module, below the device's own."""
+    """Return the subpackages of torch_google.tpu that contain a module."""
     parts = module.split(".")
     return [".".join(parts[:end]) for end in range(3, len(parts))]
 
 
 def _room_graph(graph: Graph) -> Graph:
-    """Return the imports of each room. A module outside of the rooms is its own room."""
+    """Return the imports of each subpackage. A module at the top level counts as one."""
     rooms: dict[str, set[str]] = {}
     for name, imported in graph.items():
         rooms.setdefault(_room(name), set()).update(map(_room, imported))
@@ -132,7 +132,7 @@ def _room(module: str) -> str:
 
 
 def _cycle(graph: Graph) -> str | None:
-    """Return a cycle as `a -> b -> a`, with names below the package, or None."""
+    """Return a cycle as `a -> b -> a`, with names relative to the package, or None."""
     done: set[str] = set()
 
     def find(name: str, path: list[str]) -> list[str] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process-wide behaviour: quiet imports, platforms, several devices, forks."""
+"""Behaviour of whole processes: quiet imports, platforms, several devices, forks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def run(program: str, **environment: str) -> str:
-    """Return a program's output, or the last line of its error."""
+    """Run a program, and return its output or the last line of its error."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
@@ -266,7 +266,7 @@ registration._autograd_lives = lambda: live.pop(0)
 
 
 def test_a_start_that_is_interrupted_begins_anew() -> None:
-    """Interrupt once before and once after each step, as Ctrl-C might."""
+    """Interrupt the start once before and once after each of its steps, as Ctrl-C might."""
     program = """
 import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")

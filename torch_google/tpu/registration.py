@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register the device with torch without starting it."""
+"""Registers the device with torch without starting it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch_google.tpu.torch_hooks import (
     multiprocessing_ipc,
 )
 
-# Seconds. Autograd's threads usually end at once; do not delay an exit for longer.
+# The maximum delay at exit, in seconds. Autograd's threads usually end at once.
 _PATIENCE = 1.0
 
 
@@ -76,14 +76,14 @@ def register() -> None:
 
 
 def receive(*parts: Any) -> Any:
-    """Rebuild a tensor from another process; register the device, as this process may be new."""
+    """Rebuild a tensor that another process sent. Register the device first, if necessary."""
     register()
     return multiprocessing_ipc.rebuild(*parts)
 
 
 def _install_collectives() -> None:
-    """Register the backend of process groups, under its name and its name upstream."""
-    # An optional part of torch, which `import torch` has loaded by now.
+    """Register the process group backend, under its own name and under upstream's name."""
+    # torch may be built without it. If it exists, `import torch` has loaded it by now.
     if torch.distributed.is_available():
         communication_hooks.install()
         for name in ("tpu", "tpu_dist"):
@@ -96,10 +96,10 @@ def _install_collectives() -> None:
 
 
 def _finish() -> None:
-    """Stop autograd's threads and wait until they have ended.
+    """Stop autograd's threads, and wait until they have ended.
 
-    As it ends, each of them takes the GIL once more, which would crash after the interpreter is
-    finalised.
+    When it ends, each of them takes the GIL once more. That would crash if the interpreter had
+    already been finalized.
     """
     _C.finish()
     deadline = time.monotonic() + _PATIENCE
@@ -113,12 +113,12 @@ def _autograd_lives() -> bool:
             if task.read_text().startswith("pt_autograd"):
                 return True
         except OSError:
-            continue  # the thread has just ended
+            continue  # the thread has ended in the meantime
     return False
 
 
 def _lazy(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports its target on first call, because most targets load JAX."""
+    """Return a function that imports its target when first called, as most targets load JAX."""
     target: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import torch` with the package installed registers the device without starting it."""
+"""If the package is installed, `import torch` registers the device without starting it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """Return a directory for sys.path that has the package's entry point."""
+    """Return a directory for sys.path in which the package's entry point is installed."""
     info = tmp_path / "torch_google_entry-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_google_entry\nVersion: 0\n")
@@ -22,7 +22,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def _run(installed: Path, program: str, **environment: str) -> list[str]:
-    """Return a program's output lines, and the warnings in its stderr."""
+    """Run a program, and return its output lines and the warnings in its stderr."""
     start = f"import sys; sys.path[:0] = {[str(installed), *sys.path]}\n"
     done = subprocess.run(
         [sys.executable, "-c", start + program],

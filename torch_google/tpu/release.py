@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between torch v2.6, which the static build uses, and the wheel's release.
+"""Differences between torch v2.6, which the static build uses, and the release that the wheel uses.
 
-The device is written for the later release. Stand-ins for v2.6 are here, in runtime/accelerator.py,
-in compile/aot_uncached.py and in compile/control_flow.py's table; those for C++ are in
-csrc/torch_release.h.
+The device is written for the later release. Replacements for what v2.6 lacks are here, in
+runtime/accelerator.py, in compile/aot_uncached.py and in compile/control_flow.py's table. Those for
+C++ are in csrc/torch_release.h.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ V2_6 = torch.__version__ < (2, 7)
 
 
 def has_operator(name: str) -> bool:
-    """Return whether torch has an operator with this full name; v2.6 lacks some."""
+    """Return whether torch has an operator with this full name. v2.6 lacks some operators."""
     return not V2_6 or torch._C._dispatch_has_kernel(name)
 
 
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
-    """Replace a kernel that torch registered from Python, for a library's dispatch key."""
+    """Replace a kernel that torch itself registered in Python for the library's dispatch key."""
     if V2_6:
-        # v2.6 rejects names in this set. Its dispatcher uses the kernel registered last.
+        # v2.6 rejects names in this set. Its dispatcher uses the last kernel that was registered.
         torch.library._impls.discard(f"{library.ns}/{name}/{library.dispatch_key}")
         library.impl(name, kernel)
     else:
@@ -36,14 +36,14 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
 
 
 def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
-    """Return the arguments of torch.compile's wrapper: mode, options, dynamic, and later a name."""
+    """Return the arguments for torch.compile's wrapper. v2.6 takes only the first three."""
     return arguments[:3] if V2_6 else arguments
 
 
 def prepare_symbols() -> None:
     """Import the modules that symbolic shapes need.
 
-    In v2.6, that import uses torch function overrides, which are disabled inside an operator.
+    In v2.6, importing them uses torch function overrides, which are disabled inside an operator.
     """
     if V2_6:
         with torch._C._EnableTorchFunction():
@@ -51,7 +51,7 @@ def prepare_symbols() -> None:
 
 
 def skipped(function: _F) -> _F:
-    """Return a function that Dynamo does not trace, including its callees."""
+    """Return a function that Dynamo does not trace. Its callees are not traced either."""
     if V2_6:
         return cast(_F, _without_dynamo(function))
     skip = eval_frame._FrameAction.SKIP
@@ -60,7 +60,7 @@ def skipped(function: _F) -> _F:
 
 
 def _without_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that disables Dynamo while it runs: v2.6 cannot skip callees."""
+    """Return a function that disables Dynamo while it runs, as v2.6 cannot skip callees."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         before = eval_frame.set_eval_frame(None)

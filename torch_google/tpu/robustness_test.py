@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robustness: threads, XLA failures, modes left by errors, exits, workers."""
+"""Robustness: threads, XLA failures, settings after errors, exits, worker processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = sorted(_C.Mode.__members__)
 
 
 def _exercise(seed: int, device: str, generator: torch.Generator) -> list[torch.Tensor]:
-    """Return results from operators, views, writes, random numbers and a backward pass."""
+    """Return the results of operators, views, writes, random numbers and a backward pass."""
     host = torch.Generator().manual_seed(seed)
     x = torch.randn(7, seed + 1, generator=host).to(device).requires_grad_()
     y = (x.t() @ x).relu() + 0.5
@@ -95,7 +95,7 @@ for size in range(3, 11):
 
 
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
-    """Destroying a replaced program runs Python, so other threads may look it up at that time."""
+    """Destroying a replaced program runs Python code, so other threads may look it up then."""
     done = subprocess.run(
         [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
     )
@@ -132,7 +132,7 @@ def test_a_failed_compilation_changes_nothing_that_is_written_or_drawn(
     def fail(*_: object, **__: object) -> None:
         raise jax.errors.JaxRuntimeError("INTERNAL: the compiler failed")
 
-    _C.clear_programs()  # these operators are new to each mode
+    _C.clear_programs()  # so that each mode has to compile these operators
     x = torch.arange(4.0, device="tpu")
     view, version = x[1:3], x._version
     three, one = (torch.full((2,), value, device="tpu") for value in (3.0, 1.0))
@@ -202,7 +202,7 @@ def test_modes_nest_and_what_raises_restores_them(mode: Any) -> None:
 
     three, four = torch.ones(3, device="tpu"), torch.ones(4, device="tpu")
     context = torch.tpu.eager_mode(mode)
-    with context, context:  # the same object, entered twice
+    with context, context:  # the same object can be entered twice
         with torch.tpu.cache_only(), torch.tpu.precision("highest"):
             with pytest.raises(KeyError, match="debug"):
                 fail()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second process with the same compile cache gives equal results and compiles nothing."""
+"""A second process that uses the same compile cache compiles nothing and has equal results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ print(json.dumps([losses, *counts, loaded, len(asked), len(read)]))
 """
 
 
-# Modules that only a miss needs: the table, the lowerings, and torch's tracers.
+# Modules that are needed only after a cache miss: the lowerings, their table, and torch's tracers.
 _FOR_MISSES = (
     "scipy",
     "sympy",
@@ -101,9 +101,9 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     assert read <= hits
-    if mode == "fused":  # not programs of operators inside fused ones
+    if mode == "fused":  # programs of operators that are part of fused ones are not read
         assert read < hits / 2
-    if mode != "compile":  # Dynamo traces in every process
+    if mode != "compile":  # with torch.compile, Dynamo traces in every process
         assert (loaded, asked) == ([], 0)
 
 
@@ -122,7 +122,7 @@ def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: 
 
 
 def _of_another_make(entry: bytes) -> bytes:
-    """Return the entry, still valid, with an executable that this XLA did not write."""
+    """Return a valid entry whose executable is not XLA's format."""
     start = entry.index(b"\n") + 1
     frame = start + hashlib.sha256().digest_size
     length = int.from_bytes(entry[frame : frame + 8], "little")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start the device: the platform first, then each room that registers something with torch.
+"""Starts the device: first the platform, then each part that registers something with torch.
 
-Only this module knows all of these rooms. Lower rooms call `_C.start()`, which calls `start`.
+Only this module imports all of these parts. The lower ones call `_C.start()`, which calls `start`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _devices = 0
 
 
 def start() -> int:
-    """Start the device. Idempotent. Return the platform's number of devices.
+    """Start the device, and return the number of devices. Idempotent.
 
-    If an exception such as KeyboardInterrupt interrupts it, the next call starts again.
+    If an exception such as KeyboardInterrupt interrupts the start, the next call starts again.
     """
     global _devices
     with _lock:
@@ -33,8 +33,8 @@ def start() -> int:
 
 
 def _register_rooms(devices: int) -> None:
-    """Register each room with torch. Each registration is idempotent."""
-    # Imported here because they load JAX or register kernels that only a started device needs.
+    """Register each part of the device with torch. Each of the registrations is idempotent."""
+    # Imported here because they load JAX, or register kernels that are useless before the start.
     from torch_google.tpu import composites
     from torch_google.tpu.eager import copy_kernels, recorded_operators
     from torch_google.tpu.fused import fusion
@@ -45,7 +45,7 @@ def _register_rooms(devices: int) -> None:
     compile_adapter.register()
     copy_kernels.register()
     fake_tensors.register()
-    # Before recorded_operators.record(): the recorder takes only operators that have no kernel yet.
+    # This must precede recorded_operators.record(), which skips operators that have a kernel.
     composites.register()
     recorded_operators.record([platform.device(0)])
     fusion.register()
@@ -57,7 +57,7 @@ def _register_rooms(devices: int) -> None:
 def _collection_paused() -> Iterator[None]:
     """Pause the garbage collector: importing JAX allocates 100,000 objects, none of them garbage.
 
-    Afterwards the objects count as old, as if a collection had examined them.
+    Afterwards, these objects count as old, as if the collector had already examined them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
