@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arbitrary bytes in an entry cause one warning and are replaced; they never crash or run."""
+"""Arbitrary bytes in an entry never crash or run as code. They cause a warning and are replaced."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class CacheStatistics:
 @dataclass
 class _CacheState:
     place: Directory | Remote | None = None
-    chosen: bool = False  # whether code has set the location; if not, the environment does, once
+    chosen: bool = False  # whether a call or the environment has set the location
     writable: bool = True
     unread: int = 0  # the number of failed reads in a row
     warned: bool = False

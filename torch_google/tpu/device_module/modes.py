@@ -46,7 +46,7 @@ class eager_mode(ScopedSetting):  # noqa: N801 - used as a function: with torch.
 
 
 class cpu_fallback(ScopedSetting):  # noqa: N801 - like eager_mode
-    """Let this thread and its backward passes run operators without a lowering on the CPU."""
+    """Run operators without a lowering on the CPU, in this thread and its backward passes."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_fallback, _C.set_thread_fallback, enabled)

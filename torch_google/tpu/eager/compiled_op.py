@@ -422,7 +422,7 @@ def _resharding(call: NormalizedCall) -> int | None:
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether our version identifies the lowering, unlike one from another package."""
+    """Return whether this package defines the lowering, so that its version identifies it."""
     return lowerings.is_pinned(call.pure.op)
 
 

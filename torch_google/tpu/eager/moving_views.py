@@ -34,7 +34,7 @@ _COUNTED = 4096
 class ViewBlock:
     """A view that is a rectangular block of contiguous storage.
 
-    `dimensions` has, for each of the view's dimensions, the storage's dimension or -1 (size 1).
+    `dimensions` has, for each of the view's dimensions, the storage's dimension, or -1 for size 1.
     """
 
     shape: tuple[int, ...]
@@ -75,7 +75,7 @@ class ViewBlock:
 
 
 def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
-    """Run a call whose views keep moving, and return its results; None to compile it instead.
+    """Run a call whose views keep moving on blocks. Return its results, or None to compile it.
 
     `describe` returns a description of the call that leaves out the offsets of its views.
     """
@@ -88,8 +88,8 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
     """Count a call whose program is in the compile cache.
 
-    Without this, a process with a warm cache would compile programs for offsets that had already
-    moved in the process that filled the cache.
+    Otherwise, this process would compile programs for views whose offsets have already changed in
+    the process that filled the cache.
     """
     if _blocks(op, call) is not None:
         _count(call, describe)

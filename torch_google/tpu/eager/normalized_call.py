@@ -190,7 +190,7 @@ class NormalizedCall:
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the pure operator's arguments as meta tensors, because values must not be kept."""
+        """Return the pure operator's arguments with meta tensors, so that no values are kept."""
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:

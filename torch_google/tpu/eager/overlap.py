@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejects writes that torch rejects on the CPU: to overlapping memory, or to memory still read."""
+"""Rejects writes to memory that overlaps or is also read, if torch rejects them on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device rejects the dtypes that the CPU rejects, with its error, in every eager mode."""
+"""The device rejects the dtypes that the CPU rejects, with the CPU's error, in every mode."""
 
 from __future__ import annotations
 

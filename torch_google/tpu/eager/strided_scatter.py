@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that use a strided view's whole storage: `slice_scatter` etc., as_strided_copy.
+"""Operators that use a strided view's whole storage, like `slice_scatter` or `as_strided_copy`.
 
 torch's scatter kernels clone the whole storage of a strided view and write to the same view of the
 clone, so the result keeps the strides and the offset. A compiled program cannot do that: it reads
@@ -31,7 +31,7 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 
 
 def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
-    """Run a call that needs a view's storage, and return its results; None for other calls."""
+    """Run a call that needs a view's storage. Return its results, or None for other calls."""
     if op is aten.as_strided_copy.default:
         return [aten.as_strided.default(*call.args).clone(memory_format=torch.contiguous_format)]
     if op not in _VIEWS:

@@ -37,7 +37,7 @@ def _reduced(
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
-    """Return tolerances for the less precise of the two dtypes: the result was computed in it."""
+    """Return tolerances for the less precise dtype, in which the result was computed."""
     if target == torch.bfloat16:
         return {"rtol": 1e-2, "atol": 1e-2}
     if source in ("float32", "complex64") and target == torch.float64:

@@ -126,7 +126,7 @@ class Kernel:
         return jax.tree.map(tensor_of, results)
 
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
-        """Return empty tensors like the results. Symbolic sizes become numbers."""
+        """Return empty tensors with the results' metadata. Symbolic sizes become numbers."""
         values = [_number(value) for value in self.signature.values(args, kwargs)]
         tensors = self.signature.tensors(values)
         if not tensors:

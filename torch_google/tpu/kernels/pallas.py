@@ -10,7 +10,7 @@ from typing import Any
 def interpreted(platform: str) -> AbstractContextManager[Any]:
     """Return a context in which Pallas kernels that are traced can run on this platform.
 
-    On a CPU, XLA programs interpret them, one grid step at a time, whatever their own options.
+    On a CPU they are interpreted, as XLA programs that loop over the grid, whatever their options.
     """
     if platform != "cpu":
         return nullcontext()

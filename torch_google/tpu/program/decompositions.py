@@ -18,10 +18,10 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 
 
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
-    """Return torch's decompositions for all operators that have no lowering of ours.
+    """Return torch's decompositions for all operators that we do not lower ourselves.
 
-    `circular` has operators to leave out: their C++ kernel only calls their own in-place variant,
-    so it decomposes nothing.
+    `circular` has operators to leave out, because their C++ kernels only call their own in-place
+    variants.
     """
     table = _decompositions(lowerings.names())
     useless = {op for op in circular if isinstance(table.get(op), partial)}

@@ -124,7 +124,7 @@ def kinds_of(values: Sequence[Any]) -> str:
 def as_meta(value: Any) -> Any:
     """Return a new meta tensor for a tensor, and any other value unchanged.
 
-    Each call returns a new one: if a tensor is passed twice, a graph would merge the two inputs.
+    Each call returns a new tensor, because a graph would merge inputs that are the same tensor.
     """
     if not isinstance(value, torch.Tensor):
         return value

@@ -223,7 +223,8 @@ class _Fusion:
     def _is_unsafe(self, write: _Instruction) -> bool:
         target = self._target(write.operands[0])
         if target is None:
-            # The target is not a parameter. The write is in place only if the target was written.
+            # The target is not a parameter. The write is in place only if the target was written
+            # too.
             return any(
                 self.computation[name].opcode == _WRITE
                 for name in self._reachable(write.operands[0])

@@ -109,5 +109,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# Used instead of the meta kernel's result: it means that results are not checked or cast.
+# Stands for an unknown meta kernel's result: the lowering's results are not checked or cast.
 _ANY = object()

@@ -26,8 +26,7 @@ StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 # The maximum number of elements in a trial: 64 x 64. Tensors and size arguments both count. An
 # eigenvalue problem of that size takes 3 ms, and all other operators take less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The maximum size of a dimension in a trial on corners, first and second attempt. 7 x 7 windows
-# fit.
+# The maximum size of a dimension in the first and the second trial on corners. 7 x 7 windows fit 8.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 

@@ -137,7 +137,7 @@ def _a_place(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _put(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a one-element stand-in for a value or an index; a mask may select any number."""
+    """Return a stand-in with one element for a value, an index or a mask."""
     return _a_place(leaf.new_empty([1] * leaf.ndim))
 
 

@@ -76,7 +76,7 @@ def evaluate(
 
 
 def _sharing(node: Node) -> Iterator[Node]:
-    """Yield a node, then the nodes that it is a view of, if they have the same dtype and bits."""
+    """Yield a node, then the nodes that it is a view of, as long as their dtype is the same."""
     while isinstance(node.meta.get("val"), torch.Tensor):
         yield node
         base = node

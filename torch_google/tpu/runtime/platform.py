@@ -129,10 +129,10 @@ def _start() -> list[jax.Device]:
 def _threads_for_all_devices() -> Iterator[None]:
     """Give PJRT's CPU client enough threads for several devices, unless the user set the number.
 
-    A sharded program needs one thread per device to run, because its parts wait for each other. It
-    needs another per device to start, which blocks while 32 programs are pending. With the default,
-    one thread per core, they could wait forever. PJRT reads the variable when it creates the
-    client.
+    A sharded program needs one thread per device to run, because its parts wait for each other, and
+    another one per device to start it. The latter blocks while 32 programs are pending. With the
+    default, one thread per core, all threads could wait forever. PJRT reads the variable when it
+    creates the client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:

@@ -40,7 +40,7 @@ class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.t
 
 
 def lowering_at(name: str) -> AbstractContextManager[Any]:
-    """Return a context in which JAX traces products with a precision."""
+    """Return a context in which JAX traces products with this precision."""
     if name == "default":
         return nullcontext()
     import jax

@@ -25,7 +25,7 @@ _SOONEST = 0.05
 
 
 class MappingBudget:
-    """Keeps the process below `allowed` mappings, and counts them only when they may be close."""
+    """Keeps the process below `allowed` mappings. Counts them only if there may be that many."""
 
     def __init__(self, allowed: float, most: float) -> None:
         self._allowed = allowed

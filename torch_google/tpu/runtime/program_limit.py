@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit on compiled programs in the process. Each new shape adds one of about half a MiB.
+"""The limit on compiled programs in the process. Each new shape adds a program of half a MiB.
 
 Above the limit, the least recently used half is evicted, and its memory is returned to the system.
 If a program is needed again, it is compiled again or loaded from the compile cache.
@@ -37,7 +37,7 @@ class ProgramLimit:
         return self._limit
 
     def set(self, limit: int | None) -> None:
-        """Set the limit. Raises ValueError for one below 1."""
+        """Set the limit. Raises ValueError if it is below 1."""
         if limit is not None and limit < 1:
             raise ValueError(
                 f"tpu: program limit {limit}; use a number above 0, or None for no limit"
@@ -102,7 +102,8 @@ LIMIT = _from_environment()
 def set_program_limit(limit: int | None) -> None:
     """Limit the process to about `limit` compiled programs. None means no limit.
 
-    Above the limit, the least recently used half is evicted. Raises ValueError if it is below 1.
+    Above the limit, the least recently used half is evicted. Raises ValueError if `limit` is below
+    1.
     """
     LIMIT.set(limit)
 

@@ -22,7 +22,7 @@ from torch_google.tpu import dtypes
 
 @dataclass(frozen=True)
 class View:
-    """A tensor's view of a storage. `conj` and `neg` are torch's lazy conjugate and sign bits."""
+    """A tensor's view of a storage. `conj` and `neg` are torch's lazy conj and neg bits."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -226,7 +226,7 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return `values` with the dtype and shape of `base`, and any bytes of `base` after them."""
+    """Return `values` with the dtype and shape of `base`. Bytes of `base` after them are kept."""
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
