@@ -19,7 +19,7 @@ _NETWORK = ("ftp", "http", "https")
 def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> Any:
     """Open a URL for reading. The result has `info()`, like that of `urllib.request.urlopen`.
 
-    Raises PermissionError for a network URL, unless `gfile.configure(network=True)`.
+    Raises PermissionError for a network URL, unless `gfile.configure(network=True)` was called.
     """
     name = url if isinstance(url, str) else url.full_url
     scheme = urlsplit(name).scheme

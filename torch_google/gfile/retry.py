@@ -40,8 +40,8 @@ class Retry:
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of an attempt, counted from 0."""
-        # Cap the exponent: after 60 attempts the delay is `longest`, and larger powers could
-        # overflow.
+        # Cap the exponent, because larger powers may overflow. Usually the delay has reached
+        # `longest` long before that.
         delay = min(self.longest, self.first * self.factor ** min(attempt, 60))
         return delay * (1 - self.jitter * random.random())
 

@@ -18,7 +18,7 @@ _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 
 
 def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
-    """Upload all of `spool`. If it fails, a store with atomic uploads keeps the old file."""
+    """Upload all of `spool`. If this fails, a store with atomic uploads keeps the old file."""
     spool.seek(0)
     if isinstance(spool, io.BytesIO):
         system.pipe_file(inner, spool.getvalue())

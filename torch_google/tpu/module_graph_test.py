@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports in torch_google/tpu have no cycles, neither among modules nor among its subpackages.
+"""Imports in torch_google/tpu have no cycles, neither between modules nor between subpackages.
 
 All imports count: also those inside functions, those used only for types, and strings that name a
 module, as in a table of lazily imported functions.

@@ -122,7 +122,7 @@ def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: 
 
 
 def _of_another_make(entry: bytes) -> bytes:
-    """Return a valid entry whose executable is not XLA's format."""
+    """Return a valid entry whose executable is not in XLA's format."""
     start = entry.index(b"\n") + 1
     frame = start + hashlib.sha256().digest_size
     length = int.from_bytes(entry[frame : frame + 8], "little")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that code outside the runtime has are never donated, in any mode."""
+"""Arrays that code outside the runtime holds are never donated, in any mode."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def received(
 ) -> jax.Array:
     """Return a flat CPU tensor as an array on a device, with this shape and dtype.
 
-    On the platform cpu the array takes over the tensor's memory, so nothing else may refer to it.
+    On the `cpu` platform, the array takes over the tensor's memory, so nothing else may use it.
     """
     values = values.view(dtype).reshape(tuple(shape))
     if platform.name() != "cpu" or not values.numel() or dtype.itemsize == 1:

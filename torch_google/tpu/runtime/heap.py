@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""malloc settings for the platform cpu: keep freed memory for the next program.
+"""malloc settings for the `cpu` platform: keep freed memory for the next program.
 
 XLA frees scratch memory and results after each run. glibc returns blocks of that size to the
 kernel, and keeps at most 64 MiB for a thread with its own arena. The next run then takes a page

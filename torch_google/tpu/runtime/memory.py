@@ -121,7 +121,7 @@ def limit_all(devices: int) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return a device's free and total bytes. On the platform cpu, these are the machine's.
+    """Return a device's free and total bytes. On the `cpu` platform, these are the machine's.
 
     Raises NotImplementedError if the platform does not report them, and ValueError for an index
     that is not a device.

@@ -2,7 +2,7 @@
 """The device's PJRT platform: chosen once, and started when the first tensor is created.
 
 `TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects it. The default is the first of these that the
-machine supports. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the platform cpu; its
+machine supports. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the `cpu` platform; its
 default comes from JAX's own settings.
 """
 
