@@ -25,7 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream. With `mmap`, copy it here first, if settings allow it."""
+    """Open a file in a store as a stream. With `mmap`, copy it here first, if settings allow it."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -41,13 +41,13 @@ def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
 
 
 def writing(file: Any) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream; for a local file, yield a temporary path next to it."""
+    """Open a file in a store as a stream. For a local file, yield a temporary path next to it."""
     return Open(file, "wb") if is_remote(file) else _atomic(file)
 
 
 @contextmanager
 def reading_by_name(path: Any) -> Iterator[Any]:
-    """Copy a store's file to this machine; remove the copy when the context ends.
+    """Copy a file from a store to this machine, and remove the copy when the context ends.
 
     A memory mapping of the copy stays valid after that.
     """
@@ -67,7 +67,7 @@ def writing_by_name(path: Any) -> AbstractContextManager[Any]:
 
 
 def contents(file: Any) -> Any:
-    """Return the content of a store's file as an in-memory stream."""
+    """Return the content of a file in a store as an in-memory stream."""
     if not is_remote(file):
         return _plain(file)
     with Open(file, "rb") as source:

@@ -34,7 +34,7 @@ def digest(file: IO[bytes], algorithm: str) -> str:
 
 
 def verify(name: str, actual: str, listed: str, algorithm: str) -> None:
-    """Raise ChecksumError unless the checksum file's text `listed` contains `actual`."""
+    """Raise ChecksumError unless `listed`, the checksum file's text, contains `actual`."""
     expected = _digests(listed)
     if actual not in expected:
         raise ChecksumError(

@@ -162,7 +162,7 @@ def test_an_error_of_the_caller_is_not_read(path: str) -> None:
         gfile.Remove(path)
 
 
-# Lost responses.
+# Tests of lost responses.
 
 
 class _Forgetful(Objects):

@@ -43,9 +43,9 @@ def Open(
 
     The file appears only when it is complete, at `close()`. If an exception leaves the `with`
     block, or the process is killed, the old file stays. `a` on a local file works as in `open()`;
-    a store's file is rewritten with the new data at its end. `checksum` (sha256, sha512 or blake2b)
-    writes a checksum file next to the file. When reading, it verifies the file first, and a
-    mismatch raises ChecksumError. Raises LookupError for an unknown encoding.
+    a file in a store is rewritten with the new data at its end. `checksum` (sha256, sha512 or
+    blake2b) writes a checksum file next to the file. When reading, it verifies the file first, and
+    a mismatch raises ChecksumError. Raises LookupError for an unknown encoding.
     """
     if not _MODE.fullmatch(mode):
         raise ValueError(

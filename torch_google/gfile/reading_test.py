@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers: any order of reads and seeks, lost connections, files that change, servers that fail."""
+"""Readers handle any order of reads and seeks, lost connections, changed files and bad servers."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_an_early_end_is_no_end() -> None:
         file.read()
 
 
-# HTTP.
+# Tests of reading over HTTP.
 
 
 @pytest.fixture(autouse=True)
@@ -300,7 +300,7 @@ def test_no_server() -> None:
         gfile.Open("http://127.0.0.1:9/file", "rb")
 
 
-# Memory.
+# Tests of memory use.
 
 
 def test_big_files_pass_through_little_memory(tmp_path: Path) -> None:

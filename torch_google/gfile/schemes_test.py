@@ -161,7 +161,7 @@ def test_an_archive_in_a_store(tmp_path: Path) -> None:
         gfile.Open("zip://a::memory://archives/none.zip")
 
 
-# Names with `::`.
+# Tests of names that contain `::`.
 
 
 @pytest.mark.parametrize("name", ["model::v1.pt", "s3::model.pt", "a::b::c", "::", "a::"])
@@ -187,7 +187,7 @@ def test_colons_in_a_name_of_a_store() -> None:
     gfile.DeleteRecursively("memory://colons")
 
 
-# GPath behaviours that table_test.py does not cover.
+# Tests of GPath behaviours that table_test.py does not cover.
 
 
 def test_a_path_is_epaths() -> None:
@@ -277,7 +277,7 @@ def test_a_link_to_an_empty_directory_is_none(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_dir()
 
 
-# Retries.
+# Tests of retries.
 
 
 def test_delays_grow_and_differ() -> None:

@@ -24,8 +24,8 @@ class Settings:
 
     retry: how often and how soon to repeat a request to a store.
     sync: whether to fsync a local file before renaming it to its final name.
-    stage_mapped: whether torch.load(mmap=True) may first copy a store's file to this machine;
-    otherwise, it raises.
+    stage_mapped: whether torch.load(mmap=True) may first copy a file from a store to this machine;
+    otherwise, it raises an error.
     network: whether torch.hub may download from http, https and ftp. TORCH_GOOGLE_NETWORK=1 sets
     it.
     """

@@ -109,7 +109,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """A writer for a store's file, which is uploaded on close and does not exist before that."""
+    """A writer for a file in a store. The file is uploaded on close and does not exist before."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
@@ -193,7 +193,7 @@ class TextWriter(_Committing, io.TextIOWrapper):
 
 
 class StoreReader(io.RawIOBase):
-    """A reader for a store's file that resumes at the same position after a transient failure.
+    """A reader for a file in a store. After a transient failure, it resumes at the same position.
 
     `open_again` reopens the file. If `length` is None, a read that ends early looks the same as the
     end of the file. `check` runs after each read and raises if the bytes may be from another

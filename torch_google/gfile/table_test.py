@@ -38,7 +38,7 @@ def _write(path: str, content: bytes) -> None:
         assert file.write(content) == len(content)
 
 
-# Reading, on every backend.
+# Tests of reading, which run on every backend.
 
 
 @pytest.mark.parametrize("name", CONTENT)
@@ -191,7 +191,7 @@ def test_what_is_only_read_says_so(name: str, tmp_path: Path) -> None:
             assert raised.value.errno in (errno.EROFS, errno.ENOENT)
 
 
-# Writing, on every writable backend.
+# Tests of writing, which run on every writable backend.
 
 
 def test_a_file_is_written_and_replaced(writable: Backend) -> None:

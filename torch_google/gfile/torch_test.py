@@ -59,7 +59,7 @@ def _same(one: Any, other: Any) -> bool:
 _STATE = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.int64), "ä": torch.ones(0)}
 
 
-# The table of behaviours, on every writable backend.
+# Tests of the table of behaviours, on every writable backend.
 
 
 def test_colons_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def _save_part(rank: int, meet: str, path: str, step: int) -> None:
     torch.distributed.destroy_process_group()
 
 
-# Read-only filesystems.
+# Tests of read-only filesystems.
 
 
 @pytest.mark.parametrize("name", ["zip", "http"])
@@ -249,7 +249,7 @@ def test_hub_refuses_the_network_unless_allowed(
         torch.hub.set_dir("memory://hub")
 
 
-# Local files work as in upstream, but writes are atomic.
+# Local files work as in upstream, except that writes are atomic.
 
 
 def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["open.pt"]
 
 
-# Killed processes.
+# Tests that kill processes.
 
 
 def _killed(action: Callable[[int], None], first: int) -> None:

@@ -12,7 +12,7 @@ from typing import IO, Any
 from torch_google.gfile.primitives import defines
 
 _PIECE = 8 << 20
-# The size of the parts that s3fs uploads, unless a file has more than 10,000 parts of that size.
+# The size of s3fs's parts, except for a file that would have more than 10,000 of them.
 _S3_PART = 50 << 20
 _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 

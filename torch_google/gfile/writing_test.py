@@ -33,7 +33,7 @@ def _write(path: object, content: bytes, **options: Any) -> None:
         file.write(content)
 
 
-# Local files.
+# Tests of local files.
 
 
 def test_two_writers_at_once(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-# Stores.
+# Tests of stores.
 
 
 def _parts(root: str) -> Parts:
@@ -291,7 +291,7 @@ def test_what_grows_in_sight_is_renamed(tmp_path: Path) -> None:
         assert not list(directory.glob(".file.partial-*"))
 
 
-# Checksums.
+# Tests of checksums.
 
 
 @pytest.mark.parametrize("algorithm", checksum.ALGORITHMS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filesystems on which the tests run one table of behaviours.
+"""The filesystems that the table of behaviours is tested on.
 
 Some are real: local files, fsspec's memory filesystem, a zip archive, an HTTP server. Others are
 fsspec filesystems written for tests: one fails every third call, one hides an upload's parts until
@@ -34,7 +34,7 @@ from torch_google import gfile
 from torch_google.gfile.testing.cloud_servers import INSTALLED, new_bucket
 from torch_google.gfile.testing.object_stores import Objects, Strict
 
-# The initial files of every backend.
+# The files that every backend contains at first.
 CONTENT = {
     "hello.txt": "hello, wörld\nsecond line\n".encode(),
     "sub/a.bin": bytes(range(256)) * 40,
