@@ -265,7 +265,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Return a private directory (None if another user's), and whether this call created it."""
+    """Create or open a private directory. Return it or None, and whether this call created it."""
     try:
         create_private(parent, name)
         created = True

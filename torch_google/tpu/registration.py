@@ -83,7 +83,7 @@ def receive(*parts: Any) -> Any:
 
 def _install_collectives() -> None:
     """Register the process group backend, under its own name and under upstream's name."""
-    # torch may be built without it. If it exists, `import torch` has loaded it by now.
+    # torch can be built without torch.distributed. With it, `import torch` has loaded it by now.
     if torch.distributed.is_available():
         communication_hooks.install()
         for name in ("tpu", "tpu_dist"):

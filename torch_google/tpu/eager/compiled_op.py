@@ -44,7 +44,7 @@ class CompiledOp:
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
     offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
     `results`, an int is the index of an argument that is itself the result; None is undefined.
-    `numbers` has an `f` for each float among the numbers and an `i` for each integer, including
+    `numbers` holds an `f` for each float among the numbers and an `i` for each integer, including
     the seed and the offset. `body` is the source of `function`. `fingerprint` distinguishes the
     program from all others in this version.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OpCall:
     """A call that has no program yet. Each stage returns it with the fields that it has set.
 
-    `args` is in the order of the schema; `bases` has the storage of each tensor in `args`.
+    `args` is in the order of the schema; `bases` holds the storage of each tensor in `args`.
     """
 
     op: OpOverload

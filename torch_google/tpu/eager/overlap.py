@@ -111,7 +111,7 @@ def check(
 ) -> None:
     """Raise Overlap for a write that torch rejects, or warn if torch warns. Uses torch's messages.
 
-    `storages` has each tensor's storage; `written` has the indices of the tensors to write.
+    `storages` lists each tensor's storage; `written` lists the indices of the tensors to write.
     """
     name = op._schema.name
     if name in _IDEMPOTENT:

@@ -39,7 +39,7 @@ def fuse(
     """Return a trace's executable. None means that it is being compiled in the background.
 
     A slot is the number of a result, counted over all steps. An external is an input from outside
-    the trace. `kept` has the slots that the program returns; `donated` has the externals whose
+    the trace. `kept` lists the slots that the program returns; `donated`, the externals whose
     buffers it may reuse. The first `pairs` entries of both belong to the same tensors, in the order
     of the externals. Raises CacheMissError in cache-only mode.
     """

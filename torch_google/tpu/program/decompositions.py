@@ -20,7 +20,7 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
     """Return torch's decompositions for all operators that we do not lower ourselves.
 
-    `circular` has operators to leave out, because their C++ kernels only call their own in-place
+    `circular` lists operators to leave out, because their C++ kernels only call their own in-place
     variants.
     """
     table = _decompositions(lowerings.names())

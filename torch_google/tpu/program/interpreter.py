@@ -36,7 +36,7 @@ class LoweredProgram:
     """A function of JAX arrays. The caller must jit it.
 
     It takes one array per input (a scalar for a Number) and, if `random`, a JAX random key, which
-    must be new for each execution. `metas` has the dtype and shape that torch gives each result.
+    must be new for each execution. `metas` holds the dtype and shape that torch gives each result.
     """
 
     function: Callable[[Sequence[Any], Any], list[Any]]

@@ -25,7 +25,7 @@ class BakedNumber(NotImplementedError):
 def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
     """Convert numbers to tensors, unless the operator accepts numbers in place of tensors.
 
-    `values` has the first arguments, in the order of the schema.
+    `values` holds the first arguments, in the order of the schema.
     """
     if torch._C._should_allow_numbers_as_tensors(op._schema.name.split("::")[1]):
         return list(values)
@@ -38,7 +38,7 @@ def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> li
 
 
 def apply(op: OpOverload, values: Sequence[Any]) -> Any:
-    """Call an operator. `values` has all arguments, in the order of the schema."""
+    """Call an operator. `values` holds all arguments, in the order of the schema."""
     pairs = list(zip(op._schema.arguments, values, strict=True))
     return op(
         *(value for argument, value in pairs if not argument.kwarg_only),

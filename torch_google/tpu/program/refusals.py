@@ -93,7 +93,7 @@ def check_written(
 ) -> None:
     """Raise Refusal if a result's dtype cannot be written to its tensor.
 
-    `written` has each tensor to write and the dtype of the result computed for it.
+    `written` lists each tensor to write and the dtype of the result computed for it.
     """
     others = {id(tensor): dtype for tensor, dtype in written if tensor.dtype != dtype}
     if not others:

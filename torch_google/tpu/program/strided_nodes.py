@@ -41,7 +41,7 @@ def evaluate(
 ) -> jax.Array:
     """Return the value of a node whose target is one of the operators in STRIDED.
 
-    `values` has the arrays of earlier nodes; `layout_of` returns the layout of a fake tensor.
+    `values` holds the arrays of earlier nodes; `layout_of` returns the layout of a fake tensor.
 
     Raises NotImplementedError if no tensor in the graph that shares the argument's storage contains
     all positions.

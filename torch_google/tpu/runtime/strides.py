@@ -59,7 +59,7 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return the array layout for a new tensor. Strides with gaps are replaced by contiguous ones.
+    """Return the array layout for a new tensor. If its strides are not dense, use contiguous ones.
 
     A tensor without elements keeps its strides.
     """
