@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives that torch's C++ code opens by name: any scheme, partial reads, atomic writes."""
+"""torch's C++ code opens archives by name: in any scheme, with partial reads and atomic writes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def is_partial(name: str) -> bool:
 def sweep(directory: str) -> None:
     """Remove this user's killed writers' leftovers from a directory; keep files being written.
 
-    Leftovers from another machine, or from before the last boot, are removed once a day old.
+    Leftovers from another machine, or from before the last boot, are removed after a day.
     """
     parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

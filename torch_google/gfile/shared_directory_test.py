@@ -176,7 +176,7 @@ def test_another_user_who_plants_links_again_and_again(
 def test_a_directory_that_another_user_moves_away(
     shared: Path, victim: Path, by_path: bool
 ) -> None:
-    """Without the sticky bit, other users can rename a directory while a file is written in it."""
+    """Without the sticky bit, other users can rename a directory that is being written to."""
     shared.chmod(0o777)
 
     def swap() -> None:

@@ -20,9 +20,10 @@ from torch_google.gfile.partial import Partial
 from torch_google.gfile.retry import Retry
 
 _log = logging.getLogger("torch_google.gfile")
-# Maximum bytes per request to a store, which bounds memory for reads of any size.
+# The maximum number of bytes per request to a store, which bounds the memory that a read needs.
 _MAX_READ = 8 << 20
-# Maximum bytes buffered in memory for a store; a larger file is spooled to an unnamed local file.
+# The maximum number of bytes to buffer in memory for an upload. A larger file is spooled to an
+# unnamed local file.
 _IN_MEMORY = 16 << 20
 
 
@@ -62,7 +63,7 @@ class _Committing:
 
 
 class LocalWriter(_Committing, io.BufferedWriter):
-    """A writer for a local file. `name` is the target; `fileno()` and `seek` work."""
+    """A writer for a local file. `name` is the target. It supports `fileno()` and `seek()`."""
 
     def __init__(
         self, partial: Partial, commit: Callable[[Partial], None], mode: str = "w"
@@ -109,7 +110,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """A writer for a file in a store. The file is uploaded on close and does not exist before."""
+    """A writer for a file in a store. The file is uploaded on close, and does not exist earlier."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True

@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class UnloadedEntry:
-    """An entry whose executable is loaded on demand, because XLA takes a millisecond or more."""
+    """An entry whose executable is loaded on demand. Loading takes a millisecond or more."""
 
     description: Any
     code: bytes

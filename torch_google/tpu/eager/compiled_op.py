@@ -160,8 +160,8 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
         def compile_body(body: Body) -> jax.stages.Compiled:
             return plan.executable(body, results, fingerprint)
     else:
-        # Fused programs are identified by this fingerprint, but such a lowering may differ in
-        # another process. So the fingerprint includes the program's text.
+        # Another package's lowering may change between processes. Fused programs are identified by
+        # this fingerprint, so it must include the text of the program.
         text = body.traced.lower().as_text()
         fingerprint += f" {sha256(text.encode()).hexdigest()}"
 

@@ -80,5 +80,5 @@ def test_programs_give_the_same_in_every_mode(steps: list[Step]) -> None:
         with torch.tpu.eager_mode(mode):
             actual = torch.tensor(run(steps, "tpu"))
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
-        # So that the second run in fused mode uses compiled programs.
+        # Wait, so that the second run in fused mode uses compiled programs.
         torch.tpu.wait_for_compiles()

@@ -81,7 +81,7 @@ def stream_context(stream: torch.Stream | None) -> Any:
 
 
 def check_stream_device(index: int) -> None:
-    """Raise ValueError unless `index` is a device, because v2.6 would abort on its stream."""
+    """Raise ValueError unless `index` is a device: v2.6 would abort when asked for its stream."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()

@@ -46,8 +46,8 @@ class MappingBudget:
                 forgotten = _C.forget_unused()
                 count = mappings()
                 if count > self._allowed:
-                    # Other code made the mappings: raise the bound, because evicting programs does
-                    # not help.
+                    # Other code created the mappings: raise the bound, because evicting programs
+                    # does not help.
                     self._allowed = (count + self._most) / 2
         finally:
             self._next = now + max(_SOONEST, (self._allowed - count) / _RATE)
