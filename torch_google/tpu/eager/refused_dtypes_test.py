@@ -42,7 +42,7 @@ DTYPES: dict[str, Callable[[str], Any]] = {
     "gelu of int64": lambda on: functional.gelu(_INT(on)),
     "silu of uint8": lambda on: functional.silu(_ones(torch.uint8)(on)),
     "elu of int32": lambda on: functional.elu(_ones(torch.int32)(on)),
-    # The CPU computes batch_norm of contiguous inputs by one kernel, and of others by mean().
+    # The CPU computes batch_norm with one kernel for contiguous inputs, and with mean() for others.
     "batch_norm of int64": lambda on: _batch_norm(_ones(torch.int64, 2, 3, 4)(on)),
     "batch_norm of int64, permuted": lambda on: _batch_norm(
         _ones(torch.int64, 4, 3, 2)(on).permute(2, 1, 0)
