@@ -73,13 +73,14 @@ void check_numel(const Collective& collective, const Tensor& tensor,
                     expected);
 }
 
-// Fills sends and expects, and checks the arguments of this rank.
+// Fills `sends` and `expects`, and checks this rank's arguments.
 void describe_sizes(const Collective& collective, int rank, int size,
                     Agreement& agreement) {
   const auto& inputs = collective.inputs;
   const auto& outputs = collective.outputs;
   const auto each_pair = [&](int64_t ratio) {
-    // ratio: elements of the larger tensor for one of the smaller, or -size.
+    // `ratio` is n if each output has n times as many elements as its input,
+    // and -n if each input has n times as many as its output.
     TORCH_CHECK_VALUE(inputs.size() == outputs.size(),
                       "tpu: torch.distributed: ", collective.name, ": found ",
                       inputs.size(), " inputs and ", outputs.size(),
@@ -153,7 +154,7 @@ void describe_sizes(const Collective& collective, int rank, int size,
   }
 }
 
-// The part of a collective that is equal on all ranks.
+// Describes the properties of a collective that must be equal on all ranks.
 std::string common_of(const Collective& collective, int size) {
   std::ostringstream out;
   out << static_cast<int>(collective.type) << ' ' << collective.name << ' '

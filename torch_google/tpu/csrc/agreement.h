@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a group must agree on before the data of a collective
-// moves.
+// The properties that all ranks of a group must agree on before a collective
+// moves any data.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 namespace torch_google::tpu {
 
 struct Agreement {
-  // For error messages: operation, dtypes and shapes.
+  // Operation, dtypes and shapes, for error messages.
   std::string text;
-  // Equal on all ranks.
+  // Must be equal on all ranks.
   std::string common;
-  // Bytes that this rank sends to each rank, and expects from each. Empty if
-  // `common` settles it.
+  // The bytes that this rank sends to each rank, and those that it expects from
+  // each. Empty if equal `common` texts imply equal sizes.
   std::vector<int64_t> sends;
   std::vector<int64_t> expects;
 };
 
-// Throws c10::Error (ValueError, TypeError) for arguments that no rank could
-// accept. Values are not read, so the tensors may be on any device.
+// Throws c10::Error (ValueError, TypeError) if no rank could accept the
+// arguments. Does not read values, so the tensors may be on any device.
 Agreement agreement_of(const Collective& collective, int rank, int size);
 
 }  // namespace torch_google::tpu

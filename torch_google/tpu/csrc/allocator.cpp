@@ -110,7 +110,7 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
 }
 
 void Allocator::set_limit(c10::DeviceIndex device, size_t bytes) {
-  // Not check_device(), because the platform may not have started yet.
+  // Do not call check_device() here: the platform may not have started yet.
   TORCH_CHECK_INDEX(device >= 0 && device < kMaxDevices,
                     "tpu: no device tpu:", static_cast<int>(device),
                     "; there are at most ", static_cast<int>(kMaxDevices));

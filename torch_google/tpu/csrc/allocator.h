@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's allocator: fake addresses that must not be dereferenced,
-// and memory statistics.
+// The device's allocator. It returns fake addresses that must not be
+// dereferenced, and keeps memory statistics.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -24,7 +24,7 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  // The box of the storage at an address, or null.
+  // Returns the box of the storage at an address, or null.
   static Box* box(const c10::DataPtr& pointer);
   void copy_data(void* target, const void* source,
                  std::size_t bytes) const override;
@@ -34,17 +34,17 @@ class Allocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;
-  // A device's free and total bytes.
+  // Returns a device's free and total bytes.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
-  // The most bytes that the storages of a device may hold. Unlimited by
+  // The maximum number of bytes for all storages on a device. Unlimited by
   // default.
   void set_limit(c10::DeviceIndex device, size_t bytes);
   size_t limit(c10::DeviceIndex device) const;
-  // The bytes that live storages hold, and the limit, as text for error
-  // messages.
+  // Returns a text for error messages: the bytes in live storages, and the
+  // limit.
   std::string usage(c10::DeviceIndex device);
   bool has_room(c10::DeviceIndex device, size_t bytes) const;
   // Throws c10::OutOfMemoryError unless the device has room for this many more
@@ -55,7 +55,7 @@ class Allocator final : public c10::DeviceAllocator {
   // Called by boxes when they are created, destroyed or resized, with
   // Box::mutex() held.
   void count(c10::DeviceIndex device, int64_t bytes, int64_t storages);
-  // check_room() for callers that hold Box::mutex().
+  // Like check_room(), but the caller must hold Box::mutex().
   void check_room_locked(c10::DeviceIndex device, size_t bytes,
                          const char* what) const;
 

@@ -10,7 +10,7 @@
 namespace torch_google::tpu {
 namespace {
 
-// Releases the GIL if this thread holds it.
+// Releases the GIL for the lifetime of the object, if this thread holds it.
 class WithoutGil {
  public:
   WithoutGil() : saved_(PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
@@ -26,7 +26,7 @@ class WithoutGil {
   PyThreadState* saved_;
 };
 
-// Runs signal handlers. Only the main thread has any.
+// Runs Python's pending signal handlers. A no-op except in the main thread.
 void check_signals() {
   Gil gil;
   if (PyErr_CheckSignals() != 0) {

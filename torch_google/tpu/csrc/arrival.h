@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that a thread of the host computes: the results of one collective.
+// The results of one collective, which a background thread on the host
+// computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,35 +14,38 @@
 
 namespace torch_google::tpu {
 
-// How often a waiting thread looks for failures elsewhere, and for signals.
+// How often a waiting thread checks for failures of other ranks and for
+// signals.
 inline constexpr std::chrono::milliseconds kPollInterval{200};
 
-// Boxes wait for an arrival, and read it when somebody needs their value. So no
-// thread needs the GIL to deliver it. All functions are safe in any thread.
+// Boxes hold an arrival, and read its results only when their values are
+// needed. So the thread that delivers the results does not need the GIL. All
+// functions are thread-safe.
 class Arrival {
  public:
-  // `poll` runs about five times a second in each waiting thread, without the
-  // GIL. It may end the arrival.
+  // While a thread waits, it calls `poll` about five times a second, without
+  // the GIL. `poll` may call deliver() or fail().
   explicit Arrival(std::function<void()> poll) : poll_(std::move(poll)) {}
 
-  // Ends the arrival. Only the first call of the two has an effect; returns
-  // whether this was it. `storages` are contiguous tensors on the CPU, in the
-  // order of the collective's outputs.
+  // Completes the arrival with results or with an error. Only the first call to
+  // either function has an effect; the return value is whether this was that
+  // call. `storages` are contiguous CPU tensors in the order of the
+  // collective's outputs.
   bool deliver(std::vector<at::Tensor> storages);
   bool fail(std::exception_ptr error);
 
   bool is_done() const;
-  // Null while the arrival has not ended, or has ended well.
+  // Returns null until the arrival is done, and if it succeeded.
   std::exception_ptr error() const;
-  // Waits for the end, without the GIL. Returns false if `timeout` passed
-  // first; a zero timeout never does. Ctrl-C in the main thread throws
-  // KeyboardInterrupt.
+  // Waits until the arrival is done, without the GIL. Returns false on timeout;
+  // a zero timeout means to wait forever. Throws KeyboardInterrupt on Ctrl-C in
+  // the main thread.
   bool wait(std::chrono::milliseconds timeout = {});
-  // The storage of one output. Throws the error of a failed collective. Call
-  // after the end.
+  // Returns the storage of one output. Throws the error if the collective
+  // failed. Call it only when the arrival is done.
   at::Tensor storage(size_t output) const;
-  // Calls `callback` at the end, in the thread that ends it, or now if it has
-  // ended.
+  // Calls `callback` in the thread that completes the arrival, or immediately
+  // if the arrival is already done.
   void on_end(std::function<void()> callback);
 
  private:

@@ -37,8 +37,8 @@ class Backend final : public c10d::Backend {
         : c10d::Backend::Options("tpu", timeout) {}
   };
 
-  // `gloo` connects the ranks for tensors of the device, and `cpu` for those of
-  // the CPU: a connection matches calls by their order.
+  // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. They
+  // are separate because a connection matches calls by their order.
   Backend(c10::intrusive_ptr<c10d::Backend> gloo,
           c10::intrusive_ptr<c10d::Backend> cpu,
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,
@@ -51,12 +51,12 @@ class Backend final : public c10d::Backend {
         options_(c10::make_intrusive<Options>(timeout)) {}
   ~Backend() override { group_->close(); }
 
-  // For the tensors of the device.
+  // Sets the timeout for collectives on device tensors.
   void set_timeout(std::chrono::milliseconds timeout) {
     group_->set_timeout(timeout);
     options_->timeout = timeout;
   }
-  // For a collective that does not begin here.
+  // Returns the group for collectives that compiled programs start.
   std::shared_ptr<HostGroup> host_group() {
     group_->set_description(getGroupDesc());
     return group_;
@@ -89,7 +89,7 @@ class Backend final : public c10d::Backend {
     auto gloo = part(gloo_, "tpu");
     auto cpu = part(cpu_, "cpu");
     if (!gloo) {
-      return nullptr;  // this rank is in no part
+      return nullptr;  // this rank is not in the new group
     }
     HostGroup::Names names{options->group_name, {}};
     for (const int rank : ranks) {
@@ -101,9 +101,9 @@ class Backend final : public c10d::Backend {
         std::move(names), options->timeout);
   }
 #endif
-  // batch_isend_irecv() then calls send and recv one by one. In a coalescing
-  // block, torch would forget all later collectives of the group after an
-  // error. Blocks of collectives work regardless.
+  // Return false so that batch_isend_irecv() calls send and recv one by one. In
+  // a coalescing block, torch would ignore all later collectives of the group
+  // after an error. Coalescing blocks of collectives work even so.
   bool supportsCoalescing() const override { return false; }
   void startCoalescing() override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -184,7 +184,7 @@ class Backend final : public c10d::Backend {
     if (is_on_cpu(inputs)) {
       return cpu_->allgather_coalesced(outputs, inputs, options);
     }
-    // outputs[rank][tensor]
+    // Indexed as outputs[rank][tensor].
     std::vector<WorkPtr> works;
     for (size_t i = 0; i < inputs.size(); ++i) {
       auto collective =
@@ -337,7 +337,7 @@ class Backend final : public c10d::Backend {
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     if (started()) {
-      // As on a GPU: the device's work comes before the barrier.
+      // As on a GPU, the device finishes its pending work before the barrier.
       Gil gil;
       FusedTrace::finish_all(-1, Reason::collective);
     }
@@ -365,7 +365,7 @@ class Backend final : public c10d::Backend {
     if (const auto* supplement =
             dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
         supplement && supplement->tensor_factor.defined()) {
-      // The group's thread works on the host.
+      // The group's thread needs the factor on the host.
       collective.op = c10d::makePreMulSum(supplement->tensor_factor.cpu());
     }
   }
@@ -434,7 +434,7 @@ class Backend final : public c10d::Backend {
   const std::shared_ptr<HostGroup> group_;
   const c10::intrusive_ptr<Options> options_;
   std::mutex mutex_;
-  // The collectives of the coalescing block, if there is one.
+  // The collectives of the current coalescing block, if one is open.
   std::optional<std::vector<WorkPtr>> coalesced_;
 };
 
@@ -447,7 +447,7 @@ void define_backend(py::module_& module) {
 #if !TORCH_GOOGLE_TORCH_2_6
   py::class_<Backend::Options, c10d::Backend::Options,
              c10::intrusive_ptr<Backend::Options>>(module, "Options")
-      // torch copies the options of a group that it splits.
+      // torch copies the options of a group when it splits the group.
       .def("__deepcopy__", [](const Backend::Options& self, const py::dict&) {
         return c10::make_intrusive<Backend::Options>(self);
       });
@@ -457,14 +457,14 @@ void define_backend(py::module_& module) {
 #if !TORCH_GOOGLE_TORCH_2_6
       .def_property_readonly("options", &Backend::getBackendOptions)
 #endif
-      // Under torch's name for it.
+      // torch looks the function up by this name.
       .def(
           "_set_default_timeout",
           [](Backend& self, std::chrono::milliseconds timeout) {
             self.set_timeout(timeout);
           },
           py::arg("timeout"))
-      // torch calls it in ranks outside of a new group. There is nothing to do.
+      // torch calls this in ranks that are not in a new group. A no-op.
       .def("perform_nocolor_split", [](Backend&, const py::object&) {})
       .def(py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,
                        const c10::intrusive_ptr<c10d::Backend>& cpu,

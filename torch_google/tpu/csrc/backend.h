@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend `tpu` of torch.distributed.
+// The `tpu` backend for torch.distributed.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -11,12 +11,12 @@
 
 namespace torch_google::tpu {
 
-// Defines the class `Backend`. Call after torch.distributed's C++ classes are
-// defined.
+// Defines the class `Backend`. Call it after torch.distributed has defined its
+// C++ classes.
 void define_backend(pybind11::module_& module);
 
-// Returns the ranks of the process group with this name. Call with the GIL.
-// Throws if this process has no such group with the backend `tpu`.
+// Returns the host group of the process group with this name. Throws if this
+// process has no such group with the `tpu` backend. Call it with the GIL.
 std::shared_ptr<HostGroup> host_group(const std::string& name);
 
 }  // namespace torch_google::tpu

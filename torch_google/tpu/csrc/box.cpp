@@ -39,7 +39,7 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
-// The natural shape and dtype for a storage of `bytes` that a tensor refers to.
+// The natural shape and dtype for a storage of `bytes` under a tensor.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
                                              size_t bytes) {
   const auto sizes = tensor.sizes();
@@ -50,7 +50,7 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
   if (covers && tensor.is_contiguous()) {
     shape.assign(sizes.begin(), sizes.end());
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    // A permuted tensor (channels last): dimensions in stride order.
+    // For a permuted tensor such as channels_last, sort dimensions by stride.
     std::vector<size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -62,7 +62,7 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
   } else if (bytes % item == 0) {
     shape.assign({static_cast<int64_t>(bytes / item)});
   } else {
-    // The bytes are not a whole number of elements.
+    // The storage size is not a multiple of the element size.
     return {{static_cast<int64_t>(bytes)}, c10::ScalarType::Byte};
   }
   return {std::move(shape), dtype_of(tensor)};
@@ -158,7 +158,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
 }
 
 PyObject* Box::value(Reason reason) {
-  start();  // throws after a fork: arrays would never become ready
+  start();  // throws after a fork, when arrays would never be ready
   for (;;) {
     while (writer_) {
       writer_->finish(reason);
@@ -230,7 +230,7 @@ void Box::receive() {
     torch::translate_exception_to_python(std::current_exception());
     error = caught();
   }
-  // Another thread may have read or written it in the meantime.
+  // Another thread may have received or replaced the value in the meantime.
   if (arrival_ != arrival) {
     return;
   }
@@ -268,8 +268,8 @@ void Box::resize(size_t bytes) {
       shape.assign({elements});
       dtype = kept;
     } else {
-      // Nothing is written yet, so the next tensor that uses the storage
-      // sets the shape.
+      // The storage is unwritten, so the next tensor that uses it sets the
+      // shape.
       dtype = c10::ScalarType::Undefined;
       shape.clear();
       sharding_ = kOneDevice;
@@ -309,8 +309,8 @@ std::vector<std::shared_ptr<Arrival>> Box::arrivals(c10::DeviceIndex device) {
 
 Box& box_of(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
-  // torch also makes storages over raw addresses, to copy from, for example
-  // when it unpickles.
+  // torch also creates storages over raw addresses as sources for copies, for
+  // example when it unpickles a tensor.
   Box* box =
       pointer.device().is_privateuseone() ? Allocator::box(pointer) : nullptr;
   TORCH_CHECK(box, "tpu: a storage on ", storage.device(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The content of one storage: an immutable jax.Array, which every write
+// The contents of one storage: an immutable jax.Array, which every write
 // replaces.
 #pragma once
 
@@ -29,13 +29,13 @@ class FusedTrace;
 enum class Reason : int {
   host_read,
   sync,
-  strict,  // an operator outside of fused mode reads a value of the trace
+  strict,  // an operator outside fused mode reads a value
   collective,
   optimizer_step,
   length,
   bytes,
   repetition,
-  mesh,  // the next operator runs on the devices of another mesh
+  mesh,  // the next operator runs on a different mesh
 };
 constexpr size_t kReasons = 9;
 
@@ -54,86 +54,90 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  // The shape of the array. Its elements are the storage's bytes in order, all
-  // of them.
+  // The shape of the array. The elements of the array cover the whole storage,
+  // in order.
   Sizes shape;
   // Undefined until the first tensor is created over the storage.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;
 
-  // The sharding of the content, which a pending program may still compute.
+  // The sharding of the current value, which may not have been computed yet.
   Sharding sharding() const { return sharding_; }
 
   bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
-  // Sets the natural shape from a tensor over this storage, unless it is set
-  // already.
+  // Sets the natural shape to that of a tensor over this storage, unless the
+  // box already has one.
   void settle(const c10::TensorImpl& tensor);
-  // Changes the natural shape of a byte storage to that of a tensor that covers
-  // all of it. torch creates byte storages when it copies a storage. The copy
-  // then uses the same programs as the original tensor.
+  // If the box has the shape of a byte storage, changes it to the shape of a
+  // tensor that covers the whole storage. torch creates byte storages when it
+  // copies a storage. With this change, the copy uses the same programs as the
+  // original tensor.
   void resettle(const c10::TensorImpl& tensor);
-  // Returns a borrowed reference. A box that was never written reads as zeros.
-  // Runs the trace that computes the value, or waits for the thread that runs
-  // it, or waits for a collective.
+  // Returns the value as a borrowed reference. If a trace or a collective
+  // computes the value, first runs the trace or waits for the result. A box
+  // that was never written has zeros.
   PyObject* value(Reason reason);
-  // Whether `array` is the current value and no write or error is pending.
+  // Returns whether `array` is the current value, without a pending write or
+  // error.
   bool holds(const PyObject* array) const {
     return value_ == array && !writer_ && !arrival_ && !error_;
   }
   // Replaces the value and steals the reference. The replaced objects are moved
-  // to `replaced`. Their destruction may run arbitrary code, so the caller
-  // chooses the moment.
+  // to `replaced`, because their destructors may run arbitrary code: the caller
+  // decides when to destroy them.
   void store(PyObject* array, std::vector<Ref>& replaced,
              Sharding sharding = kOneDevice);
   void store(PyObject* array, Sharding sharding = kOneDevice);
-  // Replaces the value, its shape, dtype and sharding. The elements are the
-  // same bytes in the same order. Without an array, an unwritten box gets the
-  // sharding that its zeros will have.
+  // Replaces the value, its shape, dtype and sharding. The bytes of the
+  // elements and their order must stay the same. If `array` is null, the box
+  // must be unwritten, and only gets a sharding for its zeros.
   void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                Sharding sharding);
   // Sets the sharding of an unwritten box.
   void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
-  // The next value is one output of a collective, over the whole storage. A
-  // write before anybody has read it drops it.
+  // Makes one output of a collective the next value of the whole storage. If
+  // the box is written before the output is read, the output is dropped.
   void expect(std::shared_ptr<Arrival> arrival, size_t output);
-  // The collective that computes the value, with its output, or null.
+  // Returns the collective that computes the value, or null.
   const std::shared_ptr<Arrival>& arrival() const { return arrival_; }
   size_t output() const { return output_; }
-  // Whether the box reads as zeros because nothing was ever written.
+  // Returns whether the box reads as zeros because it was never written.
   bool is_blank() const { return !value_ && !writer_ && !arrival_ && !error_; }
-  // Resizes the storage. Existing elements stay; new ones are zeros.
+  // Resizes the storage. Keeps existing elements, and fills new ones with
+  // zeros.
   void resize(size_t bytes);
   size_t bytes() const { return bytes_; }
-  // Marks the value's buffer as visible to code outside of the device, so that
-  // it is never donated.
+  // Marks the value's buffer as visible to code outside this device's runtime,
+  // so that it is never donated.
   void share();
   bool is_shared() const { return shared_; }
 
-  // New references to the values on a device, for one stream or for all
+  // Returns new references to the values on a device, for one stream or for all
   // streams.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
-  // The collectives that boxes of a device wait for.
+  // Returns the collectives that the boxes of a device wait for.
   static std::vector<std::shared_ptr<Arrival>> arrivals(
       c10::DeviceIndex device);
   static std::mutex& mutex();
-  // The box at an address, or null. Linear in the number of boxes.
+  // Returns the box at an address, or null. Takes linear time in the number of
+  // boxes.
   static Box* at(const void* address);
 
  private:
   friend class FusedTrace;
 
-  // Removes this box from the traces that refer to it, and forgets the
-  // collective that it waits for. Call with mutex() held.
+  // Removes this box from the traces that refer to it, and drops the collective
+  // that it waits for. Call it with mutex() held.
   void unlink();
-  // Waits for the collective, and takes its output or its error.
+  // Waits for the collective, and stores its output or its error.
   void receive();
 
   const void* const address_;
   PyObject* value_ = nullptr;
   Sharding sharding_ = kOneDevice;
-  // The sharding of value_. It differs from sharding_ if a trace computes the
-  // next value.
+  // The sharding of value_. It may differ from sharding_ while a trace computes
+  // the next value.
   Sharding value_sharding_ = kOneDevice;
   // The exception of the program that failed to compute the value.
   PyObject* error_ = nullptr;
@@ -143,10 +147,10 @@ class Box {
   // The trace that computes the value, and the slot of the value in it.
   FusedTrace* writer_ = nullptr;
   uint32_t slot_ = 0;
-  // The collective that computes the value. There is no other value then.
+  // The collective that computes the value. While it is set, value_ is null.
   std::shared_ptr<Arrival> arrival_;
   size_t output_ = 0;
-  // The trace that reads the value, and the index of the value among its
+  // The trace that reads the value, and the value's index among the trace's
   // externals.
   FusedTrace* reader_ = nullptr;
   uint32_t external_ = 0;
@@ -154,8 +158,8 @@ class Box {
   Box* next_ = nullptr;
 };
 
-// The box of a storage, or of a tensor's storage. Throws if the storage was not
-// allocated by this device.
+// Returns the box of a storage or of a tensor's storage. Throws if this device
+// did not allocate the storage.
 Box& box_of(const c10::StorageImpl& storage);
 Box& box_of(const c10::TensorImpl& tensor);
 

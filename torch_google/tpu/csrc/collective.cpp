@@ -43,7 +43,7 @@ void all_reduce(const Collective& collective, const Tensor& output,
 
 void reduce(const Collective& collective, const Tensor& input,
             const Tensor& output, c10d::Backend& gloo, int root) {
-  // gloo may write to the tensor on every rank.
+  // gloo may write to the tensor on any rank, so reduce a copy of the input.
   Tensors numbers{reducible(input)};
   if (numbers[0].is_alias_of(input)) {
     numbers[0] = numbers[0].clone();
@@ -168,7 +168,8 @@ void all_to_all(const Collective& collective, c10d::Backend& gloo) {
   }
 }
 
-// reduce_scatter of a list: one reduction if all parts are equal in size.
+// Does reduce_scatter for a list: a single reduction if all parts have equal
+// sizes.
 void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
   const auto& inputs = collective.inputs;
   const auto& output = collective.outputs[0];
@@ -194,7 +195,8 @@ void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
           std::chrono::milliseconds timeout) {
   const bool done = work->wait(timeout);
-  // The work of gloo's reduce_scatter returns from wait() after an error.
+  // After an error, wait() of gloo's reduce_scatter returns without throwing
+  // it.
   if (const auto error = work->exception()) {
     std::rethrow_exception(error);
   }
@@ -271,7 +273,7 @@ void finish_exchange(const Collective& collective, const Tensors& ranks) {
     return;
   }
   const auto numbers_of = [&](const Tensor& raw) {
-    // The copy is aligned, as views of another dtype must be.
+    // Cloning aligns the bytes, which a view with another dtype requires.
     Tensor numbers =
         reducible(raw.clone().view(output.scalar_type()).view(output.sizes()));
     scale(numbers, collective.op);

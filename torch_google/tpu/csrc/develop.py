@@ -86,7 +86,7 @@ def _generate(objects: Path) -> None:
 
 
 def _prefix(objects: Path) -> Path:
-    """Return the precompiled header that all sources share; torch's headers never change here."""
+    """Return the precompiled header that all sources share, and build it once."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)

@@ -33,8 +33,8 @@ struct Kind {
   OpType type;
 };
 
-// The names are those of eager collectives, so that one rank may compile what
-// another one calls.
+// The names are those of eager collectives, so that a collective in a compiled
+// program on one rank matches an eager one on another.
 constexpr Kind kKinds[] = {
     {"all_gather_into_tensor", OpType::_ALLGATHER_BASE},
     {"all_gather_into_tensor_coalesced", OpType::_ALLGATHER_BASE},
@@ -103,7 +103,7 @@ c10::ScalarType dtype_of(ffi::DataType dtype) {
   }
 }
 
-// A view of XLA's memory.
+// Returns a tensor over XLA's memory.
 at::Tensor view_of(const ffi::AnyBuffer& buffer) {
   const auto sizes = buffer.dimensions();
   return at::from_blob(buffer.untyped_data(),
@@ -126,9 +126,9 @@ Tensors copies_of(const Tensors& tensors) {
   return copies;
 }
 
-// One call of the handler. XLA's memory is valid until the promise is kept. If
-// the group breaks, that is while gloo may still use its tensors: so gloo works
-// on copies.
+// One call of the handler. XLA's memory is valid until the promise is
+// fulfilled. If the group breaks, the promise is fulfilled while gloo may still
+// use its tensors, so gloo works on copies.
 class Call {
  public:
   Call(Collective collective, Tensors inputs, Tensors outputs)
@@ -138,7 +138,7 @@ class Call {
 
   ffi::Future future() { return ffi::Future(promise_); }
 
-  // Throws for arguments that this rank must not pass.
+  // Throws if this rank's arguments are invalid.
   std::shared_ptr<Arrival> post(const std::string& group_name,
                                 const std::shared_ptr<Call>& self) {
     Gil gil;
@@ -154,7 +154,7 @@ class Call {
                        [self](Collective& job) { return self->prepare(job); });
   }
 
-  // Ends the call. `error` is null if the collective succeeded.
+  // Fulfils the promise. `error` is null if the collective succeeded.
   void end(const Arrival* arrival, std::exception_ptr error) {
     if (!error) {
       if (is_root_) {
@@ -192,8 +192,8 @@ class Call {
     return {job.outputs, {}};
   }
 
-  // runtime/errors.py makes the exception of it: the code is the exception's
-  // type.
+  // runtime/errors.py converts the result to an exception. The error code
+  // determines the exception's type.
   static ffi::Error translated(std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
@@ -256,7 +256,7 @@ ffi::Future run_call(std::string_view name, std::string_view group,
   Collective collective;
   std::exception_ptr error;
   try {
-    // The last ones are tokens, which have no content.
+    // The last argument and the last result are tokens, which have no data.
     for (size_t i = 0; i + 1 < arguments.size(); ++i) {
       inputs.push_back(view_of(*arguments.get<ffi::AnyBuffer>(i)));
     }
@@ -283,9 +283,9 @@ ffi::Future run_call(std::string_view name, std::string_view group,
     call->end(nullptr, error);
     return future;
   }
-  // Not in the group's thread, because XLA runs what depends on the results in
-  // the thread that keeps the promise. A thread that waits also notices if
-  // another rank fails.
+  // Do not fulfil the promise in the group's thread: XLA then runs the
+  // dependent operations in the same thread. The waiting thread also notices
+  // when another rank fails.
   run_apart([call, arrival] {
     arrival->wait();
     call->end(arrival.get(), arrival->error());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last collectives of this process, for a report when one fails.
+// Records the most recent collectives of this process, to report them if one
+// fails.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -17,13 +18,14 @@
 
 namespace torch_google::tpu {
 
-// One collective, send or recv. Times are nanoseconds since the epoch, or 0.
+// One collective, send or recv. Times are nanoseconds since the epoch; 0 means
+// that the event has not happened.
 struct FlightRecord {
   uint64_t id;
   std::string group;
   std::string description;
   std::string name;
-  uint64_t sequence;  // among the collectives, or the messages of one lane
+  uint64_t sequence;  // index in its queue
   bool is_message;
   int rank;  // in the group
   int peer;
@@ -41,13 +43,14 @@ struct FlightRecord {
   FlightRecord& operator=(const FlightRecord&) = delete;
 };
 
-// Keeps as many records as TORCH_FR_BUFFER_SIZE says, 2000 by default, as torch
-// does for other backends. 0 records nothing.
+// Keeps the last TORCH_FR_BUFFER_SIZE records, 2000 by default, as torch does
+// for other backends. If the size is 0, nothing is recorded.
 class FlightRecorder {
  public:
   static FlightRecorder& get();
 
-  // Call with the GIL. Returns null if nothing is recorded.
+  // Adds a record and returns it, or null if recording is off. Call it with the
+  // GIL.
   std::shared_ptr<FlightRecord> add(const Collective& collective,
                                     const std::string& group,
                                     const std::string& description, int rank,
@@ -56,8 +59,9 @@ class FlightRecorder {
   void complete(const std::shared_ptr<FlightRecord>& record, bool failed);
   void add_group(const std::string& group, std::vector<int64_t> global_ranks);
 
-  // Call with the GIL. The records, oldest first, as dictionaries, and the
-  // groups with their ranks. collectives/flight_recorder.py makes a file of it.
+  // Returns the records as dictionaries, oldest first, and the groups with
+  // their ranks. collectives/flight_recorder.py writes them to a file. Call it
+  // with the GIL.
   pybind11::tuple describe();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random number generator: a seed, and a count of the operators that have
+// The random number generator: a seed, and the number of operators that have
 // drawn from it.
 #pragma once
 
@@ -23,8 +23,8 @@ class Generator final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // A generator that shares this state, so that the two never return the same
-  // draw.
+  // Returns a generator that shares this state, so that the two never produce
+  // the same numbers.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(
       const c10::intrusive_ptr<c10::GeneratorImpl>& other) override;
@@ -43,7 +43,7 @@ class Generator final : public c10::GeneratorImpl {
 };
 
 const at::Generator& default_generator(c10::DeviceIndex device);
-// Seeds the generators of all possible devices. Does not start the platform.
+// Seeds the generators of all possible devices, without starting the platform.
 void seed_all(uint64_t seed);
 
 }  // namespace torch_google::tpu

@@ -24,7 +24,7 @@ std::atomic<c10::StreamId> last_stream{0};
 thread_local c10::DeviceIndex this_device = 0;
 thread_local std::array<c10::StreamId, kMaxDevices> these_streams{};
 
-// XLA's threads do not exist in a forked child.
+// Throws in a forked child, because XLA's threads do not survive a fork.
 void refuse_child() {
   TORCH_CHECK(state.load(std::memory_order_acquire) != PlatformState::forked,
               "tpu: this process was forked after the device had started, and "
@@ -32,8 +32,8 @@ void refuse_child() {
               "'spawn' start method, or use the device only in the children");
 }
 
-// An event wraps a Marker (runtime/events.py): the values that existed when it
-// was recorded.
+// An event wraps a Marker (runtime/events.py), which holds the values that
+// existed when the event was recorded.
 struct Event {
   PyObject* marker;
 };
@@ -47,7 +47,7 @@ Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
   for (size_t i = 0; i < values.size(); ++i) {
     PyTuple_SET_ITEM(arrays.get(), i, values[i]);
   }
-  // -1 stands for all streams.
+  // Pass -1 for all streams.
   return Ref::checked(PyObject_CallFunction(
       callbacks().mark, "OOiL", arrays.get(), timing ? Py_True : Py_False,
       static_cast<int>(device),
@@ -63,7 +63,7 @@ void wait(PyObject* marker) {
   Ref::checked(PyObject_CallMethod(marker, "wait", nullptr));
 }
 
-// Waits for the collectives of a device. Throws the error of one that failed.
+// Waits for the collectives on a device. Throws the error of a failed one.
 void wait_for_collectives(c10::DeviceIndex device) {
   for (const auto& arrival : Box::arrivals(device)) {
     arrival->wait();
@@ -91,7 +91,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 #if !TORCH_GOOGLE_TORCH_2_6
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    // The dtypes of torch_google/tpu/dtypes.py.
+    // The same dtypes as in torch_google/tpu/dtypes.py.
     c10::DeviceCapability known;
     known.capability_data.capability_bits = 0;
     auto& types = known.capability_data.supported_scalar_types;
@@ -157,8 +157,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     destroyEvent(*event, device);
     *event = new Event{marker.give()};
   }
-  // Work after an event reads immutable values and waits for each of them
-  // itself. So only a later wait for `stream` has to include the event.
+  // Operators after this call read immutable values and wait for each of them.
+  // So blocking only means that a later wait for `stream` must include the
+  // event.
   void block(void* event, const c10::Stream& stream) const override {
     Gil gil;
     refuse_child();
@@ -209,7 +210,7 @@ void start() {
   }
   refuse_child();
   Gil gil;
-  // The GIL may be released here. startup.start() serialises concurrent calls.
+  // The call may release the GIL. startup.start() serialises concurrent calls.
   Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
   const long found = PyLong_AsLong(count.get());
   TORCH_CHECK(found > 0 && found <= kMaxDevices, "tpu: the platform has ",

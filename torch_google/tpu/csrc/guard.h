@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices and streams, and the current ones of each thread.
+// Devices and streams, and each thread's current ones.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,23 +10,23 @@ namespace torch_google::tpu {
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
 constexpr c10::DeviceIndex kMaxDevices = 64;
 
-// Starts the platform. Idempotent. Throws in a child that was forked after the
-// platform had started.
+// Starts the platform. Idempotent. Throws in a child process if the parent had
+// started the platform before the fork.
 void start();
 bool started();
 // Stops autograd's device threads before the interpreter is finalised, because
-// they would take the GIL of an interpreter that no longer exists.
+// they would try to take its GIL afterwards.
 void finish();
-// Called in the child process after a fork.
+// Marks this process as forked. Runs in the child after a fork.
 void forked();
 bool is_forked();
-// The device count to report before the platform starts. torch asks for it, and
-// must not wait for the start.
+// Sets the device count to report before the platform starts, because torch
+// asks for it early and must not have to wait for the start.
 void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();
 
 c10::DeviceIndex current_device();
-// Throws unless `device` is the index of a device.
+// Throws if no device has this index.
 void check_device(c10::DeviceIndex device);
 c10::Stream current_stream(c10::DeviceIndex device);
 

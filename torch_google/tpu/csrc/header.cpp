@@ -7,7 +7,7 @@
 namespace torch_google::tpu {
 namespace {
 
-// FNV-1a: equal in every process, unlike std::hash.
+// FNV-1a. Unlike std::hash, it gives the same hash in every process.
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = 14695981039346656037ULL;
   for (const unsigned char character : text) {

@@ -21,12 +21,12 @@ using at::Tensor;
 using c10d::OpType;
 using Clock = std::chrono::steady_clock;
 
-// How long a failed rank waits for the states of the others.
+// How long a failed rank waits for the other ranks to report their states.
 constexpr std::chrono::milliseconds kStatesTimeout{1500};
-// How long a thread without work stays.
+// How long an idle thread waits for work before it exits.
 constexpr std::chrono::seconds kIdleTimeout{10};
-// A message and its acknowledgement use different tags. Users have the lower
-// half.
+// A message and its acknowledgement use different tags. The lower half of the
+// range is for the user's tags.
 constexpr int kAcknowledgement = 1 << 30;
 
 std::exception_ptr backend_error(const std::string& message) {
@@ -34,7 +34,7 @@ std::exception_ptr backend_error(const std::string& message) {
       {__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
 }
 
-// The first line of an error, without C++'s backtrace.
+// Returns the first line of an error message, without the C++ backtrace.
 std::string reason_of(const std::exception& error) {
   const auto* known = dynamic_cast<const c10::Error*>(&error);
   const std::string text =
@@ -52,7 +52,8 @@ HostGroup::HostGroup(c10::intrusive_ptr<c10d::Backend> gloo,
 #if TORCH_GOOGLE_TORCH_2_6
       store_(std::move(store)),
 #else
-      // A connection of its own: another thread may wait for a key.
+      // Use a separate connection, because another thread may be waiting for a
+      // key.
       store_(store->clone()),
 #endif
       timeout_(timeout) {
@@ -158,7 +159,7 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
 }
 
 void HostGroup::work(LaneKey key) {
-  // Copies by this thread alone: OpenMP would start a team of threads for it.
+  // Copy in this thread only: otherwise OpenMP would start a team of threads.
   const c10::ParallelGuard alone(true);
   const at::AutoDispatchBelowADInplaceOrView below;
   for (;;) {
@@ -186,8 +187,8 @@ void HostGroup::work(LaneKey key) {
   }
 }
 
-// Python errors (an input whose program failed) and disagreements end only this
-// job. Any other error is one of the connection.
+// Python errors (for example, the program of an input failed) and disagreements
+// end only this job. Any other error means that the connection failed.
 void HostGroup::run_job(Job& job) {
   try {
     {
@@ -207,7 +208,8 @@ void HostGroup::run_job(Job& job) {
         try {
           results = job.prepare(job.collective);
         } catch (const std::exception& error) {
-          // The other ranks must not wait for this one.
+          // Take part anyway: otherwise, the other ranks would wait for this
+          // one.
           job.refusal = "an input has failed: " + reason_of(error);
           failed = std::current_exception();
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a process group, connected by gloo: runs collectives in order,
-// in threads of its own.
+// The ranks of a process group, connected by gloo. A group runs collectives in
+// order, in its own threads.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -26,13 +26,13 @@
 
 namespace torch_google::tpu {
 
-// Before the data of a collective moves, all ranks exchange what they are about
-// to do. So a disagreement is an error with both sides on every rank; gloo
-// would abort the process that receives too much. Small collectives are done
-// with that exchange.
+// Before a collective moves any data, all ranks exchange a description of it.
+// If they disagree, every rank throws an error that shows both sides. Without
+// the exchange, gloo would abort a process that receives more than it expects.
+// The data of small collectives travels with the descriptions.
 //
-// If the connection fails, every rank learns it within a fraction of a second
-// from the store. The group is broken then, and each later call raises.
+// If the connection fails, every rank learns about it from the store within a
+// fraction of a second. The group is then broken, and each later call throws.
 class HostGroup : public std::enable_shared_from_this<HostGroup> {
  public:
   struct Names {
@@ -41,51 +41,53 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   };
   struct Results {
     Tensors storages;  // what the arrival delivers
-    // (view of a storage, contiguous output): copied after the collective.
+    // (view of a storage, contiguous output) pairs, to copy after the
+    // collective.
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   };
-  // Replaces the device's tensors of `collective` by contiguous tensors of the
-  // host. Runs in the group's thread.
+  // Replaces the device tensors of `collective` with contiguous CPU tensors.
+  // Runs in the group's thread.
   using Prepare = std::function<Results(Collective& collective)>;
 
   HostGroup(c10::intrusive_ptr<c10d::Backend> gloo,
             c10::intrusive_ptr<c10d::Store> store, Names names,
             std::chrono::milliseconds timeout);
 
-  // Queues a collective, send or recv. Call with the GIL. Throws for arguments
-  // that this rank must not pass; the other ranks then get an error, too.
+  // Queues a collective, send or recv. Throws if this rank's arguments are
+  // invalid; for a collective, the other ranks then get an error as well. Call
+  // it with the GIL.
   std::shared_ptr<Arrival> post(Collective collective, Prepare prepare,
                                 std::shared_ptr<int> source = nullptr);
-  // Ends all pending work with an error, and refuses new work.
+  // Ends all pending work with an error, and rejects new work.
   void abort(const std::string& reason);
-  // Ends the group's threads when their work is done.
+  // Tells the group's threads to exit when they have finished the queued work.
   void close();
 
   int rank() const { return gloo_->getRank(); }
   int size() const { return gloo_->getSize(); }
-  // The name for error messages.
+  // Sets the name that error messages use.
   void set_description(const std::string& description);
   std::string description() const;
   const Names& names() const { return names_; }
   std::chrono::milliseconds timeout() const;
   void set_timeout(std::chrono::milliseconds timeout);
-  // The number of collectives so far. Equal on all ranks.
+  // The number of collectives so far, which is equal on all ranks.
   uint64_t sequence() const;
 
  private:
   struct Job {
     Collective collective;
     Agreement agreement;
-    // Why this rank refuses to take part. Its own caller has got the error.
+    // Why this rank refuses to take part. Its caller has already got the error.
     std::string refusal;
     Prepare prepare;
     std::shared_ptr<Arrival> arrival;
-    std::shared_ptr<int> source;  // the rank that recv from any rank found
+    std::shared_ptr<int> source;  // the sender, if recv accepts any
     uint64_t sequence = 0;
     std::shared_ptr<FlightRecord> record;
   };
-  // Jobs that run one after the other: all collectives, or the messages with
-  // one tag from or to one rank.
+  // A queue of jobs that run one after another: all collectives, or all
+  // messages with one tag to or from one rank.
   struct Lane {
     std::deque<Job> jobs;
     uint64_t next_sequence = 0;
@@ -100,14 +102,15 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   void deliver(Job& job, Results results);
   void run_send(Job& job);
   void run_recv(Job& job);
-  // Exchanges the headers and small payloads of all ranks. Throws the
-  // disagreement.
+  // Exchanges the headers and small payloads of all ranks. Throws if the ranks
+  // disagree.
   Tensors exchange(const Job& job, const at::Tensor& payload);
-  // Called by threads that wait for an arrival.
+  // Checks whether another rank has failed. Threads that wait for an arrival
+  // call it.
   void poll();
   // Breaks the group: tells the other ranks, and ends all pending work.
   void fail(const std::string& what, const std::string& why);
-  // The message of the error, with the state of each rank.
+  // Returns the error message, which includes the state of each rank.
   std::string explain(const std::string& what, const std::string& why);
   void publish(const std::string& state);
   std::string state_of(const Job& job) const;
@@ -127,7 +130,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   std::map<LaneKey, Lane> lanes_;
   std::vector<std::weak_ptr<Arrival>> pending_;
   std::string description_;
-  std::string broken_;  // the error of every call, once the group is broken
+  std::string broken_;  // error for every later call; empty if not broken
 };
 
 }  // namespace torch_google::tpu

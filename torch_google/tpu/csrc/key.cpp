@@ -16,11 +16,11 @@
 namespace torch_google::tpu {
 namespace {
 
-// Tags. Each argument in a key begins with the tag of its kind.
+// Tags. Each argument in a key begins with a tag that states its kind.
 enum Word : int64_t {
   kUndefined = -1000,
   kTensor,
-  kPlain,  // a tensor with the shape and order of its box
+  kPlain,  // a tensor with the shape and element order of its box
   kStrided,
   kHostScalar,
   kNone,
@@ -36,7 +36,7 @@ enum Word : int64_t {
   kGenerator,
   kNumber,
   kShared,
-  kSharded,   // a tensor over several devices
+  kSharded,   // a tensor distributed over several devices
   kLazyBits,  // a tensor with a lazy conjugate or negative bit
   kPrecision,
   kDefaultDtype,
@@ -55,8 +55,8 @@ double first(const Call& call) { return value_of(call.numbers.front()); }
 
 double last(const Call& call) { return value_of(call.numbers.back()); }
 
-// Whether a dtype can represent a number, by torch's rules: uint8 cannot hold
-// 300.
+// Returns whether a dtype can represent a number under torch's rules. uint8
+// cannot represent 300, for example.
 bool is_of(const Number& number, at::ScalarType dtype) {
   if (const double value = value_of(number); value >= 0 && value <= 127) {
     return true;
@@ -80,9 +80,10 @@ bool is_of(const Number& number, at::ScalarType dtype) {
   }
 }
 
-// Returns a bit for each of the first 63 numbers that some tensor's dtype
+// Returns a bit for each of the first 63 numbers that the dtype of some tensor
 // cannot represent, such as 300 in int8. torch rejects some of these calls, so
-// they get separate keys, and the first call of each kind is tried on the CPU.
+// they get separate keys, and the first call with each key runs on the CPU as a
+// check.
 int64_t misfits(const Call& call) {
   uint64_t dtypes = 0;
   for (const at::Tensor* tensor : call.tensors) {
@@ -100,7 +101,7 @@ int64_t misfits(const Call& call) {
   return bits;
 }
 
-// The fill value is the last number of such an operator.
+// Expects an operator whose last number is the fill value.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
   return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }
@@ -116,8 +117,8 @@ bool fits_dtype(const Call& call, Arguments arguments) {
          is_of(number, c10::get_default_dtype_as_scalartype());
 }
 
-// Whether a tensor is contiguous and has the strides of a new tensor even in
-// dimensions of one element, because the strides of results depend on them.
+// Returns whether a tensor is contiguous and its strides equal those of a new
+// tensor, even in dimensions of size 1. The strides of results depend on them.
 bool has_natural_strides(const c10::TensorImpl& tensor) {
   if (!tensor.is_contiguous()) {
     return false;
@@ -185,7 +186,7 @@ class Describer {
     }
   }
 
-  // Records which tensors share a storage, which matters if one of them is
+  // Records which tensors share a storage. This matters if one of them is
   // written.
   void sharing() {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
@@ -299,7 +300,7 @@ class Describer {
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
     if (wrapped && is_number(tensor, scalars_are_inputs_)) {
-      // A Python number: int64 or float64.
+      // A Python number is stored as int64 or float64.
       const void* number = tensor.const_data_ptr();
       if (tensor.scalar_type() == at::kDouble) {
         call_.numbers.emplace_back(*static_cast<const double*>(number));
@@ -445,10 +446,10 @@ void describe(const SchemaInfo& schema_info,
 
 bool is_number(const at::Tensor& tensor, bool scalars_are_inputs) {
   if (tensor.scalar_type() == at::kUInt64) {
-    return false;  // inputs are int64, which may be too small
+    return false;  // inputs are int64, which cannot hold all of uint64
   }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    // An input has no bool type: True would become the integer 1.
+    // Inputs cannot be bools: True would become the integer 1.
     return scalars_are_inputs && tensor.scalar_type() != at::kBool &&
            !c10::isComplexType(tensor.scalar_type());
   }

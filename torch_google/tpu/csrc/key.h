@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key of an operator call in the program cache, and the inputs that the
+// Computes the cache key of an operator call, and collects the inputs that the
 // call passes to its program.
 #pragma once
 
@@ -20,11 +20,12 @@ struct KeyHash {
   size_t operator()(const Key& key) const;
 };
 
-// A Python number that is an input of the program.
+// A Python number that is passed to the program as an input.
 using Number = std::variant<double, int64_t>;
 
-// Whether an operator accepts the call's numbers: the parameters of a
-// distribution, or a fill value that the dtype can represent.
+// Returns whether an operator accepts the numbers of a call: a distribution's
+// parameters must be in range, and the dtype must be able to represent a fill
+// value.
 struct Call;
 using Admits = bool (*)(const Call& call, c10::ArrayRef<c10::IValue> arguments);
 
@@ -32,19 +33,18 @@ using Admits = bool (*)(const Call& call, c10::ArrayRef<c10::IValue> arguments);
 struct SchemaInfo {
   explicit SchemaInfo(const c10::FunctionSchema& schema);
 
-  // The schema this was computed from. An operator may be redefined, so the
-  // recorder compares it.
+  // The schema that these fields describe. The recorder compares it with the
+  // operator's current one, because an operator may be redefined.
   const c10::FunctionSchema* schema;
-  // For each argument, whether a number of that type may be an input of the
-  // program.
+  // Says, for one argument, which types of number may be program inputs.
   struct Argument {
     bool doubles = false;
     bool integers = false;
   };
   c10::SmallVector<Argument, 8> arguments;
   bool writes = false;
-  // Rejected arguments get a distinct key, so they always miss the cache and
-  // Python raises the error. Null if any number is accepted.
+  // If it returns false, the call gets a distinct key, so it always misses the
+  // cache and Python raises the error. Null if any number is accepted.
   Admits admits = nullptr;
 
   bool is_number(size_t argument, const c10::IValue& value,
@@ -59,8 +59,8 @@ struct Call {
   Key key;
   // The device tensors, in the order of the arguments.
   c10::SmallVector<const at::Tensor*, 8> tensors;
-  // The numbers that are inputs and so not part of the key, in the order of the
-  // arguments.
+  // The numbers that are program inputs and therefore not in the key, in the
+  // order of the arguments.
   c10::SmallVector<Number, 4> numbers;
   c10::DeviceIndex device = -1;
   at::Generator generator;
@@ -68,16 +68,16 @@ struct Call {
   void clear();
 };
 
-// Fills `call` from the operator's arguments on the stack. Throws if tensors
-// are on several devices. `precision` is the precision of matrix products, 0
-// for the platform's default. The key includes it, and torch's default dtype if
-// that is not float32.
+// Fills `call` from the operator's arguments on the stack. Throws if the
+// tensors are on several devices. `precision` is the precision of matrix
+// products; 0 means the platform's default. The key includes it, and also
+// torch's default dtype unless that is float32.
 void describe(const SchemaInfo& schema_info,
               c10::ArrayRef<c10::IValue> arguments, bool scalars_are_inputs,
               int precision, Call& call);
 
-// Whether describe() makes a CPU scalar tensor an input instead of a part of
-// the key.
+// Returns whether describe() treats a CPU scalar tensor as a program input
+// instead of putting its value into the key.
 bool is_number(const at::Tensor& tensor, bool scalars_are_inputs);
 
 }  // namespace torch_google::tpu

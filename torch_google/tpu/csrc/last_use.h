@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of last use of each program, for least-recently-used eviction.
+// Records when each program was last used, for least-recently-used eviction.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace torch_google::tpu {
 class LastUse {
  public:
   void use() const { used_ = ++uses_; }
-  // The time of the last use. Later uses have greater numbers.
+  // Returns the time of the last use, as a count. Later uses have greater
+  // counts.
   uint64_t used() const { return used_; }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts between the dispatcher's values and Python's, on cache misses only.
+// Converts between dispatcher values and Python objects. Used on cache misses
+// only.
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/PyInterpreter.h>

@@ -13,11 +13,11 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever changed a setting. If not, as is usual, the
-// lookup ends here.
+// Whether any thread has ever changed its own settings. Usually false, and then
+// the lookup of thread settings is skipped.
 std::atomic<bool> threads_differ{false};
 
-// Short enough for std::string to need no allocation.
+// The name is short enough that std::string does not allocate.
 const std::string& name() {
   static const auto* name = new std::string("tpu.settings");
   return *name;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution settings: the process's, unless the thread has its own.
+// Execution settings. Each has a value for the process and, optionally, one for
+// the thread, which takes precedence.
 #pragma once
 
 #include <Python.h>
@@ -11,8 +12,8 @@ namespace torch_google::tpu {
 
 enum class Mode : int { strict = 0, debug = 1, fused = 2 };
 
-// Settings with small integer values. The process has a value for each; a
-// thread may override it.
+// Settings whose values are small integers. The process has a value for each
+// setting, which a thread may override.
 enum class Setting : int { mode, fallback, precision, cache_only };
 
 // All settings packed into one word, four bits each. 0 means unset.
@@ -40,12 +41,13 @@ class Settings {
 void set_global(Setting setting, int value);
 int global(Setting setting);
 
-// Autograd's threads inherit the settings of the thread that calls backward().
+// Sets a value for this thread. Autograd's threads inherit the values of the
+// thread that calls backward().
 void set_thread(Setting setting, std::optional<int> value);
 std::optional<int> of_thread(Setting setting);
 
-// A snapshot of the settings that apply to this thread. Create it under the
-// GIL.
+// A snapshot of the settings that apply in this thread. Create it with the GIL
+// held.
 class ThreadSettings {
  public:
   ThreadSettings();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch_google.tpu._C: the functions that Python calls.
+// Bindings of the module torch_google.tpu._C: the functions that Python calls.
 #include <c10/core/Allocator.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -59,8 +59,8 @@ py::object value_of(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
-  // Runs once per call of a compiled graph; recorder.cpp does this per
-  // operator.
+  // This function runs once per call of a compiled graph. For eager operators,
+  // recorder.cpp makes this call.
   collect_released();
   py::list values;
   for (const auto& tensor : tensors) {
@@ -69,8 +69,9 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   return values;
 }
 
-// Creates a tensor over each array. `results` are instances of NewTensor
-// (eager/normalized_call.py). `shardings` is empty if all are on one device.
+// Creates a tensor over each array. `results` has a NewTensor for each
+// (eager/normalized_call.py). `shardings` is empty if all arrays are on one
+// device.
 std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
                                     const py::sequence& results,
                                     c10::DeviceIndex device,
@@ -125,8 +126,8 @@ py::dict flushes() {
   return found;
 }
 
-// Defines accessors for a setting: the process's value, the thread's, and the
-// one that applies.
+// Defines accessors for a setting: the value for the process, the value for the
+// thread, and the effective value.
 template <typename Value>
 void define_setting(py::module_& module, const std::string& name,
                     Setting setting) {
@@ -165,8 +166,8 @@ c10::ScalarType dtype_of(const at::Tensor& tensor) {
   return box.dtype;
 }
 
-// Stores an array in the tensor's box. It must have the box's natural shape and
-// dtype.
+// Stores an array in the tensor's box. The array must have the natural shape
+// and the dtype of the box.
 void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
@@ -174,7 +175,8 @@ void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
   tensor.unsafeGetTensorImpl()->bump_version();
 }
 
-// The sharding of each tensor, or an empty list if all are on one device.
+// Returns the sharding of each tensor, or an empty list if every tensor is on
+// one device.
 std::vector<Sharding> shardings_of(const std::vector<at::Tensor>& tensors) {
   std::vector<Sharding> shardings;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -192,8 +194,8 @@ std::vector<Sharding> shardings_of(const std::vector<at::Tensor>& tensors) {
   return shardings;
 }
 
-// Replaces the array, natural shape and sharding of the tensor's box, with the
-// same elements. If `array` is None, the box must be unwritten.
+// Replaces the array, natural shape and sharding of the tensor's box. The
+// elements must stay the same. If `array` is None, the box must be unwritten.
 void reshard(const at::Tensor& tensor, const py::object& array,
              const std::vector<int64_t>& shape, Sharding sharding) {
   auto& box = box_in(tensor);
@@ -205,7 +207,8 @@ bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
 
 #if TORCH_GOOGLE_TORCH_2_6
 
-// The statistics in the format of later releases' torch.accelerator.
+// Returns the statistics in the format that torch.accelerator has in later
+// releases.
 py::dict memory_stats(c10::DeviceIndex device) {
   const auto stats = Allocator::get().getDeviceStats(device);
   py::dict found;
@@ -217,7 +220,7 @@ py::dict memory_stats(c10::DeviceIndex device) {
                   {"requested_bytes", &stats.requested_bytes},
                   {"reserved_bytes", &stats.reserved_bytes}};
   for (const auto& [name, array] : arrays) {
-    // The device has no memory pools, so only the aggregate.
+    // The device has no memory pools, so report only the aggregate.
     const auto& all = (*array)[0];
     const auto key = [name = name](const char* kind) {
       return py::str(std::string(name) + ".all." + kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up the special treatment of an operator. operator_policy.py is the
-// source of the table, and documents each property.
+// Looks up an operator's special treatment in a table that operator_policy.py
+// generates. That file documents each property.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,13 @@ struct OperatorPolicy {
   NumberCheck numbers = NumberCheck::none;
 };
 
-// Returns the policy of an operator by its name, with or without an overload.
-// A search of strings: call it once per operator, not per call.
+// Returns the policy of the operator with this name. The name may include an
+// overload. This is a string search, so call it once per operator, not on every
+// call.
 const OperatorPolicy& policy_of(std::string_view name);
 
-// Whether integers stay in the key if the scalar argument has this name.
+// Returns whether the key includes the value of an integer argument with this
+// name.
 bool is_keyed_integer(std::string_view argument);
 
 }  // namespace torch_google::tpu

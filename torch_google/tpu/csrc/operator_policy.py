@@ -18,7 +18,7 @@ from typing import Final
 
 
 class NumberCheck(enum.Enum):
-    """The condition that an operator sets for a call's numbers. key.cpp implements each member.
+    """The condition that an operator imposes on a call's numbers. key.cpp implements each member.
 
     A call that fails the check gets a distinct key, so it always misses the cache and Python raises
     the error. Without a check, it would run the program of an accepted call.
@@ -85,8 +85,8 @@ POLICIES: Final = (
     ),
 )
 
-# Scalar arguments, in any operator, whose integers are part of the key even if scalars are inputs.
-# alpha, as in add(x, y, alpha=1), is nearly always the integer 1.
+# Names of scalar arguments whose integers are always part of the key, for every operator. For
+# example, alpha in add(x, y, alpha=1) is nearly always the integer 1.
 KEYED_INTEGERS: Final = ("alpha",)
 
 

@@ -63,15 +63,15 @@ def test_checked_operators_take_numbers() -> None:
     for policy in POLICIES:
         if policy.numbers is not None:
             types = {str(a.type) for schema in _schemas([policy.name]) for a in schema.arguments}
-            # Empty if only the other release has the operator.
+            # Empty if only the other torch release has the operator.
             assert not types or types & {"number", "float"}, policy
 
 
 def test_the_dtype_that_is_checked_is_the_third_argument() -> None:
     policies = [policy for policy in POLICIES if policy.numbers is NumberCheck.FITS_DTYPE]
     for schema in _schemas(policy.name for policy in policies):
-        # torch composes v2.6's overloads with names out of other operators, so they are not
-        # checked. With out=, the check uses the default dtype.
+        # In v2.6, torch composes the named overloads out of other operators, so they are not
+        # checked. For out=, the check uses the default dtype.
         if not {"names", "out"} & {argument.name for argument in schema.arguments}:
             assert schema.arguments[2].name == "dtype", schema
 

@@ -36,8 +36,8 @@ class PinnedAllocator final : public at::HostAllocator {
     return behind != ends_.begin() && data < (--behind)->second;
   }
 
-  // A transfer copies before it returns, so no event has to be awaited, and
-  // freed memory is not cached.
+  // A transfer finishes copying before it returns. So no events need to be
+  // tracked, and freed memory is not cached.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
@@ -60,7 +60,7 @@ class PinnedAllocator final : public at::HostAllocator {
   }
 
   std::mutex mutex_;
-  // The end address of each block, by its start address.
+  // Maps the start address of each block to its end address.
   std::map<const void*, const void*> ends_;
 };
 

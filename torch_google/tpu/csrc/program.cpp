@@ -112,8 +112,8 @@ void Program::replicate(c10::SmallVectorImpl<PyObject*>& arguments,
 }
 
 Results Program::run(const Call& call, bool debug) const {
-  // Allocate first, because there may be no room, and then nothing must be
-  // drawn or computed.
+  // Allocate first: if memory is short, throw before drawing random numbers or
+  // computing anything.
   Results results = this->results(call);
   std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
@@ -154,12 +154,12 @@ Results Program::run(const Call& call, bool debug) const {
     } else {
       arrays = this->call(arguments);
     }
-    // This loop terminates: of the threads that write one storage, one always
-    // stores its values.
+    // This loop terminates: if several threads write to the same storage, one
+    // of them always succeeds in storing its values.
     if (!is_up_to_date(call, owned)) {
       continue;
     }
-    // No other thread gets the GIL until all values are stored.
+    // Do not release the GIL until all values are stored.
     std::vector<Ref> replaced;
     Py_ssize_t next = 0;
     each_target(call, results, [&](Box& box) {
@@ -213,7 +213,8 @@ PyObject* Program::function() const {
   if (function_.get() == Py_None) {
     Ref loaded =
         Ref::checked(PyObject_CallMethod(compiled_.get(), "load", nullptr));
-    // Another thread may have loaded it in the meantime, and may be running it.
+    // Another thread may have loaded the function in the meantime, and may be
+    // running it.
     if (function_.get() == Py_None) {
       function_ = std::move(loaded);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled program for one operator call, and the cache miss that creates
-// one.
+// A compiled program for one operator call, and the handling of a cache miss,
+// which creates it.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -21,10 +21,11 @@ namespace torch_google::tpu {
 
 using Results = c10::SmallVector<at::Tensor, 3>;
 
-// One result of an operator: a new tensor, one of its arguments, or none.
+// Describes one result of an operator: a new tensor, one of its arguments, or
+// none.
 struct Result {
   enum Kind { new_tensor, argument, undefined } kind;
-  size_t position = 0;  // index of the argument among the tensors
+  size_t position = 0;  // index of the argument among the tensor arguments
   Sizes sizes;
   Sizes strides;
   Sizes natural;
@@ -37,16 +38,18 @@ Result read_result(PyObject* object);
 
 class Program : public LastUse {
  public:
-  // Parses a CompiledOp (eager/compiled_op.py), the return value of miss().
+  // Parses a CompiledOp (eager/compiled_op.py), which Python's miss() returns.
   explicit Program(PyObject* compiled);
 
-  // Runs on the values of a call with this program's key, and stores the values
-  // of written and new tensors. In debug mode, waits for all of them.
+  // Runs the program on the arguments of a call with a matching key. Stores the
+  // values of written and new tensors. In debug mode, waits until all values
+  // are computed.
   Results run(const Call& call, bool debug) const;
 
-  // The steps of run(), for the fused mode, which runs programs later.
+  // The parts of run(). The fused mode calls them separately, because it runs
+  // programs later.
   Results results(const Call& call) const;
-  // Calls `function` with the box of each value that the program returns, in
+  // Calls `function` with the box for each value that the program returns, in
   // order.
   template <typename Function>
   void each_target(const Call& call, const Results& results,
@@ -60,68 +63,71 @@ class Program : public LastUse {
       }
     }
   }
-  // Runs the program and returns its values as a tuple. arguments[0] must be
-  // left free, for the vectorcall protocol.
+  // Runs the program and returns its values as a tuple. The vectorcall protocol
+  // requires the caller to leave arguments[0] free.
   Ref call(c10::SmallVectorImpl<PyObject*>& arguments) const;
-  // Draws the seed and the offset for a call.
+  // Draws a seed and an offset for a call.
   std::pair<int64_t, int64_t> draw(const Call& call) const;
 
-  // Unique within the process. Traces use it in their keys.
+  // A number that is unique within the process. Traces use it in their keys.
   uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
-  // Indices of the tensors that are inputs of the function.
+  // Indices of the tensor arguments that are inputs of the function.
   c10::ArrayRef<size_t> inputs() const { return inputs_; }
   // The types of the numbers that follow the tensors: 'f' for a float, 'i' for
-  // an integer. Includes seed and offset.
+  // an integer. Includes the seed and the offset.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
   // The sharding of a replicated array on the devices of this program, or
   // kOneDevice if it runs on one device.
   Sharding mesh() const { return mesh_; }
-  // The sharding of each value that the program returns, in order.
+  // Returns the sharding of one of the program's values, which are numbered in
+  // order.
   Sharding sharding(size_t value) const {
     return mesh_ == kOneDevice ? kOneDevice : shardings_[value];
   }
-  // Replaces inputs on one device by copies on every device of the mesh.
-  // `arguments` is as in call(); `owned` keeps the copies.
+  // Replaces each input that is on one device by a replicated copy on the mesh.
+  // `arguments` has the same format as in call(); `owned` keeps the copies
+  // alive.
   void replicate(c10::SmallVectorImpl<PyObject*>& arguments,
                  c10::SmallVectorImpl<Ref>& owned) const;
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
-  // Whether partly written storages still hold the values that the function
-  // read. Another thread may have written the rest of one in the meantime.
-  // `read` starts with the values of inputs_.
+  // Returns whether partially written storages still hold the values that the
+  // function read. Another thread may have written to a storage in the
+  // meantime. `read` starts with the values of inputs_.
   bool is_up_to_date(const Call& call,
                      const c10::SmallVectorImpl<Ref>& read) const;
 
-  // The executable. Loaded from the compile cache on first use.
+  // Returns the executable. Loads it from the compile cache on first use.
   PyObject* function() const;
 
   const uint32_t id_;
   Ref compiled_;
-  // None until it is loaded, constant afterwards.
+  // None until the executable is loaded; never changes after that.
   mutable Ref function_;
   std::string name_;
   c10::SmallVector<size_t, 4> inputs_;
-  // Indices of the tensors whose boxes get new values: the function's first
-  // results.
+  // Indices of the tensor arguments whose boxes get new values. The function
+  // returns these values first.
   c10::SmallVector<size_t, 4> written_;
-  // Positions in inputs_ of the tensors that are also written.
+  // Positions in inputs_ of the tensors that the operator also writes.
   c10::SmallVector<size_t, 4> updated_;
   c10::SmallVector<Result, 1> results_;
   std::string numbers_;
   bool random_;
   Sharding mesh_ = kOneDevice;
   c10::SmallVector<Sharding, 2> shardings_;
-  // Positions in inputs_ of the tensors on one device, if mesh_ is not.
+  // Positions in inputs_ of the tensors on one device. Empty if the program
+  // runs on one device.
   c10::SmallVector<size_t, 4> on_one_device_;
 };
 
 struct Miss {
   enum Outcome { compiled, done, again } outcome;
   std::unique_ptr<Program> program;
-  Ref results;  // a list, if Python ran the operator itself
+  Ref results;  // a list, if Python ran the operator
 };
 
 Miss build(const c10::OperatorHandle& handle,

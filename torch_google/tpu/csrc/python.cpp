@@ -12,8 +12,7 @@ namespace {
 std::mutex abandoned_mutex;
 std::vector<PyObject*> abandoned;
 bool scheduled = false;
-// Whether `abandoned` has entries. Checked for each operator, without the
-// mutex.
+// Whether `abandoned` has entries. Every operator checks it, without the mutex.
 std::atomic<bool> any_abandoned{false};
 
 void collect() {
@@ -23,7 +22,7 @@ void collect() {
     dead.swap(abandoned);
     any_abandoned.store(false, std::memory_order_relaxed);
   }
-  // Destruction may run arbitrary code, so the mutex is free.
+  // Unlock the mutex before this loop: destructors may run arbitrary code.
   for (PyObject* object : dead) {
     Py_DECREF(object);
   }
@@ -46,8 +45,8 @@ Callbacks& callbacks() {
 }
 
 void release(PyObject* object) {
-  // A tensor in a static variable outlives the interpreter. Its memory is freed
-  // with the process.
+  // A tensor in a static variable outlives the interpreter. Leave its memory to
+  // be freed when the process exits.
   if (!object || !Py_IsInitialized()) {
     return;
   }
@@ -60,8 +59,8 @@ void release(PyObject* object) {
   std::lock_guard<std::mutex> lock(abandoned_mutex);
   abandoned.push_back(object);
   any_abandoned.store(true, std::memory_order_relaxed);
-  // The interpreter runs pending calls only in the main thread, which may be
-  // waiting for this thread, and queues at most 32.
+  // Schedule at most one pending call. The interpreter queues at most 32, and
+  // runs them only in the main thread, which may be waiting for this thread.
   scheduled = scheduled || Py_AddPendingCall(collect_scheduled, nullptr) == 0;
 }
 
@@ -91,7 +90,7 @@ void throw_again(PyObject* error) {
 }
 
 Ref without_trace(PyObject* error) {
-  // Skip __init__, because its parameters may differ from the exception's
+  // Do not call __init__: its parameters may differ from the exception's
   // `args`.
   const Ref arguments = Ref::checked(PyObject_GetAttrString(error, "args"));
   Ref fresh = Ref::checked(

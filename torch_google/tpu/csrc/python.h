@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls from C++ into Python, and Python references that C++ holds.
+// Calls from C++ into Python, and references from C++ to Python objects.
 #pragma once
 
 #include <Python.h>
@@ -10,28 +10,28 @@
 
 namespace torch_google::tpu {
 
-// The Python functions that C++ calls, from torch_google/tpu/registration.py.
-// Set once, when the device registers.
+// Python functions that C++ calls. torch_google/tpu/registration.py sets them
+// once, when it registers the device.
 struct Callbacks {
   PyObject* start = nullptr;  // () -> number of devices
   PyObject* miss = nullptr;   // see recorder.cpp
   PyObject* explain =
-      nullptr;  // (operator, exception): raises the error for the user
+      nullptr;  // (operator, exception): raises an error for the user
   PyObject* debug =
-      nullptr;  // (operator, function, arguments) -> results, all ready
+      nullptr;  // (operator, function, arguments) -> results, all computed
   PyObject* to_host = nullptr;  // jax.Array -> its elements on the CPU
   // (elements on the CPU, shape, dtype, device) -> jax.Array
   PyObject* received = nullptr;
-  // rank -> the path of the file with the last collectives, or ""
+  // rank -> path of the file with the most recent collectives, or ""
   PyObject* dump_flight_record = nullptr;
   // (shape, dtype, device, sharding) -> jax.Array
   PyObject* zeros = nullptr;
   // (array on one device, sharding) -> copies on all devices of the sharding
   PyObject* replicated = nullptr;
-  // (tuple of arrays, positions in it, device) -> the tuple with the arrays at
-  // these positions, which are replicated, on one device
+  // (tuple of arrays, positions in it, device) -> the tuple, with the
+  // replicated arrays at these positions reduced to one device
   PyObject* localized = nullptr;
-  // (array, number of elements, their dtype) -> flat jax.Array
+  // (array, number of elements, dtype) -> flat jax.Array
   PyObject* resized = nullptr;
   // (array of bytes, shape, dtype) -> jax.Array, or None if the dtype cannot
   // represent all of the bytes
@@ -42,37 +42,39 @@ struct Callbacks {
   PyObject* mark = nullptr;
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
   PyObject* fuse = nullptr;          // see run.cpp
-  PyObject* scratch = nullptr;       // executable -> bytes while it runs
+  PyObject* scratch = nullptr;       // executable -> bytes of temporary memory
   // (executable, arguments, donated) -> (a tuple of the results, or a list of
-  // the arguments if it failed; the exception that interrupted it, or None)
+  // the arguments if the run failed; the exception that interrupted the run, or
+  // None)
   PyObject* attempt = nullptr;
-  // executable that has run once -> the callable for all later runs
+  // executable that has run once -> the function to call for all later runs
   PyObject* entry = nullptr;
 };
 
 Callbacks& callbacks();
 
-// Drops a reference. May be called without the GIL: the object is then kept
-// until the main thread runs Python, or until collect_released().
+// Drops a reference. If the caller does not hold the GIL, the object stays
+// alive until the main thread runs Python code, or until collect_released().
 void release(PyObject* object);
-// Drops the references that were released without the GIL. Call with the GIL.
+// Drops the references that were released without the GIL. Call it with the
+// GIL.
 void collect_released();
 
 // Translates the current Python error with runtime/errors.py, and throws the
 // result.
 [[noreturn]] void explain(const std::string& program);
 
-// Throws the current Python error, with its type and traceback.
+// Throws the current Python error with its type and traceback.
 [[noreturn]] void raise();
 [[noreturn]] void throw_again(PyObject* error);
 
 class Ref;
-// A copy of an exception without its traceback. A traceback would keep the
-// callers' frames alive, with their tensors; if a tensor keeps the exception,
-// they would never be freed.
+// Returns a copy of an exception without its traceback. A traceback keeps the
+// callers' frames and their tensors alive. If one of these tensors held the
+// exception, they would never be freed.
 Ref without_trace(PyObject* error);
 
-// Holds the GIL.
+// Holds the GIL for its lifetime.
 class Gil {
  public:
   Gil() : state_(PyGILState_Ensure()) {}
@@ -84,7 +86,7 @@ class Gil {
   PyGILState_STATE state_;
 };
 
-// An owned reference, used under the GIL.
+// An owned reference. Use it only with the GIL.
 class Ref {
  public:
   Ref() = default;
@@ -100,8 +102,8 @@ class Ref {
     Py_XINCREF(object);
     return Ref(object);
   }
-  // Takes the new reference that a call into Python returned. Throws the error
-  // that the call raised.
+  // Takes ownership of the reference that a Python call returned. If the call
+  // raised an error, throws it.
   static Ref checked(PyObject* stolen) {
     if (!stolen) {
       raise();
@@ -116,7 +118,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Takes the current Python error and clears it.
+// Returns the current Python error and clears it.
 Ref caught();
 
 }  // namespace torch_google::tpu

@@ -27,7 +27,7 @@
 namespace torch_google::tpu {
 namespace {
 
-// Accessed under the GIL.
+// One operator's programs and properties. Accessed under the GIL.
 struct Operator {
   bool scalars_are_inputs = false;
   bool crosses_devices = false;
@@ -56,7 +56,8 @@ Operator& operator_named(const std::string& name) {
 
 Counts counters{};
 
-// copy_ between devices is a transfer, not a program.
+// Performs copy_ between devices, which is a transfer instead of a program.
+// Returns whether the call was one.
 bool transferred(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const at::Tensor target = arguments[0].toTensor();
@@ -74,12 +75,13 @@ bool transferred(torch::jit::Stack& stack) {
   return true;
 }
 
-// Moves the indices of x[i] to the device of x. Scalar indices stay, because
-// they are numbers. uint8 masks warn, as on every device.
+// Moves the index tensors of x[i] to x's device. Scalar indices stay on the
+// CPU, because they are treated as numbers. uint8 masks cause a warning, as on
+// every device.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();
-  // TorchScript passes a generic list.
+  // TorchScript passes the indices as a generic list.
   const auto indices = arguments[1].toListRef();
   const auto is_elsewhere = [&](const at::Tensor& index) {
     return device.is_privateuseone() && index.device().is_cpu() &&
@@ -115,8 +117,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
             torch::jit::Stack& stack) {
   start();
   Gil gil;
-  // A backward pass releases its values in a thread that never runs Python,
-  // while the main thread waits.
+  // Drop references here as well: a backward pass releases values in a thread
+  // that never runs Python code, while the main thread waits.
   collect_released();
   ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {
@@ -131,7 +133,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     bring_indices(stack, arity);
   }
   const ThreadSettings settings;
-  // Not one thread_local Call: building a program may run other operators.
+  // Keep a pool of Call objects, because building a program may run other
+  // operators in this thread.
   thread_local std::vector<std::unique_ptr<Call>> spare;
   std::unique_ptr<Call> call;
   if (spare.empty()) {
@@ -167,8 +170,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
                                 call->numbers.size() + 2 * program->random(),
                             "tpu: ", program->name(), " takes other numbers (",
                             program->numbers(), ") than its call has");
-      // Another thread may have built it in the meantime. Its program is
-      // destroyed after the map is consistent: destruction may release the GIL.
+      // Another thread may have built the program in the meantime. Swap, so
+      // that its program is destroyed after the map is consistent: destruction
+      // may release the GIL.
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
@@ -201,7 +205,8 @@ std::string full_name(const c10::OperatorHandle& handle) {
                                     : name.name + "." + name.overload_name;
 }
 
-// Operators from other libraries, and torch operators that are not registered.
+// Handles operators from other libraries, and torch operators that are not
+// registered.
 void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator* recorded;
   {
@@ -250,7 +255,8 @@ size_t forget_unused() {
   const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
   std::nth_element(uses.begin(), middle, uses.end());
   const uint64_t since = middle == uses.end() ? 0 : *middle;
-  // Destroyed last, when no map is in use: destruction may release the GIL.
+  // Declare this first, so that it is destroyed last, when no map is in use:
+  // destroying programs may release the GIL.
   std::vector<std::shared_ptr<const LastUse>> forgotten;
   for (auto& [name, from] : operators()) {
     std::erase_if(from->programs, [&](auto& entry) {
@@ -267,7 +273,8 @@ size_t forget_unused() {
 }
 
 void clear_programs() {
-  // Destroyed last, when no map is in use: destruction may release the GIL.
+  // Declare this first, so that it is destroyed last, when no map is in use:
+  // destroying programs may release the GIL.
   std::vector<decltype(Operator::programs)> forgotten;
   for (auto& [name, cleared] : operators()) {
     forgotten.push_back(std::exchange(cleared->programs, {}));
@@ -276,8 +283,8 @@ void clear_programs() {
 }
 
 #if TORCH_GOOGLE_TORCH_2_6
-// v2.6 lacks this fallback for PrivateUse1. It handles operators of libraries
-// that declare no gradient.
+// v2.6 lacks this fallback for PrivateUse1. It handles library operators that
+// do not define a gradient.
 TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, library) {
   library.fallback(torch::autograd::basicAutogradNotImplementedFallback());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of every operator: a cache of compiled programs, keyed by the
-// call.
+// The kernel of every operator. It keeps a cache of compiled programs, keyed by
+// the call.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace torch_google::tpu {
 
-// Registers the recorder for operators by name. A backend fallback is not
-// enough, because torch's own kernels for structured operators take precedence
-// over it and silently lose results. Idempotent per name.
+// Registers the recorder as the kernel of these operators. A backend fallback
+// is not enough: torch's own kernels for structured operators take precedence
+// over a fallback, and silently lose results. Idempotent for each name.
 void record_operators(const std::vector<std::string>& names);
 
-// Sets whether an operator's scalar arguments are inputs of its programs or
-// part of their keys.
+// Sets whether an operator's scalar arguments are inputs of its programs
+// instead of parts of their keys.
 void set_scalars_are_inputs(const std::string& name, bool scalars_are_inputs);
 
 struct Counts {
@@ -27,8 +27,8 @@ struct Counts {
 };
 Counts counts();
 void reset_counts();
-// Evicts the least recently used half of all programs. Returns how many were
-// evicted.
+// Evicts the least recently used half of all programs. Returns the number of
+// evicted programs.
 size_t forget_unused();
 // Evicts all programs.
 void clear_programs();

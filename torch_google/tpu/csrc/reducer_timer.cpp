@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of DistributedDataParallel's steps, for its logging data. Without a
-// timer for the device, its logger warns in each program.
+// Measures the duration of DistributedDataParallel's steps for its logger.
+// Without a timer for the device, the logger prints a warning in each program.
 #include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
@@ -9,14 +9,15 @@
 namespace torch_google::tpu {
 namespace {
 
-// Like torch's timer for the CPU: the times at which the host records events.
+// Measures host time when an event is recorded, like torch's timer for the CPU.
 class ReducerTimer final : public c10d::Timer {
  public:
   explicit ReducerTimer(c10::Device) {}
 
   std::optional<int64_t> measureDifference(Event start, Event end) override {
     const int64_t difference = getTimeRef(end) - getTimeRef(start);
-    // An event that this iteration has not recorded yet has an old time.
+    // The time is negative if this iteration has not recorded the end event
+    // yet.
     if (difference < 0) {
       return std::nullopt;
     }

@@ -14,7 +14,7 @@ using c10d::ReduceOp;
 
 ReduceOp::RedOpType kind(const ReduceOp& op) { return op.op_; }
 
-// The dtype in which gloo reduces tensors of a dtype.
+// Returns the dtype in which gloo reduces tensors of the given dtype.
 c10::ScalarType reduced_dtype(c10::ScalarType dtype) {
   switch (dtype) {
     case at::kBool:
@@ -88,7 +88,8 @@ void check_reduction(const Tensor& tensor, const ReduceOp& op,
 ReduceOp gloo_op(const ReduceOp& op, c10::ScalarType dtype) {
   const auto wanted = kind(op);
   if (dtype == at::kBool) {
-    // With values of 0 and 1, a sum is an "or" and a product an "and".
+    // Bools are reduced as 0 and 1, so a sum acts as "or" and a product as
+    // "and".
     if (wanted == ReduceOp::SUM || wanted == ReduceOp::BOR) {
       return ReduceOp::MAX;
     }

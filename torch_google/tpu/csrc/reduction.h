@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of torch.distributed in terms of those that gloo has.
+// Implements torch.distributed's reductions with the reductions that gloo has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,23 +10,25 @@
 
 namespace torch_google::tpu {
 
-// The name in torch.distributed.ReduceOp.
+// Returns an operation's name in torch.distributed.ReduceOp.
 const char* name_of(c10d::ReduceOp::RedOpType op);
-// Throws TypeError if a dtype does not have a reduction. `name` is the
-// collective's.
+// Throws TypeError if the tensor's dtype does not support the reduction. `name`
+// is the collective's name.
 void check_reduction(const at::Tensor& tensor, const c10d::ReduceOp& op,
                      const std::string& name);
-// The operation by which gloo does another one, after `scale` and before
-// `complete`.
+// Returns the gloo operation that implements `op`, together with scale() before
+// it and complete() after it.
 c10d::ReduceOp gloo_op(const c10d::ReduceOp& op, c10::ScalarType dtype);
-// `tensor` as numbers that gloo reduces: over the same memory, or a copy.
+// Returns the tensor as numbers that gloo can reduce: a view if possible,
+// otherwise a copy.
 at::Tensor reducible(const at::Tensor& tensor);
-// Multiplies the numbers by the factor of PREMUL_SUM.
+// Multiplies the numbers by PREMUL_SUM's factor. A no-op for other reductions.
 void scale(const at::Tensor& numbers, const c10d::ReduceOp& op);
-// Stores the reduced numbers of `size` ranks in an output.
+// Completes a reduction over `size` ranks, and stores the result in `output`.
 void complete(const at::Tensor& output, at::Tensor numbers,
               const c10d::ReduceOp& op, int size);
-// Combines another rank's numbers into `total`, by an operation of gloo.
+// Combines another rank's numbers into `total`. `op` must be an operation that
+// gloo supports.
 void combine(const at::Tensor& total, const at::Tensor& more,
              const c10d::ReduceOp& op);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects that a trace repeats itself: a loop that never reads a value.
+// Detects a loop in a trace that never reads a value.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 
 namespace torch_google::tpu {
 
-// A sequence of words and the lengths of its borders (Knuth, Morris and Pratt):
-// the shortest period of n words is n minus their longest border.
+// A sequence of words and the lengths of its borders, as in the
+// Knuth-Morris-Pratt algorithm. The shortest period of n words is n minus the
+// length of their longest border.
 class Rounds {
  public:
-  // Appends a word. Returns whether the sequence now consists of `least` or
-  // more equal rounds.
+  // Appends a word. Returns whether the sequence now consists of at least
+  // `least` equal rounds.
   bool add(uint32_t word, size_t least) {
     words_.push_back(word);
     size_t border = borders_.empty() ? 0 : borders_.back();
@@ -41,15 +42,15 @@ class Rounds {
 
 class Repetition {
  public:
-  // Appends a word. Returns whether the trace should end with it, so that the
-  // next trace begins where a round begins.
+  // Appends a word. Returns whether to end the trace after it, so that the next
+  // trace starts at the beginning of a round.
   bool add(uint32_t word) {
     if (whole_.add(word, 2) && whole_.size() >= kShort) {
       return true;
     }
-    // Operators before a loop hide it from `whole_`. `recent_` restarts at each
-    // doubling of the length. It requires more rounds, because the layers of a
-    // network are rounds as well.
+    // `whole_` cannot see a loop if other operators come before it. `recent_`
+    // can, because it restarts whenever the length doubles. It requires more
+    // rounds, because a network's layers look like rounds, too.
     if (whole_.size() == next_) {
       recent_.clear();
       next_ *= 2;

@@ -20,10 +20,10 @@ namespace py = pybind11;
 constexpr size_t kMinFusedOps = 4;
 
 struct FusedProgram : LastUse {
-  // `trial`: compiled, but it has never run.
+  // `trial` means that the program is compiled but has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
-  // Temporary bytes while it runs.
+  // Bytes of temporary memory for a run.
   size_t scratch = 0;
 };
 
@@ -41,9 +41,9 @@ FusedProgramCache& cache() {
 
 FusedCounts counters{};
 
-// Disables Python's garbage collector while a trace runs: boxes lack their
-// values then, and a finalizer could read one. Several threads may each run a
-// trace; the last one enables it again.
+// Disables Python's garbage collector while a trace runs, because boxes lack
+// their values then and a finalizer could read one. Several threads may run
+// traces at the same time; the last one to finish enables it again.
 class NoCollection {
  public:
   NoCollection() {
@@ -60,7 +60,7 @@ class NoCollection {
   NoCollection& operator=(const NoCollection&) = delete;
 
  private:
-  // Accessed under the GIL.
+  // Both are accessed under the GIL.
   static inline size_t count_ = 0;
   static inline bool was_enabled_ = false;
 };
@@ -79,7 +79,7 @@ py::list list_of(const Items& items) {
   return list;
 }
 
-// One run of one trace.
+// A single run of a trace.
 class Run {
  public:
   explicit Run(FusedTrace& trace)
@@ -110,7 +110,7 @@ class Run {
   }
 
  private:
-  // Runs the fused program. Returns whether it exists and has run.
+  // Runs the fused program if there is one. Returns whether it ran.
   bool run_fused() {
     const auto program = find();
     if (program->state != FusedProgram::ready &&
@@ -120,7 +120,7 @@ class Run {
     }
     ++counters.hits;
     if (!Allocator::get().has_room(trace_.device, program->scratch)) {
-      // Nothing is donated yet. Operator by operator, the trace needs less
+      // Nothing has been donated yet. Running operator by operator needs less
       // memory.
       return false;
     }
@@ -160,8 +160,8 @@ class Run {
       store(arrays.get());
       return true;
     }
-    // Retry operator by operator, which may need less memory, unless donated
-    // inputs are gone.
+    // Retry operator by operator, which may need less memory. This is not
+    // possible if donated inputs are gone.
     const Ref error = caught();
     for (const uint32_t i : donated_) {
       if (is_deleted(trace_.externals[i].array.get())) {
@@ -172,13 +172,13 @@ class Run {
       }
     }
     if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
-      refused_ = Ref::borrow(error.get());  // Ctrl-C: store values first
+      refused_ = Ref::borrow(error.get());  // Ctrl-C: store values before it
     }
     return false;
   }
 
-  // The first run of a program. If it fails, Python restores the donated
-  // inputs. A program that has run once needs no additional memory on later
+  // Runs a program for the first time. If it fails, Python restores the donated
+  // inputs. A program that has run once needs no additional memory in later
   // runs.
   bool run_trial(FusedProgram& program,
                  const c10::SmallVectorImpl<PyObject*>& arguments) {
@@ -202,11 +202,12 @@ class Run {
         program.function = std::move(entry);
         program.state = FusedProgram::ready;
       } else {
-        refused_ = caught();  // the state stays `trial`
+        refused_ = caught();  // keep the state `trial`
       }
       return true;
     }
-    // An interruption such as Ctrl-C does not mean that the program is broken.
+    // An interruption such as Ctrl-C does not mean that the program is broken,
+    // so only other errors mark it as failed.
     if (interruption == Py_None ||
         PyObject_IsInstance(interruption, PyExc_Exception) == 1) {
       program.state = FusedProgram::failed;
@@ -219,13 +220,14 @@ class Run {
     return false;
   }
 
-  // Whether the fused program gets a copy of the array on every device.
+  // Returns whether the fused program gets a copy of the array on every device.
   bool is_replicated(const FusedTrace::External& external) const {
     return trace_.mesh != kOneDevice && external.sharding == kOneDevice;
   }
 
-  // Stores the results of the fused program. On a mesh, it returns all values
-  // on all devices, so those of tensors on one device are extracted first.
+  // Stores the results of the fused program. On a mesh, the program returns all
+  // values on all devices, so values that belong to one device are extracted
+  // first.
   void store(PyObject* arrays) {
     py::list positions;
     if (trace_.mesh != kOneDevice) {
@@ -247,7 +249,7 @@ class Run {
         trace_.store(kept_, localized.get());
         return;
       }
-      // Defer an interruption such as Ctrl-C. The values are computed, and
+      // Defer an interruption such as Ctrl-C: the values are computed, and the
       // donated inputs are gone.
       Ref error = caught();
       if (PyObject_IsInstance(error.get(), PyExc_Exception) == 1) {
@@ -271,7 +273,8 @@ class Run {
     }
     ++counters.misses;
     found = std::make_shared<FusedProgram>();
-    // `found` is a reference into the map, which may rehash while Python runs.
+    // Copy the pointer: `found` refers into the map, which may rehash while
+    // Python runs.
     const auto made = found;
     const auto token = cache().next_token++;
     cache().unresolved.emplace(token, made);
@@ -291,7 +294,7 @@ class Run {
     return made;
   }
 
-  // For each step, its CompiledOp and the wires of its inputs.
+  // Returns each step's CompiledOp and the wires of its inputs.
   py::list described() const {
     py::list steps;
     for (const auto& step : trace_.steps) {
@@ -305,8 +308,8 @@ class Run {
     return steps;
   }
 
-  // Copies donated arrays that have other owners, so that the same program can
-  // be used.
+  // Copies donated arrays that have other owners, so that the run can use the
+  // program that donates them.
   void own_what_is_donated() {
     for (const uint32_t i : donated_) {
       auto& array = trace_.externals[i].array;
@@ -358,9 +361,9 @@ class Run {
     trace_.store(kept_, arrays.get());
   }
 
-  // (step, slot) pairs, ordered by step: the step after which a slot is dead.
-  // Only for slots that are not kept. A box's previous value lives until its
-  // next value is computed.
+  // Returns (step, slot) pairs in the order of the steps: after that step, the
+  // slot is no longer needed. Excludes slots that are kept. The previous value
+  // of a box lives until its next value is computed.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;
@@ -408,8 +411,8 @@ class Run {
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
   size_t pairs_;
-  // The error to throw once the values are stored: from Python, if the program
-  // must not be compiled, or from a signal handler.
+  // The error to throw after the values are stored. It comes from Python, if
+  // compiling the program is forbidden, or from a signal handler.
   Ref refused_;
 };
 
@@ -418,17 +421,17 @@ class Run {
 void run(FusedTrace& trace, Reason reason) {
   ++counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
-  // Detach before another thread can get the GIL: afterwards no box refers to
-  // this trace.
+  // Detach the trace before another thread can get the GIL. After this, no box
+  // refers to the trace.
   Run prepared(trace);
-  // Drop references of dead objects first, so that they do not cause copies of
-  // donated arrays.
+  // First drop the references of dead objects: otherwise, donated arrays would
+  // look shared and be copied.
   collect_released();
   prepared.run();
 }
 
 void resolve_fused(uint64_t token, PyObject* executable) {
-  // Call Python before the map is in use, because Python may release the GIL.
+  // Call Python before using the map, because Python may release the GIL.
   size_t scratch = 0;
   if (executable != Py_None) {
     const Ref bytes = Ref::checked(
@@ -469,7 +472,8 @@ void forget_fused(uint64_t since,
 }
 
 void clear_fused() {
-  // Destroyed last, when no map is in use: destruction may run arbitrary code.
+  // This is destroyed last, when no map is in use: destructors may run
+  // arbitrary code.
   const auto programs = std::exchange(cache().programs, {});
   cache().unresolved.clear();
 }

@@ -12,18 +12,18 @@
 
 namespace torch_google::tpu {
 
-// Runs a trace that is no longer being recorded. Afterwards its boxes have
-// their values or their errors. Throws the error of a program.
+// Runs a trace that is no longer being recorded. Afterwards, each of its boxes
+// has its value or its error. Throws an error if a program fails.
 void run(FusedTrace& trace, Reason reason);
 
-// Delivers the executable of a fused program that was compiled in the
-// background, or None if the compilation failed. Its traces then run operator
-// by operator.
+// Sets the executable of a fused program that was compiled in the background.
+// None means that the compilation failed; the program's traces then run
+// operator by operator.
 void resolve_fused(uint64_t token, PyObject* executable);
-// Appends the time of last use of each fused program.
+// Appends the time of each fused program's last use to `uses`.
 void collect_fused_uses(std::vector<uint64_t>& uses);
-// Moves the programs whose last use is before `since` to `forgotten`. The
-// caller destroys them, at a moment when no map is in use.
+// Moves the programs that were last used before `since` to `forgotten`. The
+// caller must destroy them when no map is in use.
 void forget_fused(uint64_t since,
                   std::vector<std::shared_ptr<const LastUse>>& forgotten);
 // Evicts all fused programs.
@@ -32,8 +32,8 @@ void clear_fused();
 struct FusedCounts {
   uint64_t hits;
   uint64_t misses;
-  // How many traces ran operator by operator because their program was still
-  // being compiled.
+  // The number of traces that ran operator by operator because their program
+  // was still being compiled.
   uint64_t served;
   std::array<uint64_t, kReasons> flushes;
 };

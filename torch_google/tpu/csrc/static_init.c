@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch_google.tpu._C as a built-in module of the interpreter. Its static
-// constructors register kernels with torch, so they run when it is imported,
-// like a shared library's, and after torch's.
+// Makes torch_google.tpu._C a built-in module of the interpreter. Its static
+// constructors register kernels with torch. So they must run after torch's,
+// when the module is imported, as they would in a shared library.
 
 #include <Python.h>
 
-// PyInit__C of module.cpp, renamed by BUILD.
+// PyInit__C from module.cpp. BUILD renames it.
 extern PyObject* torch_google_tpu_module(void);
 extern void torch_static_constructors(void);
 
 typedef void (*constructor)(int, char**, char**);
 
-// Start and end of the section, named by the linker.
+// The linker defines these names for the start and the end of the section.
 extern constructor __start_torch_google_tpu_init_array[];
 extern constructor __stop_torch_google_tpu_init_array[];
 

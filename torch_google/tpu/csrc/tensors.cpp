@@ -55,7 +55,8 @@ Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
       c10::scalarTypeToTypeMeta(dtype));
 }
 
-// Whether uninitialised memory must be the same in each run.
+// Returns whether uninitialised memory must have the same contents in every
+// run.
 bool is_determined() {
   const auto& context = at::globalContext();
   return C10_UNLIKELY(context.deterministicAlgorithms() &&
@@ -65,7 +66,7 @@ bool is_determined() {
 Tensor determined(Tensor fresh) {
   if (is_determined()) {
     if (fresh.scalar_type() == at::kUInt64) {
-      fresh.fill_(-1);  // v2.6 cannot express the greatest uint64
+      fresh.fill_(-1);  // v2.6 cannot express the largest uint64
     } else {
       at::native::fill_empty_deterministic_(fresh);
     }
@@ -92,8 +93,8 @@ Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
   return determined(std::move(result));
 }
 
-// A tensor like a sharded one has the same sharding, so that an optimizer's
-// state is distributed as its parameters are.
+// If `self` is sharded, the new tensor gets the same sharding, so that an
+// optimizer's state is distributed like its parameters.
 Tensor empty_like(const Tensor& self, std::optional<c10::ScalarType> dtype,
                   std::optional<c10::Layout> layout,
                   std::optional<c10::Device> device, std::optional<bool> pinned,
@@ -129,7 +130,7 @@ Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
   return determined(std::move(result));
 }
 
-// Grows the storage to hold all elements of a tensor.
+// Grows the storage so that it can hold all elements of a tensor.
 void fit(c10::TensorImpl& tensor) {
   if (tensor.numel() == 0) {
     return;
@@ -147,7 +148,7 @@ void fit(c10::TensorImpl& tensor) {
   }
 }
 
-// Makes the new part of a grown storage deterministic as well.
+// In deterministic mode, also fills the new part of a grown storage.
 void determine_beyond(const Tensor& resized, size_t old_bytes) {
   if (!is_determined()) {
     return;
@@ -178,7 +179,7 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
     try {
       fit(*tensor);
     } catch (...) {
-      // Restore the old view, because the storage did not grow.
+      // The storage could not grow, so restore the old view.
       tensor->set_sizes_and_strides(old_sizes, old_strides);
       throw;
     }
@@ -234,8 +235,8 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
   return self;
 }
 
-// A no-op: values are immutable, and each lives until the last program that
-// reads it has run.
+// A no-op: values are immutable, and each one lives until the last program that
+// reads it has finished.
 void record_stream(Tensor&, c10::Stream) {}
 
 Tensor& set_nothing(Tensor& self) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creates, views and resizes tensors. Nothing here reads a value.
+// Creates, views and resizes tensors without reading a value.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@
 
 namespace torch_google::tpu {
 
-// Creates a tensor. `natural` is the shape of its box.
+// Creates a tensor. `natural` is the natural shape of its box.
 at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                        c10::IntArrayRef natural, c10::ScalarType dtype,
                        c10::DeviceIndex device);

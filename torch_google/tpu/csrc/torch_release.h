@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Substitutes for functions that torch v2.6 lacks, under the names of later
-// releases. With later releases, this file compiles to nothing.
+// Substitutes for functions that torch v2.6 lacks, under the names that later
+// releases use. With later releases, no substitute is compiled.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -27,8 +27,8 @@ namespace c10 {
 namespace CachingAllocator = CachingDeviceAllocator;
 using MempoolId_t = std::pair<unsigned long long, unsigned long long>;
 
-// v2.6's torch.accelerator does not use this interface; torch.tpu does, in
-// module.cpp.
+// torch.accelerator in v2.6 does not use this interface, but module.cpp uses it
+// for torch.tpu.
 struct DeviceAllocator : Allocator {
   virtual bool initialized() = 0;
   virtual void emptyCache(MempoolId_t pool) = 0;
@@ -46,7 +46,7 @@ namespace at {
 
 struct HostStats {};
 
-// In v2.6, only the hooks name the allocator of host memory.
+// In v2.6, torch finds the host memory allocator only through the hooks.
 struct HostAllocator : c10::Allocator {
   virtual bool record_event(void* data, void* context, c10::Stream stream) = 0;
   virtual void empty_cache() = 0;
@@ -61,7 +61,7 @@ inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 namespace c10d {
 
-// v2.6 names them after NCCL.
+// In v2.6, the names of these functions contain NCCL.
 using PreMulSumSupplement = NCCLPreMulSumSupplement;
 template <typename Factor>
 ReduceOp makePreMulSum(const Factor& factor) {
@@ -72,7 +72,7 @@ ReduceOp makePreMulSum(const Factor& factor) {
 
 namespace torch_google::tpu {
 
-// v2.6 rejects such integers before it calls a kernel.
+// v2.6 rejects unsigned integers that exceed int64 before it calls a kernel.
 inline bool needs_unsigned(const c10::IValue&) { return false; }
 
 }  // namespace torch_google::tpu
@@ -83,7 +83,8 @@ inline bool needs_unsigned(const c10::IValue&) { return false; }
 
 namespace torch_google::tpu {
 
-// Whether a value is an integer that only an unsigned type can represent.
+// Returns whether a value is an integer that only an unsigned type can
+// represent.
 inline bool needs_unsigned(const c10::IValue& value) {
   return !value.isInt() && value.isUnsigned();
 }

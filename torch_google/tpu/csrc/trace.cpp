@@ -11,13 +11,13 @@
 namespace torch_google::tpu {
 namespace {
 
-// The trace that each device is recording.
+// The trace that is being recorded for each device.
 std::array<std::unique_ptr<FusedTrace>, kMaxDevices>& traces() {
   static auto* all = new std::array<std::unique_ptr<FusedTrace>, kMaxDevices>;
   return *all;
 }
 
-// The traces that threads are running.
+// The traces that are running, with their threads.
 class Running {
  public:
   void begin(const FusedTrace& trace) {
@@ -33,7 +33,7 @@ class Running {
     }
     ended_.notify_all();
   }
-  // Releases the GIL and waits until no running trace matches `which`.
+  // Releases the GIL, and waits until `which` is false for every running trace.
   template <typename Which>
   void wait(Which which) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -115,7 +115,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
     for (const size_t input : program->inputs()) {
       Box& box = box_of(*call.tensors[input]->unsafeGetTensorImpl());
       if (!now->is_ready_for(box)) {
-        // Other threads may run in the meantime and end this trace.
+        // While this call waits, other threads may run and end this trace.
         box.value(Reason::strict);
         ready = false;
         break;
@@ -127,7 +127,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
   if (program->random()) {
     drawn = program->draw(call);
   }
-  // From here on nothing throws, and no other thread gets the GIL.
+  // From here on, nothing throws and the GIL is not released.
   FusedTrace& trace = *now;
   const auto stream = current_stream(call.device).id();
   {
@@ -255,7 +255,7 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
       dead.push_back(i);
       continue;
     }
-    // Not the last reference, because the external holds one.
+    // This does not destroy the value, because the external holds a reference.
     Py_DECREF(box->value_);
     box->value_ = nullptr;
     external.slot = box->slot_;
@@ -277,7 +277,8 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
 }
 
 void FusedTrace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
-  // Destroyed after the mutex is unlocked: destruction may run arbitrary code.
+  // Declared before the lock, so that the values are destroyed after the mutex
+  // is unlocked: destructors may run arbitrary code.
   std::vector<Ref> replaced;
   std::lock_guard<std::mutex> lock(Box::mutex());
   Py_ssize_t next = 0;
@@ -289,7 +290,8 @@ void FusedTrace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
 
 void FusedTrace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
                       const std::vector<bool>& deleted) {
-  // Destroyed after the mutex is unlocked: destruction may run arbitrary code.
+  // Declared before the lock, so that the values are destroyed after the mutex
+  // is unlocked: destructors may run arbitrary code.
   std::vector<Ref> replaced;
   std::lock_guard<std::mutex> lock(Box::mutex());
   for (size_t i = 0; i < externals.size(); ++i) {
@@ -327,7 +329,7 @@ void FusedTrace::put(uint32_t slot, Ref array, Sharding sharding,
                      std::vector<Ref>& replaced) {
   Box* box = std::exchange(slots[slot].box, nullptr);
   if (!box) {
-    return;  // the box died in the meantime
+    return;  // the box was destroyed in the meantime
   }
   box->writer_ = nullptr;
   box->shared_ = false;

@@ -15,19 +15,20 @@
 
 namespace torch_google::tpu {
 
-// The limits at which a trace is flushed.
+// A trace is flushed when it reaches one of these limits.
 struct Limits {
   size_t operators = 4096;
   size_t bytes = size_t{4} << 30;
 };
 Limits& limits();
 
-// Programs in call order. Each result is a slot, which a box waits for. Each
-// value from before the trace is an external. All threads record into one trace
-// per device, under the GIL.
+// Programs in the order of their calls. Each result is a slot, and a box waits
+// for it. Each value from before the trace is an external. All threads record
+// into the same trace for each device, under the GIL.
 class FusedTrace {
  public:
-  // The source of a program's input: a slot, or ~external.
+  // The source of a program's input: a slot, or an external as its complement
+  // (~).
   using Wire = int32_t;
 
   struct Step {
@@ -42,28 +43,28 @@ class FusedTrace {
   };
   struct External {
     Ref array;
-    Box* box;  // null if the box died or got another value
+    Box* box;  // null if the box was destroyed or overwritten
     bool shared;
-    // The slot of its box's next value if the trace may reuse this buffer, or
-    // -1.
+    // The slot of the box's next value, if the trace may reuse this buffer for
+    // it; otherwise -1.
     int64_t slot;
     Sharding sharding;
   };
 
-  // Records a call of a program. The returned tensors wait for the trace.
-  // Flushes the trace if it has reached a limit.
+  // Records a call of a program, and flushes the trace if it has reached a
+  // limit. Returns tensors whose boxes wait for the trace.
   static Results record(std::shared_ptr<const Program> program,
                         const Call& call);
-  // Runs the trace of a device, or of all devices if `device` is negative, and
-  // waits for traces that other threads run. Needs the GIL, and releases it
-  // while it waits.
+  // Runs the trace of a device, or of all devices if `device` is negative. Also
+  // waits for traces that other threads run. Call it with the GIL, which it
+  // releases while it waits.
   static void finish_all(c10::DeviceIndex device, Reason reason);
 
   explicit FusedTrace(c10::DeviceIndex device);
   // Runs this trace, or waits for the thread that runs it.
   void finish(Reason reason);
 
-  // Called by boxes, with Box::mutex() held.
+  // Boxes call these functions while they hold Box::mutex().
   void forget_slot(uint32_t slot) { slots[slot].box = nullptr; }
   void forget_external(uint32_t external) { externals[external].box = nullptr; }
   void share_external(uint32_t external) { externals[external].shared = true; }
@@ -74,25 +75,26 @@ class FusedTrace {
   std::vector<Wire> wires;
   std::vector<Slot> slots;
   std::vector<External> externals;
-  // The numbers of all steps in order, with seeds and offsets.
+  // The numbers of all steps in order, including seeds and offsets.
   std::vector<double> floats;
   std::vector<int64_t> integers;
-  // Steps and wires: the computation, without the choice of results to keep.
+  // The steps and their wires. It does not say which results to keep.
   Key key;
-  // The mesh of the steps with sharded values, or kOneDevice if there are none.
+  // The mesh of the steps with sharded values, or kOneDevice if no value is
+  // sharded.
   Sharding mesh = kOneDevice;
 
-  // Returns the slots that are still referenced (`kept`) and the externals that
+  // Finds the slots that are still referenced (`kept`) and the externals that
   // only this trace refers to (`donated`), and removes the latter from their
-  // boxes. Call it once, before the run. The first N of both lists, N being the
-  // return value, are pairs: a box's next value and its previous one. The rest
-  // is in ascending order.
+  // boxes. Returns N: the first N entries of both lists form pairs of a box's
+  // next value and its previous one. The other entries are in ascending order.
+  // Call it once, before the run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
-  // Stores `arrays`, a tuple with the values of the kept slots, in their boxes.
+  // Stores `arrays`, a tuple of the kept slots' values, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);
-  // Stores the values that were computed before an error. A box without one
-  // keeps its previous value; a box that has no value at all gets the error.
-  // `deleted` marks externals whose buffer is gone.
+  // After an error, stores the values that were computed before it. A box
+  // without a computed value keeps its previous value; if it has none, it gets
+  // the error. `deleted` marks externals whose buffers are gone.
   void fail(c10::ArrayRef<Ref> computed, PyObject* error,
             const std::vector<bool>& deleted);
 
@@ -100,7 +102,7 @@ class FusedTrace {
   bool is_ready_for(Box& box) const;
   Wire wire(Box& box);
   void wait(Box& box, c10::StreamId stream, Sharding sharding);
-  // The reason to flush the trace now, if there is one.
+  // Returns the reason to flush the trace now, if there is one.
   std::optional<Reason> end() const;
   void put(uint32_t slot, Ref array, Sharding sharding,
            std::vector<Ref>& replaced);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's side of a collective: values that it reads, storages that it
-// writes.
+// The device side of a collective: the values that it reads, and the storages
+// that it writes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,22 +32,22 @@ struct Layout {
         is_conj(tensor.is_conj()),
         is_neg(tensor.is_neg()) {}
 
-  // The tensor with this layout in a storage of the host.
+  // Returns a tensor with this layout over a CPU storage.
   at::Tensor view(const at::Tensor& storage) const;
 };
 
-// An input's storage: a value of the device, the result of an earlier
-// collective, or nothing but zeros.
+// The storage of an input: a value on the device, the result of an earlier
+// collective, or zeros.
 class Source {
  public:
-  // Call with the GIL. Runs the trace that computes the value, and waits for
-  // nothing.
+  // Runs the trace that computes the value, without waiting for the result.
+  // Call it with the GIL.
   explicit Source(Box& box);
   ~Source() { release(array_); }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  // Waits for the value. The result must not be written to.
+  // Waits for the value and returns it. The caller must not write to it.
   at::Tensor storage();
 
  private:
@@ -62,10 +62,10 @@ class Source {
 
 // A storage that a collective writes.
 struct Target {
-  Box* box;  // used with the GIL, before the collective starts
+  Box* box;  // only used with the GIL, before the collective starts
   size_t bytes;
   c10::ScalarType dtype;
-  // The old content, if the outputs do not cover the storage.
+  // The previous contents, if the outputs do not cover the whole storage.
   std::shared_ptr<Source> old;
 };
 
@@ -74,13 +74,13 @@ struct Transfer {
   std::vector<std::shared_ptr<Source>> sources;
   std::vector<Layout> inputs;
   std::vector<Target> targets;
-  std::vector<std::pair<Layout, size_t>> outputs;  // with the target's index
+  std::vector<std::pair<Layout, size_t>> outputs;  // with target index
 
-  // Replaces the device's tensors by contiguous tensors of the host.
+  // Replaces the device tensors with contiguous CPU tensors.
   HostGroup::Results prepare(Collective& collective) const;
 };
 
-// Call with the GIL.
+// Collects the sources and targets of a collective. Call it with the GIL.
 std::shared_ptr<Transfer> transfer_of(const Collective& collective);
 
 }  // namespace torch_google::tpu

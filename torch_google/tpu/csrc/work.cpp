@@ -17,7 +17,8 @@ namespace {
 
 using c10::ivalue::Future;
 
-// A pool that grows instead of making a function wait for another one.
+// A thread pool that starts another thread if no thread is idle, so that
+// functions never wait for each other.
 struct Threads {
   std::mutex mutex;
   std::condition_variable queued;
@@ -26,7 +27,7 @@ struct Threads {
 };
 
 Threads& threads() {
-  // Never destroyed: its threads outlive static variables.
+  // Never destroyed: the pool's threads outlive static variables.
   static auto* instance = new Threads;
   return *instance;
 }
@@ -148,7 +149,7 @@ c10::intrusive_ptr<Future> CollectiveWork::getFuture() {
   std::lock_guard<std::mutex> lock(future_mutex_);
   if (!future_) {
     future_ = new_future(outputs_);
-    // Callbacks of the future may wait for other collectives, so they must not
+    // The future's callbacks may wait for other collectives, so they must not
     // run in the group's thread.
     arrival_->on_end([arrival = std::weak_ptr<Arrival>(arrival_),
                       future = future_, outputs = outputs_] {

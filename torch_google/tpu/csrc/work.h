@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch.distributed returns for a collective that is under way.
+// The object that torch.distributed returns for a collective in progress.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -13,8 +13,8 @@
 
 namespace torch_google::tpu {
 
-// Done when the results are on the host: the device reads them from there when
-// their values are needed.
+// Completes when the results are on the host. The device copies them from there
+// when their values are needed.
 class CollectiveWork final : public c10d::Work {
  public:
   CollectiveWork(int rank, c10d::OpType type, std::string text,
@@ -43,7 +43,7 @@ class CollectiveWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// Several collectives as one: of a coalescing block.
+// Represents the collectives of a coalescing block as a single piece of work.
 class CoalescedWork final : public c10d::Work {
  public:
   CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works);
@@ -60,8 +60,8 @@ class CoalescedWork final : public c10d::Work {
   const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
 };
 
-// Runs a function in a thread that does nothing else, so that it may wait for
-// any collective. Threads are reused.
+// Runs a function in a thread of its own, so that the function may wait for any
+// collective. Idle threads are reused.
 void run_apart(std::function<void()> function);
 
 }  // namespace torch_google::tpu
