@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowerings of torch operators to JAX, one module per family of operators.
 
-Importing this package loads no family and no JAX; the first table lookup loads all families. A
-process that finds its programs in the compile cache never looks anything up.
+Importing this package loads neither the families nor JAX; the first table lookup loads all
+families. A process that finds all its programs in the compile cache never does a lookup.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = [
     "names",
 ]
 
-# Each name's two modules: the one that fills its table, and the one that defines it. Even
-# `lowering` needs the whole table, to reject a second lowering of an operator.
+# For each name, the module that fills its table and the module that defines it. Even `lowering`
+# needs the whole table, to reject a second lowering for an operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),

@@ -65,7 +65,7 @@ def mish_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 def elu(x: jax.Array, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> jax.Array:
     x = opmath(x)
     alpha, scale, input_scale = (scalar(v, x) for v in (alpha, scale, input_scale))
-    low = jnp.minimum(x, 0)  # avoids overflow in the unselected branch
+    low = jnp.minimum(x, 0)  # prevents overflow in the branch that is not selected
     return jnp.where(x > 0, x * scale, jnp.expm1(low * input_scale) * (alpha * scale))
 
 
@@ -218,7 +218,7 @@ def hardsigmoid_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 @lowering("aten::softshrink")
 def softshrink(x: jax.Array, lambd: Any = 0.5) -> jax.Array:
     edge = scalar(lambd, x)
-    inner = jnp.where(x < -edge, x + edge, x * 0)  # propagates NaN
+    inner = jnp.where(x < -edge, x + edge, x * 0)  # keeps NaN
     return jnp.where(x > edge, x - edge, inner)
 
 
@@ -281,7 +281,7 @@ def _log1p_exp(x: jax.Array) -> jax.Array:
 
 
 def _must_tell_sides(is_result: bool, slope: Any, name: str) -> None:
-    """Reject a negative slope, because the result then does not reveal the operand's sign."""
+    """Reject a negative slope: the result then does not determine the sign of the operand."""
     if is_result and slope < 0:
         raise RuntimeError(
             f"{name}: the gradient of an in-place call with a negative slope ({slope}) cannot be told "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adaptive and fractional pooling, with a given output size and windows of different sizes."""
+"""Adaptive and fractional pooling, for which the caller chooses the size of the output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adaptive_avg_pool(x: jax.Array, output_size: Sequence[int]) -> jax.Array:
         if size == out.shape[axis]:
             continue
         if size and out.shape[axis] and out.shape[axis] % size == 0:
-            # Adjacent windows of equal size.
+            # The windows are adjacent and have equal sizes.
             width = out.shape[axis] // size
             split = (*out.shape[:axis], size, width, *out.shape[axis + 1 :])
             out = out.reshape(split).mean(axis + 1)
@@ -69,9 +69,9 @@ def adaptive_max_pool3d_backward(grad: jax.Array, x: jax.Array, indices: jax.Arr
 def fractional_max_pool(
     x: jax.Array, kernel: Sequence[int], output_size: Sequence[int], samples: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Pool windows of equal size that start where `samples` (batch, channel, axis) says.
+    """Pool windows of size `kernel`, at positions that `samples` (batch, channel, axis) selects.
 
-    If `samples` has more rows than the batch, the first ones are used.
+    If `samples` has more rows than the batch, only the first ones are used.
     """
     rank = len(output_size)
     kernel = [int(k) for k in kernel] * (rank if len(kernel) == 1 else 1)
@@ -79,7 +79,7 @@ def fractional_max_pool(
     planes = x.reshape(math.prod(lead), *sizes)
     samples = samples.reshape(math.prod(samples.shape[:-1]), rank)[: len(planes)]
     samples = jnp.broadcast_to(samples, (len(planes), rank))
-    # torch draws the width first in two dimensions, but the depth first in three.
+    # torch's samples start with the width in two dimensions, but with the depth in three.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 
     def of_plane(plane: jax.Array, sample: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -113,7 +113,7 @@ def _adaptive_avg_backward(grad: jax.Array, x: jax.Array, rank: int) -> jax.Arra
 
 
 def _adaptive_windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, per output: the indices of its window, a mask of the valid ones, and their count."""
+    """Return, for each output, its window's indices, a mask of the valid ones, and their number."""
     begin = np.arange(out) * size // max(out, 1)
     end = -(-(np.arange(out) + 1) * size // max(out, 1))
     count = end - begin
@@ -136,7 +136,7 @@ def _max_of_windows(
 ) -> tuple[jax.Array, jax.Array]:
     """Return each window's maximum, and its index into the flattened spatial axes.
 
-    `taps`: for each axis, (outputs, elements of a window).
+    Each entry of `taps` has the shape (outputs, elements of a window), for one axis.
     """
     rank = len(taps)
     lead, sizes = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]
@@ -157,7 +157,7 @@ def _max_of_windows(
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     counts = jnp.broadcast_to(counts, (*outputs, *window)).reshape(*outputs, taken)
     values = jnp.where(counts, values, jnp.asarray(lowest, x.dtype))
-    nan = jnp.isnan(values)  # if there are several NaNs, torch takes the last
+    nan = jnp.isnan(values)  # if there are several NaNs, torch selects the last
     last = taken - 1 - jnp.argmax(nan[..., ::-1], axis=-1)
     where = jnp.where(nan.any(-1), last, jnp.argmax(values, axis=-1))
     best = jnp.take_along_axis(values, where[..., None], axis=-1)[..., 0]

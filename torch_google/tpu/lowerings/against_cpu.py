@@ -17,10 +17,10 @@ from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import find, name_of
 
-# In half precision the CPU rounds intermediate values, but a lowering rounds once.
+# In half precision, the CPU rounds intermediate values, but a lowering rounds only once.
 _HALF = {torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
-# The runtime enables 64-bit types when its platform starts, so tests do the same.
+# The runtime enables 64-bit types when the platform starts. Tests do it here.
 jax.config.update("jax_enable_x64", True)
 
 
@@ -33,11 +33,12 @@ def check(
     expect: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Check shapes and values against torch on the CPU, after casting to torch's dtypes.
+    """Check that shapes and values equal torch's on the CPU, after a cast to torch's dtypes.
 
-    By default, tolerances are torch's own for the dtype, or wider for half precision, which also
-    allows errors up to the CPU's largest error. `atol` is 0 if only `rtol` is given. `only`: check
-    only that many results. `expect`: a function to compare with instead of `op`.
+    By default, tolerances are torch's own for the dtype. In half precision, they are wider, and any
+    error up to the largest error on the CPU is accepted. If only `rtol` is given, `atol` is 0.
+    `only` limits the check to that many results. `expect` is a function to compare with instead of
+    `op`.
     """
     function = expect or op
     expected = _leaves(function(*args, **kwargs))
@@ -77,7 +78,7 @@ def _in_double(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Any
 
 
 def _is_as_exact(result: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Return whether no error in `result` is larger than the largest error in `want`."""
+    """Return whether each error in `result` is at most the largest error in `want`."""
     if result.shape != want.shape or not want.numel():
         return False
     error, allowed = ((value.double() - exact).abs() for value in (result, want))
@@ -85,7 +86,7 @@ def _is_as_exact(result: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) 
 
 
 def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
-    """Call the lowering; return a flat list of arrays with the dtypes that JAX inferred."""
+    """Call the lowering, and return a flat list of arrays with the dtypes that JAX inferred."""
     entry = find(op)
     if entry is None:
         raise LookupError(f"{name_of(op)}: no lowering in the table")
@@ -106,7 +107,7 @@ def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
 
 
 def to_array(tensor: torch.Tensor) -> jax.Array:
-    """Copy a CPU tensor, bit by bit."""
+    """Return an array with the bits of a CPU tensor."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.numel() == 0:
         return jnp.zeros(tuple(tensor.shape), to_jax(tensor.dtype))
@@ -117,7 +118,7 @@ def to_array(tensor: torch.Tensor) -> jax.Array:
 
 
 def to_tensor(array: jax.Array) -> torch.Tensor:
-    """Copy an array to the CPU, bit by bit."""
+    """Return a CPU tensor with the bits of an array."""
     host = np.ascontiguousarray(np.asarray(array)).reshape(array.shape)
     if array.size == 0:
         return torch.empty(array.shape, dtype=to_torch(array.dtype))

@@ -12,8 +12,8 @@ def test_a_result_that_is_more_exact_than_the_cpu_passes() -> None:
     def rounded_twice(c: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y + c
 
-    # 1.0078125 * 3 is 3.0234375, which bfloat16 rounds to 3.03125: a third more after 3 is
-    # subtracted.
+    # The product is 3.0234375, which bfloat16 rounds to 3.03125. Subtracting 3 leaves 0.03125
+    # instead of 0.0234375, which is a third too large.
     x, y = torch.tensor([1.0078125]).bfloat16(), torch.tensor([3.0]).bfloat16()
     check(aten.addcmul.default, -y, x, y, expect=rounded_twice)
 

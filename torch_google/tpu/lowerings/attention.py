@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: torch's fused operators and their gradients.
 
-XLA fuses the softmax; a gradient recomputes the weights from the log-sum-exp. Operators with
-dropout return the seed of their dropout mask, so that the gradient uses the same mask.
+XLA fuses the softmax. A gradient recomputes the weights from the log-sum-exp. If an operator has
+dropout, it returns the seed of the dropout mask, so that the gradient uses the same mask.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def efficient_attention(
 ) -> tuple[jax.Array, ...]:
     seed = jax.random.randint(key, (), 0, _SEED, jnp.int64)
     out, lse = _attend(q, k, v, attn_bias, is_causal, scale, dropout_p, seed)
-    # torch pads the rows to a multiple of 32.
+    # torch pads the number of rows to a multiple of 32.
     room = -lse.shape[-1] % 32
     lse = jnp.pad(lse, [(0, 0)] * (lse.ndim - 1) + [(0, room)], constant_values=jnp.inf)
     return out, (lse if compute_log_sumexp else lse[..., :0]), seed, jnp.zeros((), jnp.int64)
@@ -122,7 +122,7 @@ def flash_attention(
     attn_mask: _Bias = None,
     scale: Any = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Attend without dropout; as in torch, no seed is returned."""
+    """Compute attention without dropout. Like torch's operator, it returns no seed."""
     return _attend(q, k, v, attn_mask, is_causal, scale, 0.0, None)
 
 
@@ -154,13 +154,13 @@ def _attend(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the attention in q's dtype, and each row's log-sum-exp of scores."""
+    """Return the attention output in q's dtype, and the log-sum-exp of each row's scores."""
     scores = _scores(q, k, bias, is_causal, scale)
     top = scores.max(-1, keepdims=True, initial=-jnp.inf)
     top = jnp.where(top == -jnp.inf, 0, top)
     exps = jnp.exp(scores - top)
     total = exps.sum(-1, keepdims=True)
-    # A row whose keys are all masked gets zeros.
+    # If all keys of a row are masked, its weights are zeros.
     weights = _drop(exps / jnp.where(total == 0, 1, total), dropout_p, seed)
     out = jnp.einsum(
         "...qk,...kd->...qd",
@@ -184,10 +184,10 @@ def _backward(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array | None, ...]:
-    """Return the gradients for q, k, v and the bias; the last is None for a mask or no bias.
+    """Return gradients for q, k, v and the bias: None for the bias if it is a mask or None.
 
-    `out` and `logsumexp` may be those of more keys than `k`: context parallel passes a part of the
-    keys at a time, with the results for all of them.
+    `out` and `logsumexp` may cover more keys than `k`: context parallelism passes a part of the
+    keys at a time, together with the results for all keys.
     """
     learned = bias is not None and bias.dtype != jnp.bool_
     grad, q, k, v, out = (opmath(x) for x in (grad, q, k, v, out))
@@ -210,13 +210,13 @@ def _backward(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Return float32 rows in float64; `precise`, for these keys alone, if they are the same."""
+    """Return float32 rows in float64, replacing values by `precise` if they agree."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 
 
 def _scores(q: jax.Array, k: jax.Array, bias: _Bias, is_causal: bool, scale: Any) -> jax.Array:
-    """Return the scaled and masked products; a masked one is -inf."""
+    """Return the scaled scores; masked ones are -inf."""
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
     wide = jnp.float32 if q.dtype in (jnp.float16, jnp.bfloat16) else q.dtype
@@ -233,12 +233,12 @@ def _scores(q: jax.Array, k: jax.Array, bias: _Bias, is_causal: bool, scale: Any
 
 
 def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
-    """Return the keys or values of each head of `q`. Grouped queries share them."""
+    """Return the keys or values for each head of `q`. Grouped queries share keys and values."""
     return x if x.shape[-3] == q.shape[-3] else jnp.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
 
 
 def _drop(weights: jax.Array, dropout_p: Any, seed: jax.Array | None) -> jax.Array:
-    """Return the weights, or their gradients, after the dropout that `seed` determines."""
+    """Apply the dropout that `seed` determines to the weights or to their gradients."""
     if seed is None or is_zero(dropout_p):
         return weights
     keep_probability = 1 - jnp.asarray(dropout_p, jnp.float32)

@@ -43,7 +43,7 @@ def test_flash(causal: Any, masked: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_flash_in_other_dtypes(dtype: torch.dtype) -> None:
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    rounded = V2_6 and dtype == torch.bfloat16  # v2.6 rounds the products before adding them
+    rounded = V2_6 and dtype == torch.bfloat16  # v2.6 rounds each product before adding
     loose: dict[str, Any] = {"rtol": 1e-2, "atol": 1e-2} if rounded else {}
     check(op, *inputs(dtype), 0.0, True, **loose)
 
@@ -76,7 +76,7 @@ def test_a_row_that_sees_nothing_is_zero() -> None:
 
 def test_the_gradient_meets_the_mask_of_dropout() -> None:
     q, k, v = (x.double() for x in inputs())
-    # So that the output equals the weights.
+    # With the identity as values, the output equals the weights.
     v = torch.eye(7, dtype=torch.float64).expand(2, 4, 7, 7)
     op = aten._scaled_dot_product_efficient_attention.default
     out, lse, seed, offset = lowered(op, q, k, v, None, True, 0.5)
@@ -108,7 +108,7 @@ def test_grouped_queries() -> None:
 
 
 def test_the_gradient_of_some_of_the_keys() -> None:
-    """Context parallel passes keys in parts, with the results for all of them."""
+    """Keys may be passed in parts, with the results for all keys, as in context parallelism."""
     q, k, v = (x.requires_grad_() for x in inputs())
     scores = q @ k.transpose(-1, -2) / 8**0.5
     out, lse = scores.softmax(-1) @ v, scores.logsumexp(-1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalization in training and inference, in torch's variants, and the gradient.
+"""Batch normalization in training and inference, in all of torch's variants, and its gradient.
 
-The functional variants return new running statistics. The schema of `aten::native_batch_norm` does
-not declare that it writes the statistics; `torch_google::native_batch_norm_functional` is its pure
-form.
+The functional variants return new running statistics. `aten::native_batch_norm` writes its running
+statistics, but its schema does not declare that. Its pure form is
+`torch_google::native_batch_norm_functional`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    # On devices other than CPU, torch saves batch statistics, but inference has none.
+    # Outside the CPU, torch returns statistics even in inference: the running ones.
     return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 
@@ -196,7 +196,7 @@ def batch_norm_backward_reserve(
 
 
 def _axes(x: jax.Array) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes to reduce, and the shape in which a per-channel vector broadcasts."""
+    """Return the axes to reduce, and a shape in which per-channel vectors broadcast."""
     return (0, *range(2, x.ndim)), [1, -1, *[1] * (x.ndim - 2)]
 
 
@@ -228,7 +228,7 @@ def _updated(
     momentum: Any,
     x: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the updated running statistics; the variance is unbiased."""
+    """Return the updated running statistics. The running variance is unbiased."""
     count = math.prod(x.shape[a] for a in _axes(x)[0])
     unbiased = var * (count / (count - 1) if count > 1 else math.nan)
     m = scalar(momentum, mean)

@@ -21,7 +21,7 @@ def test_forward_and_backward(dtype: torch.dtype, affine: Any, training: Any, sh
     weight, bias = (torch.randn(3).to(dtype) for _ in range(2)) if affine else (None, None)
     mean, var = torch.randn(3).to(dtype), torch.rand(3).to(dtype) + 0.5
     stats = (x, weight, bias, mean, var)
-    # In inference, the CPU saves nothing, but other devices save vectors.
+    # In inference, the CPU returns empty statistics, but other devices return vectors.
     only = None if training else 1
     op = aten._native_batch_norm_legit_functional.default
     check(op, *stats, training, 0.1, 1e-5, only=only)

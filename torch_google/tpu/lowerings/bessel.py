@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bessel and Airy functions, from Chebyshev series of their smooth parts.
+"""Bessel and Airy functions, based on Chebyshev series for their smooth parts.
 
-JAX has only some of them. Each is a known singular or oscillating factor times smooth functions.
-These are interpolated at Chebyshev points from SciPy's float64 values, once per process.
+JAX has only some of these functions. Each one is a product of a known singular or oscillating
+factor and smooth functions. The smooth functions are interpolated at Chebyshev points from SciPy's
+float64 values, once per process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch_google.tpu.lowerings.promotion import Array, floats
 from torch_google.tpu.lowerings.table import lowering
 
 _DEGREE = 40
-_EDGE = 8.0  # between the series around zero and the one around infinity
+_EDGE = 8.0  # the x at which the series around zero and around infinity meet
 _LIFT = 1e-9  # keeps sample points away from a singular end of the interval
 
 _Function = Callable[[np.ndarray], np.ndarray]
@@ -49,7 +50,7 @@ def _near(x: Array, edge: float) -> Array:
     return jnp.clip(x, 0, edge)
 
 
-# Beyond the edge, J and Y share an amplitude and a phase: two smooth functions of 1/x**2.
+# Beyond _EDGE, J and Y share an amplitude and a phase, which are smooth functions of 1/x**2.
 @functools.cache
 def _phase_parts(order: int) -> tuple[_Function, _Function]:
     shift = np.pi / 4 + order * np.pi / 2
@@ -231,7 +232,7 @@ def _airy_middle(x: np.ndarray) -> np.ndarray:
     return exact.airy(x)[0]
 
 
-# Outside the middle, all factors are smooth in the power of 1/x that phase and exponent contain.
+# Far from zero, all factors are smooth in 1/x**1.5, the power that the phase and exponent contain.
 def _airy_tail(u: np.ndarray) -> np.ndarray:
     x = 2 / np.maximum(u, _LIFT) ** (2 / 3)
     return exact.airye(x)[0] * x**0.25

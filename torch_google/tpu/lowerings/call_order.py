@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of a program's collectives: a token that each of them takes and returns.
+"""Keeps a program's collectives in order, with a token that each one takes and returns.
 
-XLA may run independent calls in any order, or at the same time. Ranks would then wait for each
-other in different collectives. A token makes every call depend on the one before.
+XLA may run independent calls in any order, or at the same time. Ranks could then wait for each
+other in different collectives. The token makes each call depend on the previous one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import jax.numpy as jnp
 
 
 class CallOrder:
-    """The calls of one program so far. `token` is the last call's, or the program's first one."""
+    """The calls of one program so far. `token` comes from the last call; initially it is zeros."""
 
     def __init__(self) -> None:
         self.token: jax.Array = jnp.zeros(1, jnp.uint8)
 
     def append(self, call: Callable[[jax.Array], Sequence[Any]]) -> list[Any]:
-        """Run `call`, which takes a token and returns results and a token. Return the results."""
+        """Run `call`, which returns results and a new token, and return the results."""
         *results, self.token = call(self.token)
         return results
 
@@ -33,9 +33,10 @@ _current: ContextVar[CallOrder | None] = ContextVar("_current", default=None)
 
 @contextmanager
 def call_order(order: CallOrder | None) -> Iterator[None]:
-    """Trace a program, or a part of one, whose collectives run in this order.
+    """Add the collectives that are traced inside this context to `order`.
 
-    None refuses collectives: a loop or a branch may run a call any number of times.
+    If `order` is None, collectives raise an error: a loop or a branch may run a call any number of
+    times.
     """
     previous = _current.set(order)
     try:
@@ -45,7 +46,7 @@ def call_order(order: CallOrder | None) -> Iterator[None]:
 
 
 def current_order(name: str) -> CallOrder:
-    """Return the order of the traced program. `name` is the operator, for the error if none."""
+    """Return the current order. If there is none, the error names the operator `name`."""
     order = _current.get()
     if order is None:
         raise NotImplementedError(

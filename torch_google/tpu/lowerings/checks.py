@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of argument values: indices must be in range, and integer divisors nonzero.
+"""Checks of argument values: indices must be in range, and integer divisors must not be zero.
 
-XLA clamps an out-of-range index or drops the write, and integer division by zero gives some
-integer. The CPU raises an error. So does the device in debug mode: these checks run as separate
-programs before the operator.
+XLA clamps an index that is out of range or drops the write, and returns an arbitrary integer if a
+divisor is zero. The CPU raises an error. The device also raises it in debug mode: these checks then
+run as separate programs before the operator.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _F = TypeVar("_F", bound=Callable[..., "Checks"])
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `failed` says whether the arguments are invalid; `values` fill in the message.
+    """One check: `failed` is true if the arguments are invalid; `values` fill in the message.
 
-    All are scalars in a program. `words` is the message, with a `{}` for each value; `kind` is the
-    error's type.
+    Both consist of scalars that a program computes. `words` is the message, with a `{}` for each
+    value; `kind` is the type of the error.
     """
 
     failed: Array
@@ -36,15 +36,15 @@ Checks: TypeAlias = Sequence[Check]
 
 
 def check_of(name: str) -> Callable[..., Checks] | None:
-    """Return the function that builds a pure operator's checks from its arguments, or None.
+    """Return the function that builds the checks for a pure operator, or None.
 
-    Call `lowerings.check_of`, which fills the table first.
+    Callers use `lowerings.check_of`, which fills the table first.
     """
     return _TABLE.get(name)
 
 
 def check(*names: str) -> Callable[[_F], _F]:
-    """Register a function that builds checks for operators. A duplicate raises ValueError."""
+    """Register a function that builds checks for operators. Raises ValueError for a duplicate."""
     return _check(*names)
 
 
@@ -77,7 +77,7 @@ def _check(*names: str) -> Callable[[_F], _F]:
 )
 def along_a_dimension(self: Array, dim: int, index: Array, *_: Any, **__: Any) -> Checks:
     if not self.size:
-        return ()  # The CPU returns an empty tensor before it reads the indices.
+        return ()  # the CPU returns an empty tensor before it reads the indices
     return _within(index, _size(self, dim))
 
 
@@ -119,7 +119,7 @@ def _positions(self: Array, indices: Sequence[Array | None]) -> list[Check]:
     for places in indices:
         if places is None:
             dim += 1
-        elif places.dtype in (jnp.bool_, jnp.uint8):  # a mask, which covers one or more dimensions
+        elif places.dtype in (jnp.bool_, jnp.uint8):  # a mask covers as many dimensions as it has
             dim += places.ndim
         else:
             checks += _within(places, self.shape[dim], wraps=True)
@@ -151,7 +151,7 @@ def multi_margin_loss(x: Array, target: Array, *_: Any, **__: Any) -> Checks:
 
 @_check("aten::multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Array, target: Array, reduction: int) -> Checks:
-    # The first -1 among the targets ends a row.
+    # In each row, the first -1 ends the list of targets.
     return _within(target, _size(x, -1), where=target != -1, name="target")
 
 
@@ -220,7 +220,7 @@ def _within(
     where: Array | None = None,
     name: str = "index",
 ) -> Checks:
-    """Return the check that indices are in [0, size), or in [-size, size) if `wraps`."""
+    """Return a check that indices are in [0, size), or in [-size, size) if `wraps` is set."""
     if not index.size:
         return []
     low = -size if wraps else 0

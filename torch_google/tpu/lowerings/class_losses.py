@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classification losses, negative log-likelihood and margin losses, and their gradients."""
+"""Losses for classification (negative log-likelihood, margin losses) and their gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Weight: TypeAlias = jax.Array | None
 def nll_loss(
     x: jax.Array, target: jax.Array, weight: _Weight, reduction: int, ignore_index: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the loss. x: (C,), (N, C) or (N, C, H, W); the target's shape is x's without C."""
+    """Return the loss for x (C,), (N, C) or (N, C, H, W). The target's shape lacks C."""
     if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(f"nll_loss: expected a target of int64 or uint8, found {target.dtype}")
     target = target.astype(jnp.int64)  # in uint8, -100 would be class 156
@@ -35,7 +35,7 @@ def nll_loss(
         taken = jnp.zeros(target.shape, wide.dtype)
     losses = jnp.where(target == ignore_index, 0, -taken * weights)
     if reduction == NONE:
-        # torch leaves the total at 0, except for a single row.
+        # Without reduction, torch leaves the total weight at 0, except for a single row.
         return losses, weights.sum() if x.ndim == 1 else jnp.zeros((), wide.dtype)
     total = weights.sum()
     return (losses.sum() if reduction == SUM else losses.sum() / total), total
@@ -153,7 +153,7 @@ def _is_one(p: Any) -> bool:
 
 
 def _before_end(target: jax.Array) -> jax.Array:
-    """Return a mask of the targets before the first negative one."""
+    """Return a mask of the targets in front of the first negative one."""
     return jnp.cumprod(target >= 0, axis=-1).astype(bool)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: A002 - arguments have the names of torch's schemas
-"""Functional collectives: custom calls that the group's queue runs (csrc/ffi_collective.cpp).
+"""Functional collectives, lowered to custom calls.
 
-The process group is an attribute of the call by its name, and is looked up when the program runs.
-So a program from the compile cache works in another process.
+A process group's queue runs the calls (csrc/ffi_collective.cpp). The name of the process group is
+an attribute of the call, and is looked up when the program runs. So a program from the compile
+cache works in another process.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ TARGET = "torch_google.tpu.collective"
 
 _TOKEN = ShapedArray((1,), np.dtype(np.uint8))
 
-# Without an effect of JAX's, which would slow down each call and bar the program from the compile
-# cache. The program returns the last token, so JAX does not remove a call. For XLA, the call has a
-# side effect.
+# The primitive has no JAX effect, because that would slow down each call and keep the program out
+# of the compile cache. JAX does not remove a call, because the program returns the last token. XLA
+# does not remove it either, because the custom call is marked as having a side effect.
 _collective_p = Primitive("tpu_collective")
 _collective_p.multiple_results = True
 
@@ -72,7 +73,7 @@ def _call(
     input_splits: Sequence[int] = (),
     output_splits: Sequence[int] = (),
 ) -> list[Any]:
-    """Return the results, which have these shapes and the inputs' dtypes."""
+    """Run the collective. The results have these shapes and the dtypes of the inputs."""
     attributes = {
         "collective": collective,
         "group": _name(group),
@@ -159,7 +160,7 @@ def all_to_all(
 @lowering("_dtensor::shard_dim_alltoall")
 def shard_dim_all_to_all(input: Any, gather_dim: int, shard_dim: int, group_name: Any) -> Any:
     size = _resolve_process_group(_name(group_name)).size()
-    # As torch's kernel does for the eager modes, whose ranks must agree with ours.
+    # Drop the remainder like torch's eager kernel: ranks in eager modes must agree with this one.
     length = input.shape[shard_dim] // size
     parts = [
         jax.lax.slice_in_dim(input, rank * length, (rank + 1) * length, axis=shard_dim)
@@ -174,14 +175,14 @@ def broadcast(input: Any, src: int, group_name: Any) -> Any:
     return _call("broadcast", group_name, [input], [input.shape], root=src)[0]
 
 
-# XLA waits for a call's results before it uses them.
+# A no-op, because XLA waits for a call's results before it uses them.
 @lowering("_c10d_functional::wait_tensor", "_c10d_functional::_wrap_tensor_autograd")
 def wait_tensor(tensor: Any) -> Any:
     return tensor
 
 
 def _name(group: Any) -> str:
-    # torch passes the group itself if it compiles for all ranks at once.
+    # torch passes the group instead of its name if it compiles for all ranks at once.
     return group if isinstance(group, str) else str(group.group_name)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with collectives, without a process group: ../collectives/compile_test.py runs them."""
+"""Tests programs with collectives without running them; ../collectives/compile_test.py does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise comparison, logic, bit operations and selection."""
+"""Elementwise comparisons, logic, bit operations and selection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, common, convert
 from torch_google.tpu.lowerings.table import lowering
 
 _Binary = Callable[[Array, Array], Array]
-# Up to this many test elements, compare each with each.
+# If there are at most this many test elements, compare all pairs.
 _COMPARED = 64
 
 
@@ -69,7 +69,7 @@ def _out_of_range(shift: Array, bits: int) -> Array:
     "aten::__lshift__.Scalar",
 )
 def left_shift(self: Operand, other: Operand) -> Array:
-    """Shift left; a negative shift, or one of at least the bit width, gives zero."""
+    """Shift left. If the shift is negative or at least the bit width, the result is zero."""
     x, y = jnp.broadcast_arrays(*common(self, other))
     zero = jnp.zeros_like(y)
     outside = _out_of_range(y, x.dtype.itemsize * 8)
@@ -84,7 +84,7 @@ def left_shift(self: Operand, other: Operand) -> Array:
     "aten::__rshift__.Scalar",
 )
 def right_shift(self: Operand, other: Operand) -> Array:
-    """Shift right; a negative shift, or one of at least the bit width, gives only sign bits."""
+    """Shift right. If the shift is negative or at least the bit width, only sign bits remain."""
     x, y = jnp.broadcast_arrays(*common(self, other))
     bits = x.dtype.itemsize * 8
     outside = _out_of_range(y, bits)
@@ -108,7 +108,7 @@ def where(condition: Array, self: Operand, other: Operand) -> Array:
 
 @lowering("aten::clamp", "aten::clamp.Tensor")
 def clamp(self: Array, min: Operand = None, max: Operand = None) -> Array:  # noqa: A002
-    """Limit from below, then from above: the upper bound wins, and NaN passes through."""
+    """Clamp to the lower bound, then to the upper bound, which wins. NaN stays NaN."""
     bounds = [bound for bound in (min, max) if bound is not None]
     x, *limits = common(self, *bounds)
     if min is not None:
@@ -137,7 +137,7 @@ def isin(
     invert: bool = False,
 ) -> Array:
     x, y = common(elements, test_elements)
-    # Comparing all pairs is fastest for few elements; for many, use binary search.
+    # Comparing all pairs is fastest if there are few elements. Otherwise, use binary search.
     method = "compare_all" if y.size <= _COMPARED else "binary_search"
     return jnp.isin(x, y, invert=invert, method=method)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over one to three spatial axes, transposed convolutions, and gradients.
 
-Channels come last: TPUs tile that way, and it is also faster in XLA on CPUs. XLA cancels the
-transposes between convolutions. The kernel is transposed at each call, which costs more than the
-convolution itself if the kernel is large and applied at few positions. In that case, on CPUs,
-multiplying gathered windows by the untransposed kernel is faster.
+Channels are the last dimension, because TPUs tile arrays that way, and because XLA is also faster
+with them on CPUs. Between convolutions, XLA cancels the transposes. But each call transposes the
+kernel, which costs more than the convolution itself if the kernel is large and is applied at few
+positions. On CPUs, it is then faster to gather the windows and multiply them by the untransposed
+kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-_LARGE = 1 << 20  # elements of a kernel whose transpose does not fit in the caches
+_LARGE = 1 << 20  # from this many elements on, transposing a kernel exceeds the CPU caches
 
 
 @lowering("aten::convolution", "aten::convolution_overrideable")
@@ -46,7 +47,8 @@ def convolution(
     if x.shape[1] == 0:
         return _of_no_channels(x, weight, stride, padding, dilation, transposed, output_padding)
     if transposed:
-        # The adjoint: dilate the input by the stride, then convolve with the mirrored kernel.
+        # The adjoint of a convolution: dilate the input by the stride, then convolve with the
+        # mirrored kernel.
         weight = _mirror(weight, groups)
         reach = [d * (weight.shape[a] - 1) for a, d in zip(spatial, dilation, strict=True)]
         pads = [
@@ -56,7 +58,7 @@ def convolution(
         steps, spread = [1] * rank, stride
     else:
         pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
-    # Add the bias before rounding the sum.
+    # Add the bias before rounding the result.
     wide = None if bias is None else opmath(bias).dtype
     out = _channels_last(x, weight, steps, pads, spread, dilation, groups, wide)
     out = out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
@@ -94,7 +96,7 @@ def convolution_backward(
 
 
 def _of_bias(grad: jax.Array, axes: Sequence[int], sizes: Sequence[int] | None) -> jax.Array:
-    """Return the bias's gradient: zeros if the result has no channels although the bias has."""
+    """Return the gradient of the bias, or zeros if the result has no channels."""
     summed = opmath(grad).sum(axes)
     return jnp.zeros(sizes, summed.dtype) if sizes and not summed.size else summed
 
@@ -108,7 +110,7 @@ def _of_no_channels(
     transposed: bool,
     output_padding: Sequence[int],
 ) -> jax.Array:
-    """Return a result without channels, as torch does, whatever channels kernel and bias have."""
+    """Return an empty result like torch, whatever number of channels the kernel and bias have."""
     columns = zip(
         *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
     )
@@ -126,7 +128,7 @@ def _per_axis(values: Sequence[int], rank: int) -> list[int]:
 
 
 def _mirror(weight: jax.Array, groups: int) -> jax.Array:
-    """Convert a transposed convolution's (in, out / groups, ...) to (out, in / groups, ...)."""
+    """Convert a transposed kernel (in, out / groups, ...) to (out, in / groups, ...)."""
     wide, narrow, *kernel = weight.shape
     weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
     weight = weight.reshape(groups * narrow, wide // groups, *kernel)
@@ -143,7 +145,7 @@ def _channels_last(
     groups: int,
     wide: Any,
 ) -> jax.Array:
-    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O); `wide`: the result's dtype."""
+    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`."""
     letters = "DHW"[3 - (x.ndim - 2) :]
 
     def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:
@@ -181,7 +183,7 @@ def _product(
     sizes: Sequence[int],
     wide: Any,
 ) -> jax.Array:
-    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) as a matrix product."""
+    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) by a matrix product."""
     padded = jax.lax.pad(
         x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in pads), (0, 0, 0)]
     )

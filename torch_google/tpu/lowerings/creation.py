@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tensors from numbers. Uninitialised tensors are filled with zeros."""
+"""Operators that create tensors from numbers. Uninitialised tensors are filled with zeros."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def arange_step(
         is_integer = True
     length = -((start - end) // step) if is_integer else math.ceil((end - start) / step)
     if not dtype.is_floating_point:
-        # For narrower dtypes, torch counts in the given type and truncates afterwards.
+        # If the result has a narrower dtype, torch counts in the input's type and truncates the
+        # results.
         start, step = int(start), int(step)
         is_integer = True
     return convert(start + jnp.arange(length, dtype=_wide(is_integer)) * step, dtype)
@@ -122,7 +123,7 @@ def arange_step(
 def range_step(
     start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
 ) -> Array:
-    """Return a range that includes its endpoint."""
+    """Return a range that includes `end`."""
     length = math.floor((end - start) / step) + 1
     is_integer = isinstance(start, int) and isinstance(step, int)
     numbers = start + jnp.arange(length, dtype=_wide(is_integer)) * step
@@ -178,16 +179,18 @@ def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.d
 
 
 def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Array:
-    # Count from the nearer end, as torch does: both ends are exact and the middle is symmetric.
+    # Count from the nearer end, as torch does, so that both ends are exact and the middle is
+    # symmetric.
     wide = torch.complex128 if target.is_complex else torch.float64
     if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
     first, last = convert(start, wide), convert(end, wide)
     positions = jnp.arange(steps, dtype=first.real.dtype)
-    # XLA would multiply by the inverse of a constant, which misses integers.
+    # Hide from XLA that the divisor is constant: it would multiply by the inverse, and integers
+    # would not come out exactly.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
-    near = max(steps // 2, 1)  # the middle element counts from the end
+    near = max(steps // 2, 1)  # the middle element is counted from the end
     return jnp.where(
         positions < near, first + positions * step, last - (steps - 1 - positions) * step
     )
@@ -229,9 +232,9 @@ def kaiser_window(
         return jnp.ones(window_length, _or_default(dtype))
     last = window_length if periodic else window_length - 1
     positions = 2 * jnp.arange(window_length, dtype=jnp.float64) / last - 1
-    # Rounding may make the difference slightly negative at the ends.
+    # Rounding may make the difference slightly negative at the ends, so clamp it to zero.
     width = beta * jnp.sqrt(jnp.maximum(1 - positions * positions, 0))
-    # Use scaled Bessel functions, because a large beta overflows.
+    # Use exponentially scaled Bessel functions, because a large beta overflows.
     top, bottom = jax.scipy.special.i0e(width), jax.scipy.special.i0e(jnp.float64(beta))
     return convert(top / bottom * jnp.exp(width - beta), dtype or default_dtype())
 

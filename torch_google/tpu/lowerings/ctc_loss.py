@@ -29,7 +29,7 @@ def ctc_loss(
     blank: int = 0,
     zero_infinity: bool = False,
 ) -> _Pair:
-    """Return losses (N,), and alpha (N, T, 2 * longest target + 1), for log_probs (T, N, C)."""
+    """Return losses (N,) and alpha (N, T, 2 * longest target + 1), for log_probs (T, N, C)."""
     log_probs = opmath(log_probs)
     states = _states(targets, target_lengths, blank)
     emitted, skips = _emitted(log_probs, states), _skips(states, blank)
@@ -42,7 +42,7 @@ def ctc_loss(
         emission, time = step_inputs
         moved = _log_sum(alpha, _shift(alpha, 1), jnp.where(skips, _shift(alpha, 2), -jnp.inf))
         new = jnp.where(time == 0, jnp.where(first, 0.0, -jnp.inf), moved) + emission
-        # Past the end of an input, alpha stays at torch's -inf.
+        # After the end of an input, alpha is -inf, as in torch.
         new = jnp.where((time < inputs)[:, None] & _used(lengths, count), new, -jnp.inf)
         return new, new
 
@@ -52,7 +52,7 @@ def ctc_loss(
     end = jnp.take_along_axis(last, (2 * lengths)[:, None], axis=1)[:, 0]
     before = jnp.take_along_axis(last, jnp.maximum(2 * lengths - 1, 0)[:, None], axis=1)[:, 0]
     likelihood = _log_sum(end, jnp.where(lengths > 0, before, -jnp.inf))
-    # With no input, an empty target has probability 1.
+    # If the input is also empty, an empty target has probability 1.
     empty = jnp.where(lengths == 0, 0.0, -jnp.inf)
     return -jnp.where(inputs == 0, empty, likelihood), alphas
 
@@ -103,7 +103,7 @@ def ctc_loss_backward(
     times, batch, classes = log_probs.shape
     start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
     betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
-    # Outside a path, torch's own alpha may hold any value.
+    # torch's own alpha may hold any value outside the valid paths, so ignore it there.
     both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
 
     def add(of_class: jax.Array, step_inputs: _Pair) -> tuple[jax.Array, None]:
@@ -111,7 +111,8 @@ def ctc_loss_backward(
         here = state[:, None] == jnp.arange(classes)
         return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
 
-    # A class may occur in many states: add them in a loop, because there may be thousands.
+    # Many states may have the same class. Add them in a loop, because there may be thousands of
+    # states.
     nothing = jnp.full((times, batch, classes), -jnp.inf, log_probs.dtype)
     of_class = jax.lax.scan(add, nothing, (states.T, jnp.moveaxis(both, 2, 0)))[0]
     posterior = jnp.exp(of_class + loss[:, None] - log_probs)
@@ -143,7 +144,7 @@ def _listed(lengths: jax.Array) -> list[int]:
 
 
 def _states(targets: jax.Array, lengths: Sequence[int], blank: int) -> jax.Array:
-    """Return each state's class, (N, 2 * longest + 1), for padded or concatenated targets."""
+    """Return each state's class (N, 2 * longest + 1), from padded or concatenated targets."""
     longest = max(lengths, default=0)
     starts = np.cumsum([0, *lengths])[:-1]
     if targets.ndim > 1:
@@ -158,13 +159,13 @@ def _states(targets: jax.Array, lengths: Sequence[int], blank: int) -> jax.Array
 
 
 def _emitted(log_probs: jax.Array, states: jax.Array) -> jax.Array:
-    """Return the log-probability of each state's class at each time, (T, N, states)."""
+    """Return the log-probability of each state's class at each time, as (T, N, states)."""
     index = jnp.broadcast_to(states, (log_probs.shape[0], *states.shape))
     return jnp.take_along_axis(log_probs, index, axis=2)
 
 
 def _skips(states: jax.Array, blank: int) -> jax.Array:
-    """Return whether a state may follow the one two before it: a target, not equal to that one."""
+    """Return whether each state may follow the state two before it: its target must differ."""
     before = jnp.pad(states[:, :-2], ((0, 0), (2, 0)), constant_values=blank)
     before = before[:, : states.shape[1]]
     return (jnp.arange(states.shape[1]) % 2 == 1) & (states != before)

@@ -18,7 +18,7 @@ aten = torch.ops.aten
 @pytest.mark.parametrize("zero_infinity", [True, False])
 def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) -> None:
     log_probs = torch.randn(8, 5, 6).to(dtype).log_softmax(-1)
-    # Repeats, an empty target, and a target that is longer than its input.
+    # The cases: repeated targets, an empty target, and a target that is longer than its input.
     targets = torch.tensor([[1, 1, 2, 3], [4, 4, 4, 0], [5, 0, 0, 0], [1, 2, 3, 4], [2, 3, 0, 0]])
     inputs, lengths = [8, 7, 8, 3, 5], [4, 3, 0, 4, 2]
     if flat:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a draw from a Beta or Dirichlet distribution, with torch's approximations."""
+"""The gradient of samples from Beta or Dirichlet distributions, with torch's approximations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _RATIONAL = np.array(
 
 @lowering("aten::_dirichlet_grad")
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
-    # Compute in double precision, as torch does on the CPU where precision matters.
+    # Compute in double precision. torch does the same on the CPU wherever precision matters.
     x, alpha, total = (value.astype(jnp.float64) for value in floats(x, alpha, total))
     beta = total - alpha
     boundary = total * x * (1 - x)
@@ -72,7 +72,7 @@ def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate with a Taylor expansion."""
+    """Approximate with a Taylor expansion around x = 0, for the gradient by alpha."""
     factor = lax.digamma(alpha) - lax.digamma(alpha + beta) - jnp.log(x)
     numerator = jnp.ones_like(x)
     series = (factor + 1 / alpha) / alpha
@@ -140,7 +140,7 @@ def _stirling(x: Array) -> Array:
 
 
 def _rational(x: Array, alpha: Array, total: Array) -> Array:
-    """Return an analytic approximation with a rational correction."""
+    """Approximate analytically, with a rational function as a correction."""
     u = jnp.log(x)
     a = jnp.log(alpha) - u
     b = jnp.log(total) - a

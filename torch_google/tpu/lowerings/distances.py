@@ -35,7 +35,7 @@ def cdist_backward(
 
 @lowering("aten::_pdist_forward")
 def pdist(x: jax.Array, p: float = 2.0) -> jax.Array:
-    """Return the distance between each pair of rows, in the order of the upper triangle."""
+    """Return the distance between each pair of rows, in upper-triangle order."""
     first, second = np.triu_indices(x.shape[0], 1)
     return _norm(opmath(x)[first] - opmath(x)[second], p)
 
@@ -63,7 +63,7 @@ def _norm(difference: jax.Array, p: float) -> jax.Array:
 
 
 def _slope(difference: jax.Array, p: float, distance: jax.Array) -> Any:
-    """Return d(norm)/d(difference); 0 if the distance is 0, as in torch."""
+    """Return the derivative of the norm by the difference: 0 at distance 0, as in torch."""
     sign = jnp.sign(difference)
     safe = jnp.where(distance == 0, 1, distance)
     if p == 0:

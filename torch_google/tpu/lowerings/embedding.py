@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table lookups by index, sums of rows in bags, and the table's gradients."""
+"""Table lookups by index, reductions of looked-up rows in bags, and gradients of the table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> _Four:
-    """Return the bags, each index's bag, each bag's size, and the indices of maxima."""
+    """Return the bags, each index's bag, the sizes of bags, and the indices of maxima."""
     bags = offsets.shape[0] - (1 if include_last_offset else 0)
     bag = _bag_of(indices, offsets, bags)
     counts = indices != padding_idx
@@ -104,7 +104,7 @@ def embedding_bag_dense_backward(
 ) -> jax.Array:
     grad = opmath(grad)
     if mode == _MAX:
-        # A bag that is empty or all padding has the index -1, and that write is dropped.
+        # If a bag is empty or contains only padding, its index is -1, and the write is dropped.
         columns = jnp.arange(grad.shape[1])
         where = jnp.where(maximum_indices < 0, num_weights, maximum_indices)
         live = jnp.broadcast_to((bag_size[: grad.shape[0]] > 0)[:, None], grad.shape)
@@ -137,9 +137,9 @@ def per_sample_weights_backward(
 def embedding_renorm(
     weight: jax.Array, indices: jax.Array, max_norm: Any, norm_type: Any
 ) -> jax.Array:
-    """Scale down only the indexed rows to `max_norm`."""
+    """Scale down rows whose norm exceeds `max_norm`, but only those that `indices` names."""
     wide = opmath(weight)
-    norm_type = float(norm_type)  # a number that is a program input gets baked in
+    norm_type = float(norm_type)  # makes the number a constant of the program
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
     flat = indices.reshape(indices.size)
@@ -166,7 +166,7 @@ def _to_table(
 
 
 def _bag_of(indices: jax.Array, offsets: jax.Array, bags: int) -> jax.Array:
-    """Return the last bag that starts at or before each index, because bags may be empty."""
+    """Return each position's bag: the last one that starts there or earlier. Bags may be empty."""
     places = jnp.arange(indices.shape[0], dtype=offsets.dtype)
     bag = jnp.searchsorted(offsets[:bags], places, side="right") - 1
     return bag.astype(indices.dtype)
@@ -176,12 +176,12 @@ def _max_bags(
     rows: jax.Array, indices: jax.Array, bag: jax.Array, counts: jax.Array, bags: int
 ) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(len(rows))
-    # In torch, nothing exceeds a leading NaN, and a later NaN exceeds nothing.
+    # In torch, a NaN at the start of a bag is the maximum, and any later NaN is ignored.
     begins = places == jax.ops.segment_min(jnp.where(counts, places, len(rows)), bag, bags)[bag]
     valid = counts[:, None] & (begins[:, None] | ~jnp.isnan(rows))
     masked = jnp.where(valid, rows, -jnp.inf)
     best = jax.ops.segment_max(masked, bag, bags)
-    # The index is the position of the bag's first maximum.
+    # The index of a maximum is its first position in the bag.
     wins = ((masked == best[bag]) | jnp.isnan(masked)) & counts[:, None]
     first = jax.ops.segment_min(jnp.where(wins, places[:, None], len(rows)), bag, bags)
     has_maximum = (first < len(rows)) & (first >= 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions that select an element: maximum, minimum, median, mode.
+"""Reductions that select an element: maximum, minimum, median and mode.
 
-NaN counts as both the maximum and the minimum. Among equal elements, the first one's index is
+NaN counts as both the maximum and the minimum. If elements are equal, the index of the first one is
 returned, unless an operator's docstring says otherwise.
 """
 
@@ -20,7 +20,7 @@ def at_least_1d(x: Array) -> Array:
 
 
 def _picked(self: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """Return the elements at an index along `dim`, in which `index` has size 1."""
+    """Return the elements at `index`, whose size along `dim` is 1."""
     values = jnp.take_along_axis(at_least_1d(self), index, axis=dim)
     if keepdim and self.ndim:
         return values, index.astype(jnp.int64)
@@ -105,7 +105,7 @@ def _middle(self: Array, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[Ar
 
 @lowering("aten::median.dim")
 def median_dim(self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the lower of the two middle elements, or NaN if there is one."""
+    """Return the lower of the two middle elements, or NaN if any element is NaN."""
     return _middle(self, dim, keepdim, skip_nan=False)
 
 
@@ -131,7 +131,7 @@ def _nan_if_empty(self: Array, *, skip_nan: bool) -> Array:
 
 
 def _converted_nan(dtype: jnp.dtype) -> float | int | bool:
-    """Return NaN converted to a dtype, as x86 does it."""
+    """Return the value to which x86 converts NaN for a dtype."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return jnp.nan
     if jnp.issubdtype(dtype, jnp.bool):
@@ -141,14 +141,14 @@ def _converted_nan(dtype: jnp.dtype) -> float | int | bool:
 
 @lowering("aten::kthvalue")
 def kthvalue(self: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the k-th smallest element; k starts at 1."""
+    """Return the k-th smallest element, counting from 1."""
     order = jnp.argsort(at_least_1d(self), axis=dim, stable=True)
     return _picked(self, lax.slice_in_dim(order, k - 1, k, axis=dim), dim, keepdim)
 
 
 @lowering("aten::mode")
 def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the most frequent element (the smallest if tied) and its last index."""
+    """Return the most frequent element and its last index. If several tie, the smallest wins."""
     x = at_least_1d(self)
     axis = dim % x.ndim
     order = jnp.argsort(x, axis=axis, stable=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix factorizations: Cholesky, QR, LU, eigenvalues, singular values; matrix exponential."""
+"""Factorizations (Cholesky, QR, LU, eigenvalues, singular values) and the matrix exponential."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Three = tuple[jax.Array, jax.Array, jax.Array]
 
 @lowering("aten::linalg_cholesky_ex")
 def cholesky_ex(a: jax.Array, *, upper: bool = False, check_errors: bool = False) -> _Pair:
-    """Return the factor and `info`: 1 if not positive definite; XLA does not report the minor."""
+    """Return the factor, and `info`: 1 on failure, as XLA does not report the minor."""
     if not a.size:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
-    # Only the requested triangle is read.
+    # Read only the triangle that the caller chose.
     lower = jax.lax.linalg.cholesky(adjoint(a) if upper else a, symmetrize_input=False)
     failed = jnp.isnan(jnp.diagonal(lower, axis1=-2, axis2=-1)).any(-1)
     return (adjoint(lower) if upper else jnp.tril(lower)), failed.astype(jnp.int32)
@@ -67,13 +67,13 @@ def householder_product(a: jax.Array, tau: jax.Array) -> jax.Array:
 def ormqr(
     a: jax.Array, tau: jax.Array, other: jax.Array, left: bool = True, transpose: bool = False
 ) -> jax.Array:
-    """Return Q or its adjoint times `other`, from either side, reflector by reflector."""
+    """Multiply `other` by Q or its adjoint, from either side, one reflector at a time."""
     if not other.size:
         return other
     size = a.shape[-2]
     order = range(tau.shape[-1])
-    # Q = H1 H2 ... Hk: from the left, the last acts first; from the right or adjoint, the first
-    # does.
+    # Q = H1 H2 ... Hk. Q from the left and its adjoint from the right apply Hk first. The other two
+    # apply H1 first.
     for i in reversed(order) if left != transpose else order:
         head = jnp.zeros((*a.shape[:-2], i), a.dtype)
         one = jnp.ones((*a.shape[:-2], 1), a.dtype)
@@ -89,7 +89,7 @@ def ormqr(
 
 @lowering("aten::linalg_lu_factor_ex")
 def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False) -> _Three:
-    """Return LU, pivots from 1 as in LAPACK, and `info`: the first zero on U's diagonal, or 0."""
+    """Return LU, pivots that count from 1, and `info`: U's first zero pivot from 1, or 0."""
     if not pivot:
         raise NotImplementedError(
             "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting in "
@@ -176,15 +176,15 @@ def svd(
 
 @lowering("aten::linalg_matrix_exp")
 def matrix_exp(a: jax.Array) -> jax.Array:
-    # Squaring doubles an error, so compute float32 in float64 and round once.
+    # Each squaring doubles the error, so compute float32 matrices in float64 and round once.
     wide = jnp.promote_types(a.dtype, jnp.float64)
-    # This allows enough squarings for a norm of 1e19.
+    # 64 squarings are enough for a norm of 1e19.
     return jax.scipy.linalg.expm(a.astype(wide), max_squarings=64).astype(a.dtype) if a.size else a
 
 
 @lowering("aten::_linalg_check_errors", host_shape=True)
 def check_errors(info: jax.Array, api_name: str, *, is_matrix: bool) -> tuple[()]:
-    """Raise torch's own error if a factorization has failed."""
+    """Raise torch's own error if `info` says that a factorization has failed."""
     host = torch.from_numpy(np.array(info))
     torch.ops.aten._linalg_check_errors(host, api_name, is_matrix=is_matrix)
     return ()
@@ -195,7 +195,7 @@ def adjoint(a: jax.Array) -> jax.Array:
 
 
 def permutation(pivots: jax.Array, size: int) -> jax.Array:
-    """Return the permutation: row i of the permuted matrix is row permutation[i]."""
+    """Return the permutation that the pivots describe: row i comes from row permutation[i]."""
     if not pivots.size:
         return jnp.broadcast_to(jnp.arange(size), (*pivots.shape[:-1], size))
     return jax.lax.linalg.lu_pivots_to_permutation(pivots.astype(jnp.int32) - 1, size)

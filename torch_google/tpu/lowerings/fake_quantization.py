@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization, which stays in floating point, for quantization-aware training.
+"""Fake quantization for quantization-aware training: the values stay floating-point numbers.
 
-The formulas are those in torch's CPU kernels, which round half to even. Masks mark the elements
-within the range, through which gradients pass.
+The formulas are the same as in torch's CPU kernels, which round half to even. Masks mark the
+elements within the quantization range; only those let gradients pass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import Array
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[Array, Array]
-# Clamp smaller scales, because their inverses would overflow in half precision.
+# Clamp small scales, because their inverses would overflow in half precision.
 _SMALL_SCALE = 6.1e-5
 
 
@@ -114,7 +114,7 @@ def observed(
     per_row: bool = False,
     symmetric: bool = False,
 ) -> tuple[Array, ...]:
-    """Update the moving averages of minimum and maximum, and quantize to that range."""
+    """Update the moving averages of the minimum and maximum, and quantize to that range."""
     looks = observer_on.reshape(-1)[0] != 0
     others = tuple(dim for dim in range(x.ndim) if dim != axis % x.ndim) if per_row else None
     rate = jnp.float32(averaging_const)
@@ -180,7 +180,7 @@ def _gradients(
 
 
 def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> _Pair:
-    """Return scale and zero point for a range, computed in double precision as in fbgemm."""
+    """Return the scale and zero point for a range, computed in double precision as in fbgemm."""
     least, most = least.astype(jnp.float32), most.astype(jnp.float32)
     both = (least < 0) & (most > 0)
     if symmetric:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports all families of operators, which fill the table."""
+"""Imports all families of operators, which register their lowerings in the table."""
 
 from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its operators
     activations,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.table import lowering
 
-_BY_ROOT, _BY_SIZE = 1, 2  # torch's fft_norm_mode; 0 means none
+_BY_ROOT, _BY_SIZE = 1, 2  # values of torch's fft_norm_mode; 0 means none
 
 
 @lowering("aten::_fft_c2c")

@@ -22,7 +22,8 @@ def test_every_transform(dtype: torch.dtype, dim: Any, normalization: Any) -> No
         check(aten._fft_c2c.default, z, dim, normalization, forward, **CLOSE)
     for onesided in (True, False):
         check(aten._fft_r2c.default, x, dim, normalization, onesided, **CLOSE)
-    # Forward and back divide by the element count in total, so the result has x's magnitude.
+    # Together, the forward and backward transforms divide by the element count, so the result has
+    # the magnitude of x.
     half = aten._fft_r2c.default(x, dim, 2 - normalization, True)
     size = x.shape[dim[-1]]
     check(aten._fft_c2r.default, half, dim, normalization, size, **CLOSE)

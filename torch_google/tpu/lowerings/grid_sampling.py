@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampling of an input at grid points: bilinear, nearest or bicubic, in 2 and 3 dimensions."""
+"""Sampling an input at grid points: bilinear, nearest or bicubic, in 2 and 3 dimensions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 def grid_sampler(
     x: jax.Array, grid: jax.Array, interpolation: int, padding: int, align_corners: bool
 ) -> jax.Array:
-    """Sample x (N, C, spatial...) at grid (N, points..., axes): in [-1, 1], x's last axis first."""
+    """Sample x (N, C, spatial...) at grid (N, points..., axes).
+
+    Coordinates are in [-1, 1]. The one for the last axis of x comes first.
+    """
     wide, grid = opmath(x), opmath(grid)
     sizes = x.shape[2:]
     rank = len(sizes)
@@ -85,7 +88,7 @@ def _padded(coordinate: jax.Array, size: int, padding: int, align_corners: bool)
 
 
 def _clipped(coordinate: jax.Array, size: int) -> jax.Array:
-    """Clip to the input. At a border the gradient is 0, and NaN becomes 0, as in torch."""
+    """Clip to the input. At a border the gradient is 0; NaN becomes 0, as in torch."""
     coordinate = jnp.where(coordinate > 0, coordinate, 0)
     return jnp.where(coordinate < size - 1, coordinate, size - 1)
 
@@ -100,7 +103,7 @@ def _reflected(coordinate: jax.Array, low: float, span: float) -> jax.Array:
 
 
 def _gather(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
-    """Return x (N, C, spatial...) at integer indices (N, points...), and 0 outside x."""
+    """Return the elements of x (N, C, spatial...) at indices (N, points...), or 0 outside x."""
     inside: Any = True
     index: Any = 0
     for coordinate, size in zip(places, x.shape[2:], strict=True):

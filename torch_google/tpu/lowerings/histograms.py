@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of values in bins."""
+"""Operators that count values in bins."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::histc")
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
-    """Count in equal bins from min to max, inclusive; if they are equal, over the data's range."""
+    """Count values in equal bins from min to max, inclusive.
+
+    If min equals max, the range is that of the data.
+    """
     (x,) = floats(self)
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
-    # Multiply first, as torch does: integers lie exactly on bin edges. XLA would multiply by the
-    # inverse of a constant.
+    # Multiply before dividing, as torch does, so that integers are exactly on bin edges. Hide from
+    # XLA that the divisor is constant, because it would multiply by the inverse.
     span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
     slots = jnp.floor((flat - low) * bins / span)
     slots = jnp.minimum(jnp.where(jnp.isnan(slots), 0, slots), bins - 1).astype(jnp.int32)
@@ -46,7 +49,7 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     length = max(int(np.max(values)) + 1 if values.size else 0, minlength)
-    places = self.astype(jnp.int64)  # JAX compares the length in the argument's dtype
+    places = self.astype(jnp.int64)  # JAX checks the length in the indices' dtype
     if weights is None:
         return jnp.zeros(length, jnp.int64).at[places].add(1)
     dtype = jnp.float32 if weights.dtype == jnp.float32 else jnp.float64

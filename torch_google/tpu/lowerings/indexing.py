@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes at indices from tensors: index, gather, scatter, take, masks.
+"""Reads and writes at indices that come from tensors: index, gather, scatter, take and masks.
 
-An out-of-range index is not detected: a read returns some element, a write is dropped. The same
-holds for a negative index in operators that do not count from the end.
+An out-of-range index is not detected: a read returns an arbitrary element, and a write is dropped.
+The same holds for negative indices in operators that do not count from the end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 Indices = Sequence[Array | None]
 
-# For operators without negative indices; JAX would count from the end.
+# For operators that do not accept negative indices: by default, JAX counts them from the end.
 _FROM_0: Any = {"wrap_negative_indices": False}
 
 
@@ -32,7 +32,7 @@ def _is_mask(index: Array) -> bool:
 
 
 def _whole(indices: Indices) -> tuple[object, ...]:
-    """Convert masks to indices, which needs concrete arrays, and None to a full slice."""
+    """Convert masks to indices, which requires concrete arrays, and None to a full slice."""
     items: list[object] = []
     for index in indices:
         if index is None:
@@ -50,7 +50,7 @@ def _whole(indices: Indices) -> tuple[object, ...]:
 
 
 def _refuse_empty_dimensions(self: Array, positions: tuple[object, ...]) -> None:
-    """Raise the CPU's IndexError if positions select elements from an empty dimension."""
+    """Raise the CPU's IndexError if `positions` selects elements of an empty dimension."""
     arrays = [(d, item) for d, item in enumerate(positions) if not isinstance(item, slice)]
     empty = any(self.shape[d] == 0 for d, _ in arrays)
     if empty and 0 not in np.broadcast_shapes(*(np.shape(item) for _, item in arrays)):
@@ -79,7 +79,7 @@ def unsafe_masked_index_put_accumulate(
     self: Array, mask: Array, indices: Indices, values: Array
 ) -> Array:
     masked = jnp.where(mask, values, jnp.zeros((), values.dtype))
-    if self.dtype == jnp.bool_:  # addition of bools is logical or
+    if self.dtype == jnp.bool_:  # for bools, addition is a logical "or"
         return self.at[_whole(_inside(self, indices))].max(masked)
     return opmath(self).at[_whole(_inside(self, indices))].add(opmath(masked))
 
@@ -116,8 +116,8 @@ def index_put_impl(
 def _put_under_mask(self: Array, dim: int, mask: Array, values: Array, accumulate: bool) -> Array:
     if not values.size:  # the mask selects nothing
         return self
-    # The result's shape does not depend on the mask, so each selected element looks up its value by
-    # the number of selected elements before it.
+    # The result's shape must not depend on the mask. So each selected element takes the value whose
+    # position is the number of selected elements before it.
     ahead, behind = self.shape[:dim], self.shape[dim + mask.ndim :]
     if values.ndim > len(behind) and values.shape[-1 - len(behind)] != 1:
         order = jnp.clip(jnp.cumsum(mask.reshape(-1)) - 1, 0)
@@ -189,7 +189,7 @@ def index_reduce(
 
 
 def _cells(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
-    """Return indices for every dimension, with the given ones in `dim`."""
+    """Return indices for all dimensions; those for `dim` are `index`."""
     places = [lax.broadcasted_iota(index.dtype, index.shape, axis) for axis in range(x.ndim)]
     places[dim % x.ndim] = index
     return tuple(places)
@@ -262,7 +262,7 @@ def _scattered(
 def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """Reduce each element with its sources. An element without sources never changes."""
+    """Reduce each element with its sources. Elements without sources stay as they are."""
     reduction = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x
@@ -359,7 +359,7 @@ def nonzero(self: Array) -> Array:
 def nonzero_static(self: Array, *, size: int, fill_value: int = -1) -> Array:
     if self.ndim == 0:
         return jnp.zeros((size, 0), jnp.int64)
-    if not self.size:  # JAX fills with zeros here, ignoring fill_value
+    if not self.size:  # without elements, JAX fills with zeros instead of fill_value
         return jnp.full((size, self.ndim), fill_value, jnp.int64)
     indices = jnp.nonzero(self, size=size, fill_value=fill_value)
     return jnp.stack(indices, axis=1).astype(jnp.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jagged tensors (rows of any lengths in one buffer): conversion to and from padded tensors."""
+"""Converts jagged tensors (rows of different lengths in one buffer) to padded ones and back."""
 
 from __future__ import annotations
 

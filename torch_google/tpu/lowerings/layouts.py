@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result strides on the CPU, for operators whose meta kernels describe another device.
+"""Computes the strides that results have on the CPU.
 
-The rules also cover results whose shapes depend on values, for which torch has no meta kernel.
+The rules are for operators whose meta kernels describe another device, and for results whose shapes
+depend on values, for which torch has no meta kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch._prims_common import suggest_memory_format
 
-# The dtypes in which oneDNN runs 3D convolutions.
+# The dtypes for which oneDNN supports 3D convolutions.
 _VOLUMES = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()
 
 _LayoutRule = Callable[
@@ -24,7 +25,7 @@ _LayoutRule = Callable[
 def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return meta tensors for the results of the operator `name`, with the CPU's strides.
 
-    `metas`: one meta tensor or a sequence, with correct shapes and dtypes.
+    `metas` is one meta tensor or a sequence of them, with the correct shapes and dtypes.
     """
     rule = _RULES.get(name)
     if rule is None:
@@ -37,11 +38,11 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
 def in_convolution_format(
     result: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, groups: int
 ) -> torch.Tensor:
-    """Return the result of a convolution, or a gradient of its operands, with the CPU's strides.
+    """Give the result of a convolution, or the gradient of an operand, the CPU's strides.
 
-    It is channels last if the input or the weight is. For volumes, only oneDNN returns this format;
-    torch's own kernels return contiguous tensors. torch computes one dimension as two, after making
-    the input contiguous.
+    The result is channels last if the input or the weight is. For volumes, only oneDNN returns this
+    format; torch's own kernels return contiguous tensors. For one dimension, torch makes the input
+    contiguous and computes a two-dimensional convolution.
     """
     if result.ndim != x.ndim:
         return result
@@ -56,7 +57,7 @@ def in_convolution_format(
 
 
 def _runs_in_onednn(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
-    """Return whether torch's CPU backend computes this convolution over volumes in oneDNN."""
+    """Return whether torch uses oneDNN for this convolution over volumes on the CPU."""
     if x.dtype is not torch.float32:
         return x.dtype in _VOLUMES
     large = min(weight.shape[-2:]) > 3 or math.prod(x.shape[:4]) > 20480
@@ -64,7 +65,7 @@ def _runs_in_onednn(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
 
 
 def _columns(*which: int) -> _LayoutRule:
-    """Return a rule for matrices in column-major order, LAPACK's format."""
+    """Return a rule that makes matrices column-major, which is LAPACK's format."""
 
     def rule(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
         return [
@@ -80,7 +81,7 @@ def _columns(*which: int) -> _LayoutRule:
 def _solution(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return the strides of LAPACK's in-place solution, which has room for the longer side."""
+    """Give the solution LAPACK's strides: it overwrites a buffer with room for the longer side."""
     a, solution = args[0], metas[0]
     rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1
     lead, columns = (
@@ -91,16 +92,16 @@ def _solution(
 
 
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Return the transpose of a tensor with one row per dimension.
+    """Give the result the strides of the transpose of a tensor with one row per dimension.
 
-    If there are no elements, the second dimension's stride is 0.
+    If there are no elements, the stride of the second dimension is 0.
     """
     places = metas[0]
     return [places.new_empty_strided(places.shape, (1, places.shape[0]), device="meta")]
 
 
 def _along(position: int) -> _LayoutRule:
-    """Return a rule for slices along `dim`, stored one after the other."""
+    """Return a rule that stores slices along `dim` one after another."""
 
     def rule(
         metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -116,7 +117,7 @@ def _along(position: int) -> _LayoutRule:
 
 
 def _as_argument(position: int) -> _LayoutRule:
-    """Return a rule: channels last if the argument is, with as many dimensions as the result."""
+    """Return a rule that applies the argument's memory format to results of the same rank."""
 
     def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
         x = args[position]
@@ -126,7 +127,7 @@ def _as_argument(position: int) -> _LayoutRule:
 
 
 def _like(position: int) -> _LayoutRule:
-    """Return a rule for the strides of `empty_like` on an argument, as the kernel allocates it."""
+    """Return a rule that applies the strides of `empty_like` on an argument."""
 
     def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
         x = args[position]
@@ -149,7 +150,7 @@ def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -
 
 
 def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> list[Any]:
-    """Return the tensors; put those with this rank in a format. None is an unrequested result."""
+    """Put the tensors with this rank into a memory format. Results that are None stay None."""
     return [
         meta if meta is None or meta.ndim != rank else meta.contiguous(memory_format=layout)
         for meta in metas
@@ -165,7 +166,7 @@ def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) 
 
 
 def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return gradients sized like query, key and value; key and value may have fewer heads."""
+    """Return gradients sized like query, key and value. Key and value may have fewer heads."""
     output_mask, bias = args[10], args[4]
     order = [0, 2, 1, 3] if _have_rows(args[1:4]) else [0, 1, 2, 3]
     grads: list[torch.Tensor | None] = [
@@ -183,7 +184,7 @@ def _have_rows(operands: Sequence[torch.Tensor]) -> bool:
 def _real_to_complex(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return strides with the halved dimension last."""
+    """Return strides for a transform that ends with the last dimension, which is halved."""
     source, (*dims, last) = args[:2]
     return [_transformed(metas[0], source, [*_by_stride(source, dims), last % source.ndim])]
 
@@ -198,7 +199,7 @@ def _complex_to_complex(
 def _complex_to_real(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return strides as if all dimensions but the last were transformed separately first."""
+    """Return strides for a transform of the last dimension, after one of all the others."""
     source, (*dims, last) = args[:2]
     if dims:
         source = _transformed(source.new_empty(source.shape), source, _by_stride(source, dims))
@@ -206,7 +207,7 @@ def _complex_to_real(
 
 
 def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Return the strides after consecutive MKL transforms: untransformed dimensions outermost.
+    """Return the strides after consecutive MKL transforms: other dimensions are outermost.
 
     If MKL is not linked, pocketfft returns contiguous results.
     """
@@ -217,18 +218,18 @@ def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) 
 
 
 def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
-    """Return the dimensions by decreasing stride."""
+    """Return the dimensions, sorted by decreasing stride."""
     return sorted((d % source.ndim for d in dims), key=lambda d: -source.stride(d))
 
 
 def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return None for masked-out gradients, and the input's strides for its own gradient."""
+    """Return None for each unrequested gradient, and the input's memory format for its own."""
     grads = _as_argument(1)(metas, args, kwargs)
     return [grad if asked else None for grad, asked in zip(grads, args[9], strict=True)]
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return the strides that all operands together give; torch's decompositions get them wrong."""
+    """Combine the strides of all operands, which torch's decompositions do incorrectly."""
     operands = [
         torch.empty_strided(x.shape, x.stride(), device="meta")
         for x in args
@@ -239,7 +240,7 @@ def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 
 
 def _ldexp(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return the strides of a product with powers of two, which `pow` returns contiguous."""
+    """Combine the strides of x and 2**exponent, which `pow` returns as a contiguous tensor."""
     x, exponent = args
     return _elementwise(metas, [x, exponent.contiguous()], kwargs)
 
@@ -249,14 +250,14 @@ def _plain(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.
 
 
 def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
-    """Return a new meta tensor with its dimensions in this memory order, outermost first."""
+    """Return a new meta tensor whose dimensions have this memory order, outermost first."""
     shape = [meta.shape[d] for d in order]
     return meta.new_empty(shape, device="meta").permute(
         sorted(range(len(order)), key=order.__getitem__)
     )
 
 
-# From number of operands to an operator whose meta kernel computes strides as the CPU does.
+# Maps the number of operands to an operator whose meta kernel computes strides like the CPU.
 _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     1: torch.neg,
     2: torch.add,

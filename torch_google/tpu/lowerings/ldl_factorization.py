@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factorization of indefinite symmetric and Hermitian matrices, and solutions of systems.
+"""Factors indefinite symmetric and Hermitian matrices, and solves linear systems with them.
 
-This is the Bunch-Kaufman method in LAPACK's sytrf and hetrf for lower triangles, with blocks of one
-or two pivots. Pivots are chosen in the same way, so that results equal torch's on the CPU.
+This is the Bunch-Kaufman method for lower triangles from LAPACK's sytrf and hetrf, with blocks of
+one or two pivots. It chooses pivots the same way, so that results equal torch's on the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 def ldl_factor_ex(
     a: jax.Array, *, hermitian: bool = False, check_errors: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the factors' lower triangle, LAPACK's pivots, and the first zero pivot."""
+    """Return the lower triangle of the factors, LAPACK's pivots, and the first zero pivot."""
     size = a.shape[-1]
     if not a.size:
         return a, jnp.zeros(a.shape[:-1], jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32)
@@ -68,7 +68,7 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
 
 
 def _step(state: _State, hermitian: bool) -> _State:
-    """Eliminate one pivot, or a block of two, at `k`; update both triangles of the rest."""
+    """Eliminate one pivot or a block of two at `k`, and update the rest of the matrix."""
     a, pivots, k, info = state
     size = a.shape[-1]
     rows = jnp.arange(size)
@@ -83,7 +83,7 @@ def _step(state: _State, hermitian: bool) -> _State:
     target = jnp.where(single, k, k + 1)
     other = jnp.where(stay, k, pivot)
     order = rows.at[target].set(other).at[other].set(target)
-    # Leave the stored part of rows before k unswapped, as LAPACK does.
+    # Do not swap the rows before k in the stored factor; LAPACK leaves them as they are.
     swapped = a[order][:, order]
     live = (rows[:, None] >= k) & (rows[None, :] >= k)
     a = jnp.where(live, swapped, a)
@@ -121,11 +121,11 @@ def _two(a: jax.Array, k: jax.Array, hermitian: bool) -> jax.Array:
 
 
 def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) -> jax.Array:
-    """Solve by substitution, block by block, exchanging rows in LAPACK's order."""
+    """Solve by substitution, block by block, swapping rows in LAPACK's order."""
     size = packed.shape[-1]
     rows = jnp.arange(size)
     in_pair = pivots < 0
-    # The first pivot of a pair: pairs are adjacent, so count within a run of negative pivots.
+    # Find the first pivot of each pair: in a run of negative pivots, that is every other one.
     first = jax.lax.scan(
         lambda open_, negative: (negative & ~open_, negative & ~open_), jnp.array(False), in_pair
     )[1]
@@ -146,7 +146,7 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
         return lower[:, k]
 
     def forward(k: jax.Array, x: jax.Array) -> jax.Array:
-        # Eliminate both columns of a pair after its exchange, which the pair's second pivot marks.
+        # Swap rows when the second pivot of a pair is reached, then eliminate both of its columns.
         x = exchange(x, k)
         before = jnp.maximum(k - 1, 0)
         x = x - jnp.outer(jnp.where(second[k], column(before), 0), x[before])
@@ -171,5 +171,5 @@ def _other(x: jax.Array, hermitian: bool) -> jax.Array:
 
 
 def _size(x: jax.Array) -> jax.Array:
-    """Return LAPACK's measure of size: |re| + |im|."""
+    """Return the magnitude as LAPACK measures it: |re| + |im|."""
     return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)

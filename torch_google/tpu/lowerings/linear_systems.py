@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear systems: triangular and general systems, inverses, determinants and least squares."""
+"""Triangular and general linear systems, inverses, determinants and least squares."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def slogdet(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
 def lstsq(
     a: jax.Array, b: jax.Array, rcond: Any = None, *, driver: str | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return the least-norm solution by SVD; `driver` decides which other results are empty."""
+    """Return the least-norm solution by SVD. `driver` determines which other results are empty."""
     m, n = a.shape[-2:]
     vector = a.ndim - 1 == b.ndim and a.shape[:-1] == b.shape
     columns = b[..., None] if vector else b
@@ -156,7 +156,7 @@ def pinv(
 
 
 def _factored(a: jax.Array) -> jax.Array:
-    """Return the matrix that torch factors for a determinant: real matrices are column-major."""
+    """Return the matrix that torch factors for a determinant: it transposes real matrices."""
     return a if jnp.iscomplexobj(a) else jnp.swapaxes(a, -1, -2)
 
 

@@ -21,7 +21,7 @@ def reduced(loss: jax.Array, reduction: int) -> jax.Array:
 
 
 def unreduced(grad: jax.Array, count: int, reduction: int) -> jax.Array:
-    """Return the gradient for each of `count` losses."""
+    """Return the gradient of each of `count` losses before the reduction."""
     return opmath(grad) / count if reduction == MEAN else opmath(grad)
 
 
@@ -42,7 +42,7 @@ def smooth_l1_loss(
 ) -> jax.Array:
     z = jnp.abs(opmath(x) - opmath(target))
     b = jnp.asarray(beta).astype(z.dtype)
-    # With a beta of 0, the loss is the absolute error, because no element is below beta.
+    # If beta is 0, the loss is the absolute error, because no error is below beta.
     safe = jnp.where(b > 0, b, 1)
     return reduced(jnp.where(z < b, 0.5 * z * z / safe, z - 0.5 * b), reduction)
 
@@ -81,7 +81,8 @@ def binary_cross_entropy(
     x: jax.Array, target: jax.Array, weight: jax.Array | None = None, reduction: int = MEAN
 ) -> jax.Array:
     x, target = opmath(x), opmath(target)
-    # torch bounds each logarithm, so that a certain but wrong answer costs 100, not infinity.
+    # Like torch, bound each logarithm, so that a confident but wrong prediction costs 100, not
+    # infinity.
     log_x, log_rest = jnp.maximum(jnp.log(x), -100), jnp.maximum(jnp.log1p(-x), -100)
     loss = (target - 1) * log_rest - target * log_x
     return reduced(loss if weight is None else loss * opmath(weight), reduction)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products. Half dtypes accumulate in float32; the precision is JAX's default precision."""
+"""Matrix products at JAX's default precision. Half dtypes are accumulated in float32."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def add_product_dtype(
 
 @lowering("aten::addbmm")
 def addbmm(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    # Contract over the batch as well: one product, without an intermediate batch.
+    # Contract over the batch as well, in a single product, so that no batched result is stored.
     dims = (((0, 2), (0, 1)), ((), ()))
     summed = jax.lax.dot_general(a, b, dims, preferred_element_type=_accumulator(a))
     return _combine(c, summed, beta, alpha)
@@ -85,7 +85,7 @@ def trilinear(
     sumdim: Sequence[int],
     unroll_dim: int = 1,
 ) -> jax.Array:
-    """Expand each factor along the named axes, multiply, and sum over `sumdim`: an einsum."""
+    """Insert axes of size 1 into each factor, multiply, and sum over `sumdim`, as one einsum."""
     rank = i1.ndim + len(expand1)
     subscripts = [
         [axis for axis in range(rank) if axis not in set(expand)]
@@ -103,7 +103,7 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    # torch does not compare the dtypes of an empty product
+    # torch does not compare dtypes if the product is empty
     if a.dtype != b.dtype and not (a.size and b.size):
         return jnp.zeros((*a.shape[:-1], *b.shape[b.ndim - 1 :]), b.dtype)
     if a.dtype != b.dtype:  # torch's meta kernels do not check this
@@ -116,10 +116,10 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
-    """Return beta * c + alpha * product; a beta of 0 ignores c, including NaN.
+    """Return beta * c + alpha * product. If beta is 0, c is ignored, even if it has NaN.
 
-    Raises RuntimeError unless c has the product's shape or expands to it, because torch's meta
-    kernels accept a larger c.
+    Raises RuntimeError unless c can be expanded to the shape of the product. torch's meta kernels
+    do not check this: they accept a larger c.
     """
     if jnp.broadcast_shapes(c.shape, product.shape) != product.shape:
         raise RuntimeError(

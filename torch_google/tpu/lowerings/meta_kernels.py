@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meta kernels for operators for which torch's are missing or wrong.
+"""Meta kernels for operators whose own meta kernels are missing or wrong in torch.
 
-Each replacement's docstring says what is wrong with torch's. This module also defines our own pure
-operator: `aten::native_batch_norm` with its running statistics as results.
+Each replacement's docstring says what is wrong in torch. This module also defines our pure variant
+of `aten::native_batch_norm`, which returns the running statistics.
 """
 
 from __future__ import annotations
@@ -73,20 +73,20 @@ def _multi_margin_loss(
     weight: torch.Tensor | None = None,
     reduction: int = 1,
 ) -> torch.Tensor:
-    """Match torch's kernels: one loss per target. The meta kernel treats one target as a row."""
+    """Return one loss per target. torch's meta kernel treats a single target as a row."""
     return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _multilabel_margin_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Match torch's kernels: a single row's loss has no dimension. The meta kernel adds one."""
+    """Return a loss without dimensions for a single row. torch's meta kernel adds a dimension."""
     rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
     return x.new_empty(rows), x.new_empty(target.shape)
 
 
 def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Wrap a meta kernel that rejects empty batches so that it accepts them."""
+    """Wrap a meta kernel that rejects empty batches, so that it accepts them."""
 
     def kernel(x: torch.Tensor, *options: Any) -> torch.Tensor:
         if not x.ndim or x.shape[0]:
@@ -97,7 +97,7 @@ def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.
 
 
 def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Match torch's kernels: dtypes may differ if the product is empty."""
+    """Accept different dtypes if the product is empty. torch's meta kernel rejects them."""
     if _is_a_product_of_nothing(a, b):
         return b.new_empty((*a.shape[:2], b.shape[2]))
     return _meta_registrations.meta_bmm(a, b)
@@ -106,7 +106,7 @@ def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _baddbmm(
     c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
-    """Match torch's kernels, as `_bmm` does."""
+    """Accept different dtypes if the product is empty, like `_bmm`."""
     if _is_a_product_of_nothing(a, b):
         return b.new_empty((*a.shape[:2], b.shape[2]))
     return _meta_registrations.meta_baddbmm(c, a, b, beta=beta, alpha=alpha)
@@ -126,13 +126,13 @@ def _window(
 def _of_dimension(
     x: torch.Tensor, dim: int = -1, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Match torch's kernels. The meta kernel treats any device like CUDA: nondeterministic."""
+    """Allow deterministic mode. There, torch's meta kernel rejects any device, as for CUDA."""
     values = torch.ops.aten.kthvalue.default(x, 1, dim, keepdim)[0] if x.ndim else x
     return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
 
 
 def _histc(x: torch.Tensor, bins: int = 100, least: float = 0, most: float = 0) -> torch.Tensor:
-    """Match torch's kernels, as `_of_dimension` does."""
+    """Allow deterministic mode, like `_of_dimension`."""
     if bins <= 0:
         raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")
     if least > most:
@@ -141,7 +141,7 @@ def _histc(x: torch.Tensor, bins: int = 100, least: float = 0, most: float = 0) 
 
 
 def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Return a kernel that writes its results to the arguments with these names."""
+    """Return a kernel that writes the results to the arguments with these names."""
 
     def written(*args: Any, **named: Any) -> Any:
         targets = [named.pop(name) for name in names]
@@ -155,7 +155,7 @@ def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
-    """Match torch's kernels: classes may be uint8. The meta kernel rejects that."""
+    """Accept classes in uint8. torch's meta kernel rejects them."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
     losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *options)
@@ -163,14 +163,14 @@ def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[tor
 
 
 def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: Any) -> torch.Tensor:
-    """Match torch's kernels: dimensions may be negative. v2.6's meta kernel rejects that."""
+    """Accept negative dimensions. v2.6's meta kernel rejects them."""
     axis = axis % x.ndim if x.ndim else axis
     reduced: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **options)
     return reduced
 
 
 def _view_copy(x: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """Match torch's kernels: strides may allow no view. The meta kernel rejects such strides."""
+    """Accept strides that allow no view. torch's meta kernel rejects them."""
     return x.reshape(size).clone(memory_format=torch.contiguous_format)
 
 
@@ -181,7 +181,7 @@ def _in_place(*args: object, **options: object) -> None:
 def _bernoulli_out(
     x: torch.Tensor, *, generator: torch.Generator | None = None, out: torch.Tensor
 ) -> torch.Tensor:
-    """Match torch's kernels: any dtype can hold a draw. The meta kernel accepts only floats."""
+    """Accept any dtype for the result. torch's meta kernel accepts only floats."""
     return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization, and their gradients. Half dtypes use float32 statistics."""
+"""Layer, group and RMS normalization, and gradients. Half dtypes have float32 statistics."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _normal_grad(
     weight: jax.Array | None,
     axes: tuple[int, ...],
 ) -> jax.Array:
-    """Return x's gradient for normal = (x - mean) * rstd; mean and rstd depend on x."""
+    """Return the gradient of x for (x - mean) * rstd, given that mean and rstd depend on x."""
     if weight is not None:
         grad = grad * opmath(weight)
     mean = grad.mean(axes, keepdims=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's computation dtype, wider than half dtypes; and scalars that do not promote."""
+"""torch's computation dtype, which is wider for half dtypes, and scalars that do not promote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opmath(x: jax.Array) -> jax.Array:
 
 
 def scalar(value: Any, like: jax.Array) -> Any:
-    """Return a number, traced or not, that does not change the dtype of `like` in arithmetic."""
+    """Return a Python or traced number in a form that does not change the dtype of `like`."""
     if isinstance(value, bool | int | float | complex):
         return value
     return jnp.asarray(value).astype(like.dtype)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused optimizer steps over lists of parameters, and the gradient scaler's two operators.
+"""Fused optimizer steps on lists of parameters, and two operators of the gradient scaler.
 
-Each is the functional variant, which returns new lists. If `found_inf` is set, their values are
-unchanged.
+The lowerings are the functional variants, which return new lists. If `found_inf` is set, the new
+values equal the old ones.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def fused_sgd(
 
 @lowering("aten::_fused_adagrad.tensor_lr")
 def fused_adagrad_of_a_tensor(*args: Any, **kwargs: Any) -> _Lists:
-    return fused_adagrad(*args, **kwargs)[:3]  # torch's results for this overload lack the steps
+    return fused_adagrad(*args, **kwargs)[:3]  # for this overload, torch does not return the steps
 
 
 @lowering("aten::_fused_adagrad")
@@ -102,7 +102,7 @@ def fused_adagrad(
 def unscale(
     grads: _List, found_inf: jax.Array, inv_scale: jax.Array
 ) -> tuple[list[jax.Array], jax.Array]:
-    """Return the unscaled gradients, and 1 in `found_inf` if any is infinite or NaN."""
+    """Return the unscaled gradients, and set `found_inf` to 1 if any is infinite or NaN."""
     bad = [~jnp.isfinite(grad).all() for grad in grads]
     found_any = jnp.where(jnp.stack(bad).any(), 1, found_inf) if bad else found_inf
     return [opmath(grad) * inv_scale.reshape(()) for grad in grads], found_any.reshape(
@@ -157,7 +157,7 @@ def _adam(
             p = p * (1 - rate * decay)
         else:
             grad = grad + p * decay
-        # Subtract from 1 before narrowing the numbers to float32, where 1 - 0.999 is off by 4e-5.
+        # Subtract from 1 before converting to float32, in which 1 - 0.999 has an error of 4e-5.
         mean = mean + (grad - mean) * _as(1 - beta1, p)
         square = square * b2 + grad * grad * _as(1 - beta2, p)
         correction1, correction2 = _correction(beta1, step, p), _correction(beta2, step, p)
@@ -183,7 +183,7 @@ def _append(
 
 
 def _as(number: Any, like: jax.Array) -> jax.Array:
-    """Return a Python number, traced number or one-element tensor in the computation dtype."""
+    """Convert a Python number, traced number or one-element tensor to the computation dtype."""
     return jnp.asarray(number).astype(like.dtype).reshape(())
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orthogonal polynomials of degree n at x: Chebyshev, Hermite, Laguerre and Legendre.
 
-The degree may differ by element; it is truncated to an integer, and a negative one gives zero.
+The degree may differ for each element. It is truncated to an integer; if negative, the result is
+zero.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _same(x: Array) -> Array:
     return x
 
 
-# Name: the transform of x, the polynomial of degree one, and the step from degree k to k + 1.
+# Each entry has a transform of x, the polynomial of degree 1, and the step from degree k to k + 1.
 _FAMILIES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], _Recurrence]] = {
     "chebyshev_polynomial_t": (_same, lambda x: x, _chebyshev),
     "chebyshev_polynomial_u": (_same, lambda x: 2 * x, _chebyshev),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant, reflection and replication padding, and gradients of the latter two."""
+"""Constant, reflection and replication padding, and the gradients of the last two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::constant_pad_nd")
 def constant_pad_nd(self: Array, pad: Sequence[int], value: Operand = 0) -> Array:
-    """Pad, last dimension first; a negative number crops."""
+    """Pad, starting with the last dimension. A negative number crops."""
     widths = _widths(self, pad)
     return lax.pad(
         self,

@@ -76,7 +76,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
         return floor_divide(self, other)
     x, y = computed(self, other)
     if _is_float(x):
-        # In half precision the quotient is rounded first, possibly up to an integer.
+        # In half precision, the quotient is rounded before flooring, possibly up to an integer.
         return jnp.trunc(convert(x / y, result_type(self, other)))
     x, y = _whole(x), _whole(y)
     return lax.div(*jnp.broadcast_arrays(x, y))
@@ -84,7 +84,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
 
 @lowering("prims::div")
 def cut_quotient(self: Array, other: Operand) -> Array:
-    """Divide; truncate integer quotients."""
+    """Divide. Integer quotients are truncated."""
     inexact = _is_inexact(computed(self, other)[0])
     return div_mode(self, other, rounding_mode=None if inexact else "trunc")
 
@@ -94,7 +94,7 @@ def floor_divide(self: Array, other: Operand) -> Array:
     x, y = computed(self, other)
     if not _is_float(x):
         return jnp.floor_divide(_whole(x), _whole(y))
-    # Divide like Python: subtract the remainder first.
+    # Divide like Python, which subtracts the remainder first.
     rest = _float_remainder(x, y, sign_of_divisor=False)
     quotient = (x - rest) / y
     quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
@@ -223,7 +223,7 @@ def lcm(self: Array, other: Array) -> Array:
 def ldexp(self: Array, other: Array) -> Array:
     if jnp.issubdtype(other.dtype, jnp.inexact):
         return mul(self, power(2.0, other))
-    # Multiply by exact powers of two; a power function may be inexact.
+    # Multiply by exact powers of two, because a power function may be inexact.
     dtype = floating(result_type(2.0, other))
     exponent = other.astype(jnp.int32)
     return mul(self, jnp.ldexp(convert(1.0, dtype), exponent))
@@ -331,7 +331,7 @@ def _whole(x: Array) -> Array:
 
 
 def _whole_power(x: Array, y: Array) -> Array:
-    # Square repeatedly over all bits of the exponent: overflow wraps around as in torch.
+    # Square repeatedly, for each bit of the exponent, so that overflow wraps around as in torch.
     def step(bit: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         result, square = state
         taken = (lax.shift_right_logical(y, bit.astype(y.dtype)) & 1) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max and average pooling over equally sized windows, and the gradients."""
+"""Max and average pooling over windows of equal size, and their gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-_UNROLLED = 64  # windows of up to this many elements are unrolled, larger ones use a loop
+_UNROLLED = 64  # windows of at most this size are unrolled; larger ones use a loop
 
 
 @lowering("aten::max_pool2d_with_indices")
@@ -124,7 +124,7 @@ def scatter_spatial(
 
 @dataclass(frozen=True)
 class _Axis:
-    """One spatial axis: its size, its windows, and the padding at each end."""
+    """One spatial axis: its size, its windows, and its padding at each end."""
 
     size: int
     kernel: int
@@ -135,12 +135,12 @@ class _Axis:
 
     @property
     def high(self) -> int:
-        """Return how far the last window extends past the end of the input; may be negative."""
+        """Return how far the last window extends past the end of the input. May be negative."""
         reach = (self.out - 1) * self.stride + self.dilation * (self.kernel - 1) + 1
         return reach - self.padding - self.size
 
     def position(self, tap: int | jax.Array) -> Any:
-        """Return the input index of element `tap` of each window."""
+        """Return the position in the input of element `tap` of each window."""
         starts = np.arange(self.out) * self.stride - self.padding
         return starts + tap * self.dilation
 
@@ -160,7 +160,7 @@ def _windows(
         room = size + 2 * p - d * (k - 1) - 1
         out = (room + (s - 1 if ceil_mode else 0)) // s + 1
         if ceil_mode and (out - 1) * s >= size + p:
-            out -= 1  # otherwise the last window would start in the padding
+            out -= 1  # otherwise, the last window would start in the padding
         axes.append(_Axis(size, k, s, p, d, out))
     return axes
 
@@ -171,14 +171,15 @@ def _per_axis(values: Any, rank: int) -> list[int]:
 
 
 def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
-    """Return the running maximum over window elements, in torch's order: first wins, last NaN.
+    """Return each window's maximum and its index. The first of equal values wins, as in torch.
 
-    Channels are last here, as in convolutions, so that XLA cancels the transposes between the two.
+    If there is a NaN, the last one wins. Channels are last here, as in convolutions, so that XLA
+    cancels the transposes between the two.
     """
     rank = len(axes)
     x = jnp.moveaxis(x, -rank - 1, -1)
     lead = x.ndim - 1 - rank
-    # A value that never wins: neither above the current maximum nor NaN.
+    # A value that never wins, because it is neither above the current maximum nor NaN.
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     pads = [(0, 0, 0)] * lead + [(a.padding, max(a.high, 0), 0) for a in axes] + [(0, 0, 0)]
     padded = jax.lax.pad(x, jnp.asarray(lowest, x.dtype), pads)
@@ -195,7 +196,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
         return jnp.where(wins, window, best), jnp.where(wins, here, index)
 
     shape = [*x.shape[:lead], *[a.out for a in axes], x.shape[-1]]
-    # If all elements are the lowest value, the index is the first element's inside the input.
+    # If every element is the lowest value, return the index of the first one inside the input.
     first = [np.maximum(-(a.position(0) // a.dilation), 0) for a in axes]
     start = _flat([a.position(f) for a, f in zip(axes, first, strict=True)], axes)
     best, index = jnp.full(shape, lowest, x.dtype), jnp.broadcast_to(jnp.asarray(start), shape)
@@ -214,11 +215,11 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
 
 
 def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
-    """Return each window's index into the flattened spatial axes, the same for all channels."""
+    """Return an index into the flattened spatial axes for each window. Channels share it."""
     index: Any = 0
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
         index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))
-    # Elements in the padding also have an index, in the same range as those of the input.
+    # Elements in the padding also get an index, in the same range as those in the input.
     return index.astype(np.int32 if math.prod(a.size for a in axes) < 2**30 else np.int64)
 
 
@@ -226,7 +227,7 @@ def _avg_pool(
     x: jax.Array, axes: list[_Axis], count_include_pad: bool, divisor: int | None
 ) -> jax.Array:
     lead = x.ndim - len(axes)
-    # If the last window does not reach the end, the padding is negative: slice instead.
+    # If the last window does not reach the end of the input, crop, because the padding is negative.
     ends = [a.size + min(a.high, 0) for a in axes]
     cropped = opmath(x)[(..., *[slice(0, end) for end in ends])]
     summed = jax.lax.reduce_window(

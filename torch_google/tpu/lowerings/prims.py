@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prims in torch's decompositions that have no namesake in aten."""
+"""Prims that torch's decompositions use, if aten has no operator with the same name."""
 
 from __future__ import annotations
 
@@ -9,5 +9,6 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("prims::fma")
 def fma(self: Array, factor: Array, addend: Array) -> Array:
-    # XLA decides whether to fuse: one rounding if the processor has fma, two otherwise.
+    # XLA decides whether to fuse. It rounds once if the processor has fma instructions, otherwise
+    # twice.
     return self * factor + addend

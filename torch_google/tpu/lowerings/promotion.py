@@ -2,8 +2,9 @@
 """torch's type promotion, for lowerings that compute with several dtypes.
 
 An operand is a tensor with dimensions, a tensor without dimensions, or a number. The highest
-category (bool < integer < float < complex) wins. Within it, the first of these three kinds that
-occurs decides. A number is a Python number, or a traced scalar, which JAX marks as weakly typed.
+category (bool < integer < float < complex) wins. If several kinds of operand have that category,
+the first kind in this list decides. A number is a Python number or a traced scalar that JAX marks
+as weakly typed.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 def is_number(value: Operand) -> bool:
-    """Return whether torch would see a number, rather than a tensor without dimensions."""
+    """Return whether the operand is a number for torch, not a tensor without dimensions."""
     if isinstance(value, bool | int | float | complex):
         return True
     return value.ndim == 0 and bool(getattr(value, "weak_type", False))
 
 
 def dtype_of(value: Operand) -> torch.dtype:
-    """Return an operand's dtype; for a number, the dtype that promotion uses."""
+    """Return an operand's dtype. A number has the dtype that promotion uses for it."""
     if isinstance(value, bool):
         return torch.bool
     if isinstance(value, int):
@@ -54,7 +55,7 @@ def dtype_of(value: Operand) -> torch.dtype:
 
 
 def result_type(*operands: Operand) -> torch.dtype:
-    """Return the dtype in which torch combines the operands; None operands are ignored."""
+    """Return the dtype in which torch combines the operands. Operands that are None are ignored."""
     by_kind: list[torch.dtype | None] = [None, None, None]
     for operand in operands:
         if operand is None:
@@ -69,19 +70,19 @@ def result_type(*operands: Operand) -> torch.dtype:
 
 
 def floating(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype itself, or torch's default dtype if it cannot hold fractions."""
+    """Return the dtype if it can hold fractions, otherwise torch's default dtype."""
     if dtype.is_floating_point or dtype.is_complex:
         return dtype
     return default_dtype()
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return the computation dtype, which rounds half precision only once, at the end."""
+    """Return the computation dtype: float32 for half precision, so that it is rounded only once."""
     return torch.float32 if dtype in _HALF else dtype
 
 
 def rounded(value: Array, dtype: torch.dtype) -> Array:
-    """Cast to a dtype, then widen half precision, because torch casts before it sums."""
+    """Cast to a dtype, then widen half precision. torch also casts before it sums."""
     return convert(convert(value, dtype), wide(dtype))
 
 
@@ -99,7 +100,8 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
         return jnp.asarray(np.asarray(integer, target))
     source = to_torch(value.dtype)
     if source == torch.bool and jnp.issubdtype(target, jnp.inexact):
-        # XLA turns a product with a converted bool into a select: False * nan would be 0.
+        # Do not convert: XLA turns a product with a converted bool into a select, so False * nan
+        # would be 0.
         return jnp.where(value, jnp.ones((), target), jnp.zeros((), target))
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
@@ -114,19 +116,19 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
 
 
 def common(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to the dtype in which torch combines them; half precision is kept."""
+    """Cast the operands to the dtype in which torch combines them, without widening it."""
     dtype = result_type(*operands)
     return tuple(convert(operand, dtype) for operand in operands)
 
 
 def computed(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to their common dtype, float32 for half precision."""
+    """Cast the operands to their common dtype, or to float32 instead of half precision."""
     dtype = wide(result_type(*operands))
     return tuple(convert(operand, dtype) for operand in operands)
 
 
 def floats(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to their common dtype with fractions, float32 for half precision."""
+    """Cast the operands to their common floating-point dtype, or to float32 for half precision."""
     dtype = wide(floating(result_type(*operands)))
     return tuple(convert(operand, dtype) for operand in operands)
 

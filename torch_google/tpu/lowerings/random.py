@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers from one JAX key per call; `generator` selected the key and is ignored here."""
+"""Random numbers. Each call gets a JAX key that depends on `generator`, so that is ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 
 def _real(x: Array) -> np.dtype:
-    """Return the dtype in which to draw for a tensor with x's dtype."""
+    """Return the dtype of the numbers to draw for a tensor with x's dtype."""
     dtype = to_torch(x.dtype)
     return to_jax(wide(dtype)) if dtype.is_floating_point else np.dtype(np.float32)
 
@@ -32,8 +32,8 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
-    """Return draws in [low, high) in a dtype, or `low` if that interval is empty."""
-    # In half precision, a draw just below the limit may round up to it.
+    """Return numbers from [low, high) in a dtype, or `low` if the interval is empty."""
+    # In half precision, a number just below `high` may be rounded up to it.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
     return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
@@ -44,7 +44,8 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        # In place, torch draws each part with half the variance and the full mean.
+        # In place, torch draws the real and imaginary parts with half the variance and the full
+        # mean.
         return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 
@@ -112,10 +113,10 @@ def rand_like(
 def uniform(
     self: Array, *limits: Operand, generator: Any = None, key: Array, **named: Operand
 ) -> Array:
-    """Draw from [from, to). The limits are positional, because `from` is a Python keyword."""
+    """Draw from [from, to). The parameters are positional, because `from` is a Python keyword."""
     low = limits[0] if limits else named.get("from", 0.0)
     high = limits[1] if len(limits) > 1 else named.get("to", 1.0)
-    if jnp.iscomplexobj(self):  # draw both parts
+    if jnp.iscomplexobj(self):  # draw the real and imaginary parts
         parts = [uniform(self.real, low, high, key=k) for k in random.split(key)]
         return jax.lax.complex(parts[0], parts[1])
     draw = random.uniform(key, self.shape, _real(self))
@@ -179,7 +180,7 @@ def randint_like_low(
 
 
 def _limit(dtype: torch.dtype) -> int:
-    """Return one more than the last integer up to which a dtype represents all integers."""
+    """Return one more than the largest n for which a dtype represents all integers up to n."""
     if dtype == torch.bool:
         return 2
     if dtype.is_floating_point:
@@ -201,7 +202,7 @@ def random_to(self: Array, to: int, *, generator: Any = None, key: Array) -> Arr
 def random_from(
     self: Array, *limits: int | None, generator: Any = None, key: Array, **named: int | None
 ) -> Array:
-    """Draw from [from, to), with limits as in `uniform`; None means the dtype's maximum."""
+    """Draw from [from, to). If `to` is None, draw up to the maximum of the dtype."""
     low = limits[0] if limits else named["from"]
     high = limits[1] if len(limits) > 1 else named["to"]
     return _whole(key, self.shape, low, _limit(to_torch(self.dtype)) if high is None else high)
@@ -227,7 +228,7 @@ def bernoulli_p(self: Array, p: Operand = 0.5, *, generator: Any = None, key: Ar
 @lowering("aten::exponential", random=True)
 def exponential(self: Array, lambd: Operand = 1.0, *, generator: Any = None, key: Array) -> Array:
     dtype = _real(self)
-    # torch never draws zero, because callers divide by the draw or take its logarithm.
+    # torch never returns zero here, because callers divide by the number or take its logarithm.
     return jnp.maximum(random.exponential(key, self.shape, dtype), jnp.finfo(dtype).eps / 2) / lambd
 
 
@@ -280,7 +281,7 @@ def multinomial(
     generator: Any = None,
     key: Array,
 ) -> Array:
-    """Draw categories by weight; without replacement, those with the largest perturbed weights."""
+    """Draw categories by weight. Without replacement, take the largest perturbed weights."""
     (weights,) = floats(self)
     scores = jnp.log(weights)
     if replacement:
@@ -307,6 +308,6 @@ def standard_gamma_grad(self: Array, output: Array) -> Array:
 def sample_dirichlet(self: Array, generator: Any = None, *, key: Array) -> Array:
     (concentration,) = floats(self)
     drawn = random.dirichlet(key, concentration, dtype=concentration.dtype)
-    # As in torch, exclude the ends of the interval, at which densities are infinite.
+    # As in torch, exclude 0 and 1, because the density may be infinite there.
     limits = jnp.finfo(self.dtype)
     return jnp.clip(drawn, limits.tiny, 1 - limits.epsneg)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer and direction of an LSTM, GRU or plain RNN over a sequence, and single cells.
+"""A single layer and direction of an LSTM, GRU or plain RNN over a sequence, and single cells.
 
-Terms that do not depend on the previous state are one product over all steps; the rest is a scan.
-The gradient reuses the saved gates, so its scan also has one product per step.
+Terms that do not depend on the previous state are computed by one matrix product for all steps. A
+scan computes the rest. The gradient reuses the saved gates, so its scan also needs only one matrix
+product per step.
 
-Shapes: T steps, batch size B, I input features, H state features (P after projection). `gates`
-holds the arguments to a cell's activation functions. An LSTM has 4 H (input, forget, cell, output).
-A GRU has 4 H (reset, update, and the input's and state's parts of new). Others have H.
+In shapes, T is the number of steps, B the batch size, I the input size, H the state size, and P the
+state size after projection. `gates` holds the arguments of a cell's activation functions. Its size
+is 4 H for an LSTM (input, forget, cell, output), 4 H for a GRU (reset, update, and the input's and
+the state's contributions to the new state), and H for a plain RNN.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def recurrent_layer(
 ) -> tuple[jax.Array, ...]:
     """Return states (T, B, P), the last state and cell, and gates and cells for the gradient.
 
-    With `lengths`, (B,), a sequence that has ended keeps its state.
+    `lengths` (B,) gives each sequence's length. A sequence that has ended keeps its state.
     """
     of_input = _biased(x @ w_ih.T, b_ih)
     wide = opmath(hx).dtype
@@ -58,7 +60,7 @@ def recurrent_layer(
             live = (time < lengths)[:, None]
             new_h = jnp.where(live, new_h, h)
             new_c = jnp.where(live, new_c, c) if cx is not None else new_c
-        # Round the state that each step passes on, as if the step were a separate operator.
+        # Round the state after each step, as if each step were a separate operator.
         new_h = new_h.astype(x.dtype).astype(wide)
         outputs = (new_h.astype(x.dtype), gates.astype(x.dtype), new_c.astype(x.dtype))
         return (new_h, new_c if cx is not None else new_h), outputs
@@ -89,7 +91,7 @@ def recurrent_layer_backward(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (one for LSTM or RNN) and w_hr."""
+    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (only one unless GRU) and w_hr."""
     before = _before(states, hx, reverse)
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])
@@ -188,7 +190,7 @@ def gru_cell(
     b_ih: _Maybe = None,
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the state, and for the gradient: both gates, new, the state and its part of new."""
+    """Return the state, and r, z, n, the old state and its part of n for the gradient."""
     gates = _gates("gru", _biased(opmath(of_input), b_ih), _biased(opmath(of_state), b_hh))
     h, _ = _gru(gates, opmath(hx), opmath(hx))
     r, z, n_input, n_state = jnp.split(gates, 4, -1)
@@ -246,7 +248,7 @@ def _gates(kind: str, of_input: jax.Array, of_state: jax.Array) -> jax.Array:
 
 
 def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the gradients of the input's and the state's contributions to the gates."""
+    """Split the gradient of the gates into gradients for the input's and the state's part."""
     if kind != "gru":
         return grad, grad
     both, n_input, n_state = jnp.split(grad, (grad.shape[-1] // 2, 3 * (grad.shape[-1] // 4)), -1)
@@ -254,7 +256,7 @@ def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _before(states: jax.Array, start: jax.Array, reverse: bool) -> jax.Array:
-    """Return the state before each step."""
+    """Return the state at the start of each step."""
     first = start[None].astype(states.dtype)
     parts = [states[1:], first] if reverse else [first, states[:-1]]
     return jnp.concatenate(parts, 0)

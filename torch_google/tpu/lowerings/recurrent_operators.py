@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_google::recurrent_layer` and its gradient: a layer and direction as one operator.
+"""Defines `torch_google::recurrent_layer`, one layer and direction, and its gradient.
 
-torch has a layer only as many small operators, or as one vendor library operator. This module also
-has meta kernels for single cells; torch has these kernels only for its own devices.
+In torch, a layer consists of many small operators or of one operator from a vendor's library. This
+module also has meta kernels for single cells, because torch has them only for its own devices.
 """
 
 from __future__ import annotations

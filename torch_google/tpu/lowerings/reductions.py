@@ -26,7 +26,7 @@ Dims = Sequence[int] | int | None
 
 
 def axes(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the non-negative axes to reduce; None or an empty `dim` means all."""
+    """Return the axes to reduce as non-negative numbers. If `dim` is None or empty, all of them."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
     named = (dim,) if isinstance(dim, int) else dim
@@ -41,7 +41,7 @@ def _real_dtype(x: Array) -> torch.dtype:
 
 
 def _summand(self: Array, dtype: torch.dtype | None, *, round_first: bool = True) -> Array:
-    """Return the terms of the sum. torch's mean, unlike its sum, rounds half precision once."""
+    """Return the terms to sum. torch's sum rounds half precision first, but its mean does not."""
     if dtype is None:
         dtype = to_torch(self.dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -96,7 +96,7 @@ def prod_dim(
 
 
 def _named(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the axes for any and all: unlike in other reductions, an empty `dim` means none."""
+    """Return the axes for any and all. Unlike in other reductions, an empty `dim` means none."""
     nothing = dim is not None and not isinstance(dim, int) and not len(dim)
     return () if nothing else axes(x, dim)
 
@@ -145,7 +145,7 @@ def _moments(
 def var_correction(
     self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
-    """Divide by the count minus the correction (1 if None), or by 0 if that is negative."""
+    """Divide by the count minus `correction` (None means 1), but by at least 0."""
     return _moments(self, dim, correction, keepdim)[0]
 
 
@@ -239,7 +239,7 @@ def trace(self: Array) -> Array:
 
 @lowering("aten::hash_tensor")
 def hash_tensor(self: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Array:
-    """Return the exclusive or of the bits: an integer's own, or those of the value as float64."""
+    """Return the exclusive or of all elements' bits, taken from float64 for floats."""
     if jnp.issubdtype(self.dtype, jnp.floating):
         bits = lax.bitcast_convert_type(self.astype(jnp.float64), jnp.uint64)
     else:

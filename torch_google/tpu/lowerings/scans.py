@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running sums, products and extrema along a dimension."""
+"""Cumulative sums, products, maxima and minima along a dimension."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def logcumsumexp(self: Array, dim: int) -> Array:
 
 @lowering("aten::cummax")
 def cummax(self: Array, dim: int) -> tuple[Array, Array]:
-    """Return the running maximum and its last index; NaN from the first NaN on."""
+    """Return the running maximum and its last index. From the first NaN on, both follow NaN."""
     return _extreme(self, dim, jnp.greater_equal)
 
 
 @lowering("aten::cummin")
 def cummin(self: Array, dim: int) -> tuple[Array, Array]:
-    """Return the running minimum and its last index; NaN from the first NaN on."""
+    """Return the running minimum and its last index. From the first NaN on, both follow NaN."""
     return _extreme(self, dim, jnp.less_equal)
 
 

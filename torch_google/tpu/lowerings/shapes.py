@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes: views with their copying, gradient and scatter variants; joins, flips, diagonals.
+"""Views with their copying, gradient and scatter variants; concatenation, flips and diagonals.
 
-Arrays have no strides, so a view is a new array, and as_strided's input is contiguous with offset
-0.
+Arrays have no strides, so a view is a new array, and the input of as_strided is contiguous with
+offset 0.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def reshape_alias(self: Array, size: Sequence[int], stride: Sequence[int]) -> Ar
 
 @lowering("aten::view.dtype", "aten::view_copy.dtype")
 def view_dtype(self: Array, dtype: torch.dtype) -> Array:
-    """Reinterpret the bits; the last dimension scales by the ratio of the element sizes."""
+    """Reinterpret the bits. The last dimension grows or shrinks by the ratio of element sizes."""
     target = to_jax(dtype)
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
         self = view_as_real(self).reshape(*self.shape[:-1], 2 * math.prod(self.shape[-1:]))
@@ -253,7 +253,7 @@ def _joined(tensors: Sequence[Array]) -> tuple[Array, ...]:
 
 @lowering("aten::cat", "aten::concat")
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Concatenate; an empty one-dimensional tensor affects only the dtype."""
+    """Concatenate. Empty one-dimensional tensors only affect the dtype."""
     parts = _joined(tensors)
     nonempty = [part for part in parts if part.shape != (0,)]
     return jnp.concatenate(nonempty, axis=dim) if nonempty else parts[0]
@@ -340,7 +340,7 @@ def unfold(self: Array, dimension: int, size: int, step: int) -> Array:
 def unfold_backward(
     grad_in: Array, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Array:
-    if not input_sizes:  # one window with the single element, or none
+    if not input_sizes:  # a tensor without dimensions has one window, or none
         return grad_in.sum()
     axis = dim % len(input_sizes)
     grad = jnp.moveaxis(grad_in, (axis, -1), (0, 1))
@@ -356,7 +356,7 @@ def _windows(length: int, size: int, step: int) -> np.ndarray:
 
 
 def positions(size: Sequence[int], stride: Sequence[int], offset: int | None) -> np.ndarray:
-    """Return each element's position in the storage, for a tensor with these strides."""
+    """Return the storage positions of all elements of a tensor with these strides."""
     places = np.full((1,) * len(size), offset or 0)
     for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
         along = [1] * len(size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting, top k, search in sorted sequences, unique values. NaN sorts as the maximum."""
+"""Sorting, top k, binary search and unique values. NaN counts as the largest value."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _sorted(self: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     axis = dim % x.ndim
     places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
     if descending:
-        # Sorting the reversed input stably and flipping the result keeps the order of equal
-        # elements.
+        # To keep the order of equal elements, reverse the input, sort it stably, and flip the
+        # result.
         x, places = jnp.flip(x, axis), jnp.flip(places, axis)
     values, order = lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)
     if descending:
@@ -68,7 +68,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ) -> Array:
-    """Search for each value in the sequence's matching row, or in its only one."""
+    """Search for each value in its row of the sequence, or in the sequence if that has one row."""
     if sorter is not None:
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, axis=-1)
     sequence, values = common(sorted_sequence, self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Special functions: error functions, gamma functions, zeta."""
+"""Special functions: error functions, gamma functions and zeta functions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from jax.scipy import special as known
 from torch_google.tpu.lowerings.promotion import Array, Operand, floats
 from torch_google.tpu.lowerings.table import lowering
 
-_FAR = 8.0  # from here on, five terms of erfcx's series are exact to float32
-# Zeta's terms below zero are added individually, nearest first, so the omitted rest is small.
+_FAR = 8.0  # from here on, five terms of the series for erfcx are exact in float32
+# Zeta adds its terms below zero one by one, nearest first, so the terms beyond this limit are
+# small.
 _NEGATIVE_TERMS = 1 << 16
 
 
 def _erfcx(x: Array) -> Array:
-    """Return exp(x^2) erfc(x). From 9.2 on, float32 erfc is subnormal: XLA flushes it to zero."""
+    """Return exp(x^2) erfc(x). In float32, XLA flushes erfc(x) to zero from x = 9.2 on."""
     if x.dtype == jnp.float64:
         return known.erfcx(x)
     far = jnp.maximum(x, _FAR)
@@ -45,7 +46,7 @@ def _lgamma(x: Array) -> Array:
 
 
 def _trigamma(x: Array) -> Array:
-    # Reflection keeps zeta's argument positive.
+    # For x < 0.5, use the reflection formula, so that zeta's argument is positive.
     mirrored = jnp.where(x < 0.5, 1 - x, x)
     value = zeta(jnp.full_like(x, 2.0), mirrored)
     return jnp.where(x < 0.5, (np.pi / jnp.sin(np.pi * x)) ** 2 - value, value)
@@ -78,7 +79,7 @@ for _name, _function in _FUNCTIONS.items():
 
 @lowering("aten::special_zeta", "aten::special_zeta.self_scalar", "aten::special_zeta.other_scalar")
 def zeta(self: Operand, other: Operand) -> Array:
-    """Return Hurwitz's zeta for x > 1; if `other` is negative, x must be an integer."""
+    """Return Hurwitz's zeta function for x > 1. If `other` is negative, x must be an integer."""
     x, q = jnp.broadcast_arrays(*floats(self, other))
     fractional = jnp.isfinite(q) & (q != jnp.floor(q))
     below = jnp.where(fractional, jnp.maximum(jnp.ceil(-q), 0), 0)
@@ -111,8 +112,8 @@ def polygamma(n: int, self: Array) -> Array:
         return _digamma(x)
     if n == 1:
         return _trigamma(x)
-    # Compute in double precision. In x's precision, every result would lose a digit. Below zero,
-    # terms of both signs cancel, and most digits would be lost.
+    # Compute in double precision: in float32, every result would lose a digit. Below zero, terms of
+    # both signs cancel, so most digits would be lost.
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
     sign = 1.0 if n % 2 else -1.0
     x = x.astype(jnp.float64)
@@ -137,7 +138,7 @@ def _inside(a: Array, x: Array) -> tuple[Array, Array]:
 
 
 def _regularised(a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float) -> Array:
-    """Insert the limits: x at zero and infinity, then a at zero and infinity."""
+    """Replace the values at the limits: x = 0 and infinity, then a = infinity and 0."""
     value = jnp.where(jnp.isnan(a) | jnp.isnan(x), jnp.nan, value)
     value = jnp.where(x == 0, at_zero, jnp.where(jnp.isinf(x), at_infinity, value))
     value = jnp.where(jnp.isinf(a), jnp.where(jnp.isinf(x), jnp.nan, at_zero), value)

@@ -11,7 +11,7 @@ aten = torch.ops.aten
 INF, NAN = float("inf"), float("nan")
 
 TIGHT = 1e-7
-LOOSE = 2e-6  # torch's own Bessel functions are this far off between 5 and 7
+LOOSE = 2e-6  # torch's own Bessel functions have this error between 5 and 7
 
 ANYWHERE = [
     "digamma",

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of lowerings of torch operators to JAX, for eager, compile and export.
+"""The table of lowerings from torch operators to JAX, which eager, compile and export share.
 
-A lowering is called with the operator's arguments as its schema orders them: tensors as jax arrays
-(or tracers), numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
+A lowering is called with the arguments in the order of the operator's schema: tensors as jax arrays
+or tracers, numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
 `device`, `layout`, `pin_memory`, `non_blocking`, `memory_format` and `generator`. A lowering
-returns jax arrays with the right shapes (a tuple if there are several). The caller casts each one
-to the dtype from torch's meta kernel. So a lowering may compute in any dtype, and applies torch's
+returns a jax array with the right shape, or a tuple of them. The caller casts each one to the dtype
+that torch's meta kernel gives. So a lowering may compute in any dtype, and applies torch's type
 promotion only if that affects the result. It is pure: the caller derives in-place and out= variants
 from the functional one.
 """
@@ -25,11 +25,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Lowering:
     """A lowering and its options.
 
-    `random`: the function takes a keyword `key`, a new JAX random key for each execution.
+    If `random` is set, the function takes a keyword `key`: a new JAX random key for each execution.
 
-    `host_shape`: a result's shape depends on values, so the function runs outside a program, on
-    concrete arrays. If that depends on the arguments, `host_shape` is a predicate on them that
-    reads only shapes and dtypes; tensors are torch tensors or jax arrays.
+    If `host_shape` is set, a result's shape depends on values, so the function runs outside a
+    program, on concrete arrays. If that depends on the arguments, `host_shape` is a predicate on
+    them. It reads only shapes and dtypes, so tensors may be torch tensors or jax arrays.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Lowering:
     host_shape: bool | Callable[..., bool] = False
 
     def on_host(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether these arguments give results whose shape depends on values."""
+        """Return whether, for these arguments, a result's shape depends on values."""
         if isinstance(self.host_shape, bool):
             return self.host_shape
         return self.host_shape(*args, **kwargs)
@@ -46,7 +46,7 @@ class Lowering:
 
 _TABLE: dict[str, Lowering] = {}
 
-# The namespaces of torch's functional collectives, and the operators in them that move no data.
+# The namespaces of torch's functional collectives, and the operators in them that transfer no data.
 _COLLECTIVES = ("_c10d_functional", "_dtensor")
 _LOCAL = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
 
@@ -57,10 +57,11 @@ def lowering(
     host_shape: bool | Callable[..., bool] = False,
     meta: Callable[..., Any] | None = None,
 ) -> Callable[[_F], _F]:
-    """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
+    """Register a function for operators such as `aten::add.Tensor`.
 
-    Raises ValueError for a name that already has a lowering. The same function may be registered
-    again, because a module whose import was interrupted is imported again.
+    `aten::mm` names the default overload. Raises ValueError if an operator already has a lowering.
+    Registering the same function again is allowed, because Python imports a module again if its
+    first import was interrupted.
     """
 
     def register(function: _F) -> _F:
@@ -77,21 +78,21 @@ def lowering(
 
 
 def find(op: torch._ops.OpOverload) -> Lowering | None:
-    """Return an operator's lowering, or None."""
+    """Return the lowering of an operator, or None."""
     return _TABLE.get(name_of(op))
 
 
 def name_of(op: torch._ops.OpOverload) -> str:
-    """Return an operator's name in the table: `aten::add.Tensor`, `aten::mm`."""
+    """Return the name of an operator in the table: `aten::add.Tensor`, `aten::mm`."""
     return op.name()
 
 
 def is_pinned(op: torch._ops.OpOverload) -> bool:
-    """Return whether the versions of torch and this package identify an operator's lowering.
+    """Return whether the versions of torch and this package determine an operator's lowering.
 
-    They do not if another package registered the lowering, because its code may change under the
-    same name, so a program's cache key must include that code. Registering a lowering loads our
-    table first, so a missing row is ours.
+    This is false if another package registered the lowering: its code may change under the same
+    name, so a program's cache key must include the code. Registering a lowering loads our table
+    first, so an operator without a row cannot belong to another package.
     """
     row = find(op)
     if row is None:
@@ -100,18 +101,18 @@ def is_pinned(op: torch._ops.OpOverload) -> bool:
 
 
 def is_collective(op: Any) -> bool:
-    """Return whether an operator moves data between processes, so that all of them must call it."""
+    """Return whether an operator transfers data between processes, so that all must call it."""
     is_operator = isinstance(op, torch._ops.OpOverload) and op.namespace in _COLLECTIVES
     return is_operator and op._schema.name.partition("::")[2] not in _LOCAL
 
 
 def foreign() -> frozenset[str]:
-    """Return the names whose lowering was registered by another package."""
+    """Return the names of the operators whose lowering another package registered."""
     return frozenset(name for name, row in _TABLE.items() if not _is_ours(row))
 
 
 def names() -> frozenset[str]:
-    """Return every name in the table."""
+    """Return the names of all operators in the table."""
     return frozenset(_TABLE)
 
 
@@ -120,6 +121,6 @@ def _is_ours(row: Lowering) -> bool:
 
 
 def _place(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return a function's source location, or the function itself if that is unknown."""
+    """Return the source location of a function, or the function itself if that is unknown."""
     code = getattr(function, "__code__", None)
     return (function,) if code is None else (code.co_filename, code.co_firstlineno)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling along each axis with taps and weights: nearest, linear, cubic, antialiased.
+"""Resampling with nearest, linear, cubic and antialiasing filters.
 
-Along an axis, each output has an index and a weight per tap, so one function serves every mode. A
-gradient is the transpose of that function.
+Along each axis, an output is a weighted sum of inputs, its taps. So one function serves every mode.
+A gradient is the transpose of that function.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _nearest_exact(size: int, out: int, corners: bool, scale: Any, dtype: Any) -
 
 def _nearest_at(size: int, out: int, scale: Any, offset: float) -> _Taps:
     xp = _array_module(scale)
-    # torch's scale is single-precision, whatever the input's dtype.
+    # torch computes the scale in single precision for every input dtype.
     step = _step(size, out, False, scale, np.float32)
     where = xp.floor((xp.arange(out).astype(np.float32) + np.float32(offset)) * step)
     where = xp.minimum(where.astype(np.int64), size - 1)
@@ -61,7 +61,7 @@ def _cubic(size: int, out: int, corners: bool, scale: Any, dtype: Any) -> _Taps:
 
 
 def cubic_weights(t: Any, a: float = -0.75) -> list[Any]:
-    """Return Keys' cubic weights for taps at -1, 0, 1 and 2, at distance t in [0, 1) from 0."""
+    """Return Keys' cubic weights for taps at -1, 0, 1 and 2, for a point t in [0, 1)."""
 
     def near(x: Any) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -95,7 +95,7 @@ def _antialias(
     radius: float,
     kernel: Callable[[np.ndarray], np.ndarray],
 ) -> _Taps:
-    """Return the taps for a filter that widens with the scale, so that no input is skipped."""
+    """Return the taps of a filter that widens with the scale, so that every input contributes."""
     step = float(_step(size, out, corners, scale, dtype))
     support = radius * max(step, 1.0)
     center = step * (np.arange(out) + 0.5)
@@ -124,7 +124,7 @@ _RULES: dict[str, tuple[_TapsRule, int, bool]] = {
 }
 
 
-# Operators that the CPU computes with integers for uint8.
+# For uint8, the CPU computes these operators with integers.
 _OF_BYTES = frozenset(
     {
         "upsample_bilinear2d",
@@ -191,12 +191,12 @@ def _rounded(x: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _array_module(scale: Any) -> Any:
-    """Return NumPy, so that indices are constants, or jax.numpy if a scale is traced."""
+    """Return NumPy, so that indices are constants; or jax.numpy, if the scale is traced."""
     return jnp if isinstance(scale, jax.Array) else np
 
 
 def _step(size: int, out: int, corners: bool, scale: Any, dtype: Any) -> Any:
-    """Return the input distance between two neighbouring outputs."""
+    """Return the distance in the input between two adjacent outputs."""
     if corners:
         return np.divide(size - 1, out - 1, dtype=dtype) if out > 1 else np.zeros((), dtype)[()]
     if isinstance(scale, jax.Array):

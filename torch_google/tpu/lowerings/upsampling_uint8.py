@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling of uint8 as in torch's CPU kernels: with integers and 16-bit weights.
+"""Resampling of uint8 images with integers and 16-bit weights, like torch's CPU kernels.
 
-Each axis is rounded to uint8 before the next axis is resampled. The weights have as many fractional
-bits as the largest weight allows.
+The result for one axis is rounded to uint8 before the next axis is resampled. The weights have as
+many fractional bits as the largest weight allows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TapsRule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
 def resample_bytes(
     x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _TapsRule
 ) -> jax.Array:
-    """Return uint8 values equal to the CPU's. Scales are numbers that are not traced."""
+    """Return the same uint8 values as the CPU. Scales must not be traced."""
     for back in range(1, len(output_size) + 1):
         axis, size, scale = x.ndim - back, int(output_size[-back]), scales[-back]
         if size == x.shape[axis] and scale is None:
@@ -43,7 +43,7 @@ def resample_bytes(
 
 
 def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Add up the weights of an output's equal taps, as at an edge, in the first of them."""
+    """If taps of an output are equal, as at an edge, add up their weights in the first of them."""
     weights = weights.copy()
     for later in range(1, taps.shape[1]):
         for first in range(later):
@@ -54,7 +54,7 @@ def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _bits(largest: float) -> int:
-    """Return how many of the 16 bits are fractional, given the largest weight."""
+    """Return how many of a weight's 16 bits are fractional, given the largest weight."""
     bits = 0
     while bits < _MOST_BITS and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
         bits += 1

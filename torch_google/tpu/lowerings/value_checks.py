@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value checks other than indices: probabilities, rates, lengths, pivots, finite matrices.
+"""Checks of values other than indices: probabilities, rates, lengths, pivots, finite matrices.
 
-Error types and texts match the TORCH_CHECKs in torch's CPU kernels. Each function takes its
-operator's arguments.
+The error types and messages match the TORCH_CHECKs in torch's CPU kernels. Each function takes the
+arguments of its operator.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def histc(self: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Checks:  
     if not self.size:
         return []
     least, most = jnp.asarray(min, self.dtype), jnp.asarray(max, self.dtype)
-    is_unset = least == most  # the range is then the values' range
+    is_unset = least == most  # the range is then that of the values
     least = jnp.where(is_unset, self.min(), least)
     most = jnp.where(is_unset, self.max(), most)
     message = "torch.histc: range of [{}, {}] is not finite"
@@ -265,7 +265,7 @@ def svd(self: Array, *_: Any, **__: Any) -> Checks:
     message = (
         "The algorithm failed to converge because the input matrix contained non-finite values."
     )
-    # LAPACK rejects NaN, but returns some result for infinities.
+    # LAPACK rejects NaN, but accepts infinities and returns some result.
     return _of_a_matrix("linalg.svd", jnp.isnan(self).any((-2, -1)), message)
 
 
@@ -287,7 +287,7 @@ def cholesky(self: Array, upper: bool = False) -> Checks:
 
 
 def _minor(a: Array) -> Array:
-    """Return the order of the first non-positive leading minor of a lower triangle, or 0."""
+    """Return the order of the first leading minor that is not positive, or 0."""
     lower = jnp.tril(a)
     full = lower + jnp.conj(jnp.swapaxes(jnp.tril(a, -1), -1, -2))
 
@@ -304,7 +304,7 @@ def _minor(a: Array) -> Array:
 
 
 def _of_a_matrix(name: str, failed: Array, message: str, *values: Array) -> Checks:
-    """Return a check on each matrix; the message names the first failing batch element."""
+    """Return a check for each matrix of a batch. The message names the first one that fails."""
     if not failed.ndim:
         return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {message}")]
     if not failed.size:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_google::block` and `torch_google::place`: read or write part of a tensor at an offset.
+"""Defines `torch_google::block` and `torch_google::place`, which access part of a tensor.
 
-The offset of a torch view is a constant, so each offset would compile another program. Here the
-offset is an input, so one program serves all blocks of a given size.
+In a torch view, the offset is a constant, so each offset would need its own program. Here the
+offset is an input, so one program serves all blocks of the same size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch_google.tpu.lowerings.table import lowering
 
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
-# `offset` is the start of the block, in elements of a contiguous `base`.
+# `offset` is where the block starts, in elements of a contiguous `base`.
 _OURS.define("block(Tensor base, int[] sizes, Scalar offset) -> Tensor")
 _OURS.define("place(Tensor base, Tensor values, Scalar offset) -> Tensor")
 _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!)")
@@ -25,13 +25,13 @@ _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!
 
 @lowering("torch_google::block")
 def block(base: jax.Array, sizes: Sequence[int], offset: Any) -> jax.Array:
-    """Return the block with these sizes, which has as many dimensions as `base`."""
+    """Return the block with these sizes, one for each dimension of `base`."""
     return jax.lax.dynamic_slice(base, _starts(base, offset), sizes)
 
 
 @lowering("torch_google::place")
 def place(base: jax.Array, values: jax.Array, offset: Any) -> jax.Array:
-    """Return `base` with these values in the block that starts at `offset`."""
+    """Return a copy of `base` with `values` in the block that starts at `offset`."""
     return jax.lax.dynamic_update_slice(base, values, _starts(base, offset))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a weight parametrised by direction and length: g * v / |v|."""
+"""The gradient of a weight that is split into direction and length: g * v / |v|."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch_google.tpu.lowerings.table import lowering
 def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the gradients of `v` and `g`. `norms`: lengths of `v` over all axes but `dim`."""
-    dtypes = (v.dtype, g.dtype)  # torch has no meta kernel that returns these
+    """Return the gradients of `v` and `g`. `norms` are norms of `v` over all axes but `dim`."""
+    dtypes = (v.dtype, g.dtype)  # torch's meta kernels do not provide these
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     along = (grad * v).sum(others, keepdims=True)
