@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile backend `tpu`: one program per Dynamo graph, forward and backward; and export.
+"""The `tpu` backend for torch.compile, and export to StableHLO.
 
-Names are imported on first use, because most of them load JAX.
+Each Dynamo graph becomes one program for the forward pass and one for the backward pass. Names are
+imported on first use, because most of the modules load JAX.
 """
 
 from __future__ import annotations

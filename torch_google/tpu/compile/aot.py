@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend of torch.compile: AOTAutograd's forward and backward graphs, each one program."""
+"""The torch.compile backend: each forward or backward graph of AOTAutograd is one program."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph: `torch.compile(model, backend="tpu")`.
+    """Compile a Dynamo graph for `torch.compile(model, backend="tpu")`.
 
-    `options.py` lists modes and options; any other raises ValueError. An operator without a
-    lowering raises NotImplementedError when the graph is first called.
+    `options.py` lists the modes and options; any other one raises ValueError. If an operator has no
+    lowering, the first call of the graph raises NotImplementedError.
     """
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     replace_written_collectives(graph)
@@ -53,8 +53,9 @@ def backend(
     chosen = CHOSEN.set(parse(mode, options))
     try:
         with (
-            # AOTAutograd's cache then holds our graphs. The backward graph is traced now, which is
-            # cheap: compilation waits for the first call. The partition is part of the cache key.
+            # With this setting, AOTAutograd's cache stores our graphs. It requires tracing the
+            # backward graph now. That is cheap, because it is compiled on its first call. The
+            # partitioner is part of the cache key.
             functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),
@@ -72,9 +73,10 @@ class _Partition(CustomPartitionerFn):
         return partition(gm, joint_inputs, **kwargs)
 
     def uuid(self) -> str:
-        """Return a key that distinguishes our graphs from other backends' and other versions'.
+        """Return a key that separates our graphs from those of other backends or versions.
 
-        Ranks have their own graphs: a DTensor's part depends on the rank, which torch's key lacks.
+        The key includes the rank, because a DTensor's local part depends on it, and torch's key
+        lacks it.
         """
         return f"torch_google.tpu 6{_rank()}"
 

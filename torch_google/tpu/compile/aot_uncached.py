@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend of torch.compile for torch v2.6, whose AOTAutograd caches only Inductor's graphs.
+"""The torch.compile backend for torch v2.6, whose AOTAutograd caches only Inductor's graphs.
 
-It is like aot.py, except that every process traces each graph again. Programs still come from the
-compile cache.
+Unlike with aot.py, every process traces each graph again. Programs still come from the compile
+cache.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _compile(
     inputs: Sequence[Any],
     **part: bool,
 ) -> CompiledGraph:
-    """Compile one graph; a backward graph is compiled lazily, on first use.
+    """Compile one graph. A backward graph is compiled on its first call.
 
     The backward graph uses the torch default dtype that was set for the forward graph.
     """
@@ -68,9 +68,10 @@ def _compile(
 
 
 def _lay_out_maps(graph: GraphModule) -> None:
-    """Make the results of `map` contiguous: v2.6 describes them as one expanded row.
+    """Make the results of `map` contiguous in the graph's metadata.
 
-    Recompute the metadata of every node that depends on such a result.
+    v2.6 describes them as one expanded row. This also recomputes the metadata of all nodes that
+    depend on a result.
     """
     changed: set[Node] = set()
     for node in graph.graph.nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bucketed programs of a graph with symbolic sizes, and the choice among them per call."""
+"""The bucketed programs of a graph with symbolic sizes, and how a call selects one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLANS = 1024
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """A plan for calls with these sizes: the program, its result tensors, and other results."""
+    """The program, the tensors to create, and the other results, for calls with given sizes."""
 
     program: BucketedProgram
     given: Any
@@ -38,9 +38,9 @@ class _BucketPlan:
 class BucketedGraph:
     """All bucketed programs of a graph.
 
-    `loose`: results from this index on may be contiguous, whatever their strides. `wait`: do not
-    pad a size until it has changed, for graphs in which Dynamo was told that any size may change,
-    because most sizes never do.
+    Results from the index `loose` on may be contiguous, whatever their strides are in the graph. If
+    `wait` is set, a size is not padded until it has changed. It is set if Dynamo was told that any
+    size may change, because most sizes never do.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class BucketedGraph:
             return None
 
     def _fixed(self, values: Mapping[Any, int]) -> frozenset[Any]:
-        """Return the symbols that had the same value in all calls so far."""
+        """Return the symbols that have had the same value in all calls so far."""
         missing = [symbol for symbol in self._shaped if symbol not in values]
         if missing:
             raise PaddingRefusal("a size that depends on values")
@@ -181,7 +181,7 @@ class BucketedGraph:
 
 
 def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
-    """Return each symbol's source: an argument's index, and the dimension if it is a tensor."""
+    """Map each symbol to an argument's index and, if that is a tensor, a dimension."""
     sources: dict[Any, tuple[int, int | None]] = {}
     for index, meta in enumerate(signature.metas):
         if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
@@ -194,7 +194,7 @@ def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
 
 
 def _in_shapes(signature: GraphSignature) -> list[Any]:
-    """Return the symbols on which tensor sizes depend, in a deterministic order."""
+    """Return the symbols that tensor sizes depend on, in a deterministic order."""
     symbols = {
         symbol
         for node in signature.graph.graph.nodes

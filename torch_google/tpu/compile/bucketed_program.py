@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph compiled for buckets of its sizes.
+"""A graph compiled for one bucket of each of its sizes.
 
-An input with symbols is passed as a flat array with the bucket's length; its elements come first,
-in order. A result is returned as such an array, and the tensor over it has the real sizes and
-strides. So a forward graph's results enter its backward graph without slicing or padding.
+An input with symbolic sizes is passed as a flat array as long as the bucket, with the tensor's
+elements first, in order. A result is returned in the same way; the tensor over the array has the
+real sizes and strides. So a forward graph's results enter its backward graph without slicing or
+padding.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class BucketedProgram:
         self._layouts = {
             index: _adapter(signature, index).layout(args[index]) for index in signature.unsized
         }
-        # The length of each input with symbols, padded to its bucket.
+        # The padded length of each input with symbolic sizes.
         self._lengths = {
             index: self._length(signature.metas[index].shape) for index in signature.sized
         }
@@ -73,7 +74,7 @@ class BucketedProgram:
             for index in self._written
             if options.donate and signature.metas[index].device == signature.device
         ]
-        # The outputs that are new tensors, and their indices.
+        # The outputs that are new tensors, each with its position.
         self._made = [
             (position, node)
             for position, node in enumerate(signature.outputs)
@@ -83,7 +84,7 @@ class BucketedProgram:
         ]
         self._neighbours = _neighbours(signature)
         self._check()
-        # The node of each new tensor, and its dimensions in memory order, the outermost first.
+        # For each new tensor, its node and its dimensions in memory order, outermost first.
         self._orders = [
             (node, self._order(node, position >= loose)) for position, node in self._made
         ]
@@ -105,8 +106,8 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Check before random state is consumed or arguments are donated. A failed program loses
-        # both.
+        # Check before random state is consumed or arguments are donated, because both are lost if a
+        # program fails.
         adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
             arrays[index] = _adapter(signature, index).fit(args[index], arrays[index], length)
@@ -122,7 +123,7 @@ class BucketedProgram:
         try:
             outputs = self._run(*inputs)
             if signature.collective:
-                # The next collective of a group, in a program or not, comes after these.
+                # Wait, so that the group's next collective, in a program or not, comes after these.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
             adapter.explain(error)
@@ -143,7 +144,7 @@ class BucketedProgram:
         return results
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
-        """Return the metadata of new tensors. Raises PaddingRefusal if strides have gaps."""
+        """Return the metadata of the new tensors. Raises PaddingRefusal if strides have gaps."""
         results = []
         for index, node in self._made:
             meta = node.meta["val"]
@@ -160,7 +161,7 @@ class BucketedProgram:
         return results
 
     def numbers_and_nones(self, values: Mapping[Any, int]) -> list[Any]:
-        """Return a call's results, with None in place of each tensor."""
+        """Return the results of a call, with None in place of each tensor."""
         results: list[Any] = []
         for output in self._signature.outputs:
             meta = output.meta.get("val") if isinstance(output, Node) else output
@@ -186,7 +187,7 @@ class BucketedProgram:
         return math.prod(sizes, start=1)
 
     def _order(self, node: Node, loose: bool) -> tuple[int, ...]:
-        """Return the dimensions of a result in memory order, the outermost first."""
+        """Return a result's dimensions in memory order, outermost first."""
         meta = node.meta["val"]
         if loose or not is_symbolic(meta):
             return tuple(range(meta.dim()))
@@ -214,14 +215,15 @@ class BucketedProgram:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(index) for index in self._donated)
         jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
-        # Trace even if the executable is cached on disk, because only tracing raises refusals.
+        # Trace even if the executable is in the cache, because only tracing raises PaddingRefusal.
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]
         details = (
             "buckets",
             specs,
-            # The graph's code has no shapes, and an input with symbols is flat in `specs`.
+            # The fingerprint needs shapes: the graph's code has none, and inputs with symbolic
+            # sizes are flat in `specs`.
             [_described(meta) for meta in signature.metas],
             [_described(node.meta["val"]) for _, node in self._made],
             [str(symbol) for symbol in self._symbols],
@@ -275,7 +277,7 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return an input's dimensions; a product of symbols has several extents."""
+        """Return an input's dimensions. A product of symbols has several extents."""
         return [factored(scope, size, self._neighbours) for size in meta.shape]
 
     def _packed(
@@ -299,7 +301,7 @@ def _adapter(signature: GraphSignature, index: int) -> DeviceAdapter:
 
 
 def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Return whether a tensor is dense with its dimensions in this order."""
+    """Return whether a tensor with its dimensions in this order is dense."""
     step = 1
     for axis in reversed(order):
         if sizes[axis] != 1 and strides[axis] != step:
@@ -309,7 +311,7 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
 
 
 def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
-    """Return the sizes of those tensors in a graph that have several symbolic dimensions."""
+    """Return the sizes of all tensors in a graph that have several symbolic dimensions."""
     shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
@@ -321,7 +323,7 @@ def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
 
 
 def _described(meta: Any) -> Any:
-    """Return a description of a value that is the same in every process."""
+    """Return a description of a fake value that is the same in every process."""
     if isinstance(meta, torch.SymInt):
         return "SymInt", str(expr_of(meta))
     if not isinstance(meta, torch.Tensor):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose sizes change match the CPU's results and gradients, with one program per bucket."""
+"""Models with changing sizes match the CPU's results and gradients, with a program per bucket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
-    """Attention (torch's operator or its formula) and a linear layer."""
+    """Attention, as torch's operator or as its formula, and a linear layer."""
 
     def __init__(self, *, formula: bool) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Pictures(nn.Module):
 
 
 class Graded(nn.Module):
-    """A model with its loss, so that nothing runs outside of the graph."""
+    """A model together with its loss, so that nothing runs outside the graph."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def _train(
     sizes: Sequence[int],
     **options: object,
 ) -> dict[str, int]:
-    """Compare training steps for these sizes with the CPU's; return the counts of graph events."""
+    """Compare training steps for these sizes with the CPU, and return counts of graph events."""
     model = Graded(model)
     device_model = deepcopy(model).to("tpu")
     compiled = torch.compile(device_model, backend="tpu", **options)
@@ -126,7 +126,7 @@ def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.
 def test_fifty_batches_of_a_network() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
-    # Buckets 8, 16, 32 and 64; forward and backward.
+    # Forward and backward programs for the buckets 8, 16, 32 and 64.
     assert events["compile"] == 2 * 4
     assert events["call"] == 2 * 50
 
@@ -134,7 +134,7 @@ def test_fifty_batches_of_a_network() -> None:
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
-    # One more pair for the first size, before any size has changed.
+    # One more pair of programs for the first size, because no size has changed yet.
     assert events["compile"] == 2 * 5
 
 
@@ -146,14 +146,14 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
         return tokens, (tokens * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
-    # Batches of 8 with lengths 8, 16 and 32; one exact program; and one padded only in the size
-    # that changed first.
+    # The batch bucket 8 with the length buckets 8, 16 and 32; one exact program; and one program
+    # that pads only the size that changed first.
     assert events["compile"] <= 2 * 5
 
 
 def test_a_convolutional_network_with_changing_batches() -> None:
     events = _train(Pictures(), lambda n: (torch.randn(n, 3, 6, 6),), range(15, 65), dynamic=True)
-    # Buckets 16, 32, 64 and the first size.
+    # The buckets 16, 32 and 64, and the first size.
     assert events["compile"] == 2 * 4
 
 
@@ -214,7 +214,7 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        ratio = 1 / x  # infinite or NaN for padding of zeros
+        ratio = 1 / x  # if the padding is zero, this is infinite or NaN
         return (ratio / ratio) @ ratio.mT.log() @ ratio
 
     compiled = torch.compile(function, dynamic=True)

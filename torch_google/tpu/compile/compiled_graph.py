@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph from AOTAutograd and its compiled programs: one, or one per set of sizes."""
+"""A graph from AOTAutograd and its compiled programs: one in total, or one per set of sizes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
 
-# The options of the current torch.compile call. A graph from AOTAutograd's cache stores none.
+# The options of the current torch.compile call. Graphs in AOTAutograd's cache do not store them.
 CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
 
 
 class CompiledGraph(OutputCode):
-    """An AOTAutograd graph, compiled when called. It clears its argument list to free memory.
+    """An AOTAutograd graph, which is compiled when it is called.
 
-    Dynamo's guards are trusted. If the graph has no symbols, calls differ only in properties that
-    the guards do not check: tensors' layouts in their storages, and these storages' dtypes.
-    AOTAutograd's cache holds the graph; a graph loaded from that cache has no programs yet.
+    A call clears the list of arguments to free memory. The graph relies on Dynamo's guards. If it
+    has no symbols, calls differ only in properties that the guards do not check: the tensors'
+    layouts in their storages, and the storages' dtypes. AOTAutograd's cache stores the graph
+    without its programs.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # If this attribute is set, AOTAutograd passes one list and keeps no reference to it.
+        # Makes AOTAutograd pass the arguments as one list, to which it keeps no reference.
         self._boxed_call = True
         self._inference = inference
-        # Results after this index feed only the backward graph. A backward graph's results go
-        # to autograd, which accepts any layout.
+        # Results from this index on are only inputs of the backward graph. The results of a
+        # backward graph go to autograd, which accepts any layout.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
         self._returns: int | None = None if meta is None else meta.num_forward_returns
@@ -78,8 +79,8 @@ class CompiledGraph(OutputCode):
         for index, is_tensor in enumerate(signature.tensors):
             value = args[index]
             if is_tensor:
-                # Do not bind the array to a name, because an array with another reference is
-                # copied, not donated.
+                # Do not bind the array to a name: an array that has another reference is copied
+                # instead of donated.
                 kind = (arrays[index].shape, arrays[index].dtype)
                 lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
                 key_parts.append((*kind, *lies))
@@ -99,7 +100,7 @@ class CompiledGraph(OutputCode):
         return results
 
     def prepare_for_serialization(self) -> None:
-        """Make this copy of the instance picklable."""
+        """Make this copy of the object picklable."""
         from torch.fx._graph_pickler import GraphPickler
         from torch.fx._graph_pickler import Options as PicklerOptions
 
@@ -111,7 +112,7 @@ class CompiledGraph(OutputCode):
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed
 
     def post_compile(self, *_: Any) -> None:
-        """Make an unpickled instance callable."""
+        """Make this object callable after it was unpickled."""
         if self._stored is not None:
             from torch.fx._graph_pickler import GraphPickler
 
@@ -122,19 +123,19 @@ class CompiledGraph(OutputCode):
             self._open(graph)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
-        """Do nothing: there are no Triton kernels."""
+        """Do nothing, because there are no Triton kernels."""
 
     def _open(self, graph: GraphModule) -> None:
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
-        self._accepted = False  # a call raises the CPU's errors; compilation does not
+        self._accepted = False  # checked in the first call, which raises the CPU's errors
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
         self._bucketed: BucketedGraph | None = None
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
-            # With dynamic=True, any size may change; otherwise Dynamo has already seen these sizes
-            # change.
+            # If assume_static_by_default is False (dynamic=True), any size may change. If it is
+            # True, Dynamo has already seen the symbolic sizes change.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait

@@ -21,7 +21,7 @@ from torch_google.tpu.release import V2_6
 
 
 class SubgraphRunner(Protocol):
-    """An evaluation of the graph that contains a higher-order operator: `evaluation.Evaluation`."""
+    """Evaluates the graph that contains a higher-order operator. Implemented by `Evaluation`."""
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
         """Return the flat results of a subgraph. `key` is its random key."""
@@ -30,7 +30,7 @@ class SubgraphRunner(Protocol):
         """Return a random key for the node at this index, or None if the evaluation has no key."""
 
 
-# Called with the evaluation, the node's index in its graph, and the operator's arguments.
+# A lowering takes the evaluation, the index of the node in its graph, and the operator's arguments.
 _Function = Callable[..., Any]
 
 
@@ -115,7 +115,7 @@ def _scan_along(
     reverse: bool,
     additional: Sequence[Any],
 ) -> list[Any]:
-    """Lower v2.6's scan, along any dimension and from either end; later releases normalise both."""
+    """Lower v2.6's scan, which takes a dimension and a direction. Later releases normalise both."""
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
     return _scan(runner, position, combine, init, moved, additional, reverse=reverse)
 
@@ -144,7 +144,7 @@ def _associative_scan(
         return runner.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
-        # torch's function takes one element of each, without the scanned dimension.
+        # torch's function combines single elements, which lack the scanned dimension.
         combined = jax.vmap(pair)(*left, *right)
         return [value.astype(x.dtype) for value, x in zip(combined[:count], left, strict=True)]
 
@@ -167,7 +167,7 @@ def _subgraph(
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the traced operands, and a function that merges their values with the others."""
+    """Return the traced operands, and a function that inserts values in their places."""
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
     def fill(values: Sequence[Any]) -> list[Any]:

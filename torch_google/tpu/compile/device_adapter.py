@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device adapters, which convert between tensors and arrays; one adapter per device type."""
+"""Device adapters, which convert between tensors and arrays. Each device type has one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Metadata of a new tensor. `elements`: the length of its flat array, if padded."""
+    """The metadata of a new tensor. `elements` is the length of its flat array if padded."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -37,7 +37,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        """Return the array of each tensor's storage, taking one new reference to each."""
+        """Return the array of each tensor's storage. The caller owns one new reference to each."""
 
     def shardings(self, tensors: Sequence[torch.Tensor]) -> Sequence[int]:
         """Return the number of each tensor's sharding, or nothing if all are on one device."""
@@ -45,7 +45,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
-        """Return the tensor's layout, which is valid for an array of any shape."""
+        """Return the tensor's layout. It is valid for arrays of any shape."""
 
     @abstractmethod
     def read(self, array: jax.Array, layout: Any) -> jax.Array:
@@ -53,22 +53,22 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
-        """Return a copy of the array in which the tensor has these values."""
+        """Return a copy of the array with these values in the tensor's elements."""
 
     @abstractmethod
     def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
-        """Return the tensor's elements, flat and in row-major order, padded to `elements`.
+        """Return the tensor's elements as a flat row-major array, padded to the length `elements`.
 
-        `array` is the result of `take` for the tensor.
+        `array` is what `take` returned for the tensor.
         """
 
     @abstractmethod
     def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
-        """Replace the array of a tensor's storage. `sharding`: the number of its sharding."""
+        """Replace the array of a tensor's storage. `sharding` is the number of the new sharding."""
 
     @abstractmethod
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
-        """Return the array for a new tensor."""
+        """Return the array for a new tensor with these values."""
 
     @abstractmethod
     def place(
@@ -79,17 +79,17 @@ class DeviceAdapter(ABC):
         strides: Sequence[int],
         offset: int,
     ) -> jax.Array:
-        """Return a flat array in which a view with these sizes and strides has the given values."""
+        """Return a flat array in which the view with these sizes and strides has these values."""
 
     @abstractmethod
     def plan(self, results: Sequence[TensorSpec]) -> Any:
-        """Return the plan that `give` needs to create these tensors, all on the same device."""
+        """Return a plan with which `give` creates these tensors. All must be on the same device."""
 
     @abstractmethod
     def give(
         self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
     ) -> list[torch.Tensor]:
-        """Return new tensors over packed arrays. `shardings`: their numbers, if any is sharded."""
+        """Return new tensors over packed arrays. `shardings` is empty if no tensor is sharded."""
 
     @abstractmethod
     def is_shared(self, tensor: torch.Tensor) -> bool:
@@ -97,7 +97,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def precision(self) -> str:
-        """Return this thread's precision for matrix products, as JAX names it."""
+        """Return this thread's precision for matrix products, under JAX's name."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
@@ -105,7 +105,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
-        """Return where a program runs whose tensors have these shardings."""
+        """Return where a program must run if its tensors have these shardings."""
 
     @abstractmethod
     def compile(
@@ -115,11 +115,11 @@ class DeviceAdapter(ABC):
         fingerprint: str | None,
         placement: Placement,
     ) -> jax.stages.Compiled:
-        """Return the executable. Its cache key is the fingerprint or, if None, the lowered text."""
+        """Return the executable. The cache key is the fingerprint, or the lowered text if None."""
 
     @abstractmethod
     def needs(self, executable: jax.stages.Compiled) -> int:
-        """Return how many bytes a program needs in addition to its inputs, as XLA reports them."""
+        """Return the bytes that a program needs in addition to its inputs, as XLA reports them."""
 
     @abstractmethod
     def check_room(self, device: torch.device, needs: int) -> None:
@@ -127,22 +127,22 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def explain(self, error: Exception) -> NoReturn:
-        """Raise a program's error as the matching torch error."""
+        """Raise the torch error that matches a program's error."""
 
     @abstractmethod
     def count(self, event: str) -> None:
-        """Count a graph event: `compile`, `call`, `evict`, `copy`."""
+        """Count a graph event, such as `compile`, `call`, `evict` or `copy`."""
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
-        """Record why a graph with symbols needs one program per set of sizes."""
+        """Record why a graph with symbolic sizes needs one program per set of sizes."""
 
 
 class CpuAdapter(DeviceAdapter):
-    """The adapter for CPU tensors: scalars among a device's tensors, or graphs without a device."""
+    """The adapter for CPU tensors: for scalars in a device's graph, and for graphs on the CPU."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        # Copy: programs run later, and the arrays may share memory with the tensors.
+        # Copy the values: the arrays may share memory with the tensors, and programs run later.
         return [constant(tensor.detach().clone()) for tensor in tensors]
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -226,7 +226,7 @@ _ADAPTERS: dict[str, DeviceAdapter] = {"cpu": CpuAdapter()}
 
 
 def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
-    """Register the adapter for a device type. A second one for a type raises ValueError."""
+    """Register the adapter for a device type. Raises ValueError if the type already has one."""
     if _ADAPTERS.get(device_type, adapter) is not adapter:
         raise ValueError(
             f"tpu: {type(_ADAPTERS[device_type]).__name__} already serves tensors of "
@@ -247,7 +247,7 @@ def adapter_of(device: torch.device) -> DeviceAdapter:
 
 
 def padded(tensor: torch.Tensor, elements: int) -> torch.Tensor:
-    """Return the CPU tensor's elements, flat, in row-major order, followed by zeros."""
+    """Return the CPU tensor's elements as a flat row-major array, followed by zeros."""
     flat = torch.zeros(elements, dtype=tensor.dtype, device="cpu")
     flat[: tensor.numel()].view(tensor.shape).copy_(tensor)
     return flat

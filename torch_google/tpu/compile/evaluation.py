@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate an AOTAutograd graph on one program's traced arrays."""
+"""Evaluates an AOTAutograd graph on the traced arrays of one program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
 
 class Evaluation:
-    """One evaluation. `key`: the JAX key for random operators in the graph and its subgraphs."""
+    """One evaluation. `key` is the JAX key for random operators, including those in subgraphs."""
 
     def __init__(self, graph: GraphModule, symbols: Symbols, key: Any = None) -> None:
         self.graph = graph
@@ -34,7 +34,7 @@ class Evaluation:
         self.values: dict[Node, Any] = {}
 
     def run(self, inputs: Sequence[Any]) -> Any:
-        """Return the results for these inputs, structured like the graph's output."""
+        """Return the results for these inputs, with the structure of the graph's output."""
         remaining = iter(inputs)
         for position, node in enumerate(self.graph.graph.nodes):
             if node.op == "placeholder":
@@ -48,7 +48,7 @@ class Evaluation:
         raise ValueError("tpu: a graph of torch.compile has no output")
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
-        """Return the flat results of a subgraph. `key` is its random key."""
+        """Return the results of a subgraph as a flat list. `key` is the subgraph's random key."""
         with call_order(None):
             results = Evaluation(graph, self.symbols, key).run(inputs)
         return pytree.tree_leaves(results)
@@ -129,7 +129,7 @@ class Evaluation:
         return value
 
     def _key(self, drawn: Any, position: int) -> Any:
-        # the key of the forward graph, and the node's index in the joint graph
+        # `drawn` has the key of the forward graph, and the index of the node in the joint graph.
         if isinstance(drawn, tuple):
             return jax.random.fold_in(jax.random.wrap_key_data(self._values_of(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)
@@ -150,7 +150,7 @@ def _attribute(graph: GraphModule, target: str) -> Any:
     return constant(operator.attrgetter(target)(graph))
 
 
-# Queries of an array's shape, for graphs with symbolic sizes.
+# Operators that query a shape, in graphs with symbolic sizes.
 _SIZES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sym_size.int: lambda array, dimension: array.shape[dimension],
     torch.ops.aten.sym_numel.default: lambda array: array.size,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export a function, a module or an exported program to StableHLO."""
+"""Exports a function, a module or an exported program to StableHLO."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ def export_stablehlo(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return StableHLO text for arguments of these shapes and dtypes, on any device.
+    """Return StableHLO text for arguments with these shapes and dtypes. They may be on any device.
 
-    The inputs are a module's parameters and buffers, in the order of their names. The tensors in
-    `args` and `kwargs` follow, used or not; then, if the function is random, a JAX key. Numbers are
-    constants. An exported program's dynamic dimensions stay dynamic in StableHLO; `args` are then
-    ignored.
+    The inputs of the program are a module's parameters and buffers, in the order of their names,
+    and then the tensors in `args` and `kwargs`, whether or not they are used. If the function is
+    random, a JAX key follows. Numbers are constants. The dynamic dimensions of an exported program
+    stay dynamic in StableHLO, and `args` is ignored.
 
-    The results are the function's. Writes to inputs are lost, such as batch norm's to its
-    statistics or a model's to its cache. To keep a written tensor, return it as well.
+    The program's results are those of the function. Writes to inputs are lost: for example, batch
+    norm's writes to its statistics, or a model's to its cache. To keep a written tensor, return it
+    as well.
 
-    Matrix products use this thread's precision, as `torch.tpu.precision` sets it.
+    Matrix products use this thread's precision, as set with `torch.tpu.precision`.
 
-    Raises NotImplementedError for an operator without a lowering.
+    Raises NotImplementedError if an operator has no lowering.
     """
     precision = torch.tpu.get_precision()
     with nullcontext() if precision == "default" else jax.default_matmul_precision(precision):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints of graphs, the same in every process for equal graphs, computed without lowering."""
+"""Fingerprints of graphs. Equal graphs have the same one in every process, without lowering."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_google.tpu import lowerings
 
 
 def fingerprint(graph: GraphModule, *others: Any) -> str:
-    """Return a fingerprint of a graph, its subgraphs and constants, and the repr of `others`."""
+    """Return a fingerprint of a graph, its subgraphs, its constants and `repr(others)`."""
     digest = hashlib.sha256()
     for name, module in graph.named_modules():
         if isinstance(module, GraphModule):
@@ -29,7 +29,7 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Return whether package versions identify the lowerings; other libraries' code may change."""
+    """Return whether the versions of our packages determine all lowerings of the graph."""
     return all(
         lowerings.is_pinned(node.target)
         for module in graph.modules()

@@ -14,7 +14,7 @@ _INT = torch.arange(6).view(2, 3)
 _COMPLEX = torch.complex(_INT.float(), -_INT.float())
 _BOOL = _INT > 2
 
-# Some of these are decomposed before the backend sees them; the others have a lowering.
+# Some of these operators are decomposed before the backend sees them; the others have a lowering.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax of integers": (lambda x: x.softmax(0), (_INT,)),
     "gelu of integers": (functional.gelu, (_INT,)),
@@ -43,13 +43,13 @@ def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
         with pytest.raises(type(expected.value)) as actual:
             compiled(*(x.to("tpu") for x in args))
         assert type(actual.value) is type(expected.value)
-        # With a padded size, the CPU may choose another kernel, with a different name.
+        # If a size is padded, the CPU may choose another kernel, whose name differs.
         if not dynamic:
             assert _words(actual.value) == _words(expected.value)
 
 
 def _words(error: BaseException) -> str:
-    """Return an error's text without the kernel's name, which depends on strides."""
+    """Return an error's text without the name of the kernel, which depends on strides."""
     return str(error).splitlines()[0].rpartition('"')[2]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs, writes and outputs of an AOTAutograd graph, before any sizes are known."""
+"""The inputs, outputs and writes of an AOTAutograd graph, independent of sizes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _HOST = torch.device("cpu")
 class GraphSignature:
     """A graph's interface.
 
-    `written` maps the index of each input that the graph writes to its new value. `outputs` lists
-    the returned nodes and non-tensor values, in order. In an `inference` graph, outputs may share
-    storage, which AOTAutograd leaves to the backend. `default_dtype` is torch's default dtype when
-    the graph was traced.
+    `written` maps the index of each input that the graph writes to the input's new value. `outputs`
+    lists the returned nodes and non-tensor values in order. In an `inference` graph, outputs may
+    share storage, because AOTAutograd leaves aliasing to the backend. `default_dtype` is torch's
+    default dtype at the time the graph was traced.
     """
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
-        # Dynamo guards on it, and AOTAutograd's cache keys include it.
+        # Dynamo's guards and AOTAutograd's cache keys include it.
         self.default_dtype = dtypes.default_dtype()
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
@@ -48,10 +48,10 @@ class GraphSignature:
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._adapters: list[DeviceAdapter | None] | None = None
         self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
-        # Indices of the tensors with and without symbolic sizes.
+        # Indices of the tensors with symbolic sizes and of those without.
         self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
         self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
-        # Whether all inputs are tensors on the device: the common case.
+        # Whether all inputs are tensors on the device, which is the common case.
         self._plain = all(
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
         )
@@ -64,7 +64,7 @@ class GraphSignature:
 
     @property
     def adapters(self) -> list[DeviceAdapter | None]:
-        """The adapter of each input; None if the input is not a tensor."""
+        """The adapter for each input, or None for inputs that are not tensors."""
         if self._adapters is None:
             self._adapters = [
                 adapter_of(meta.device) if isinstance(meta, torch.Tensor) else None
@@ -73,7 +73,7 @@ class GraphSignature:
         return self._adapters
 
     def arrays(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments with tensors replaced by their arrays."""
+        """Return the arguments with each tensor replaced by its array."""
         if self._plain:
             return self.adapter().take(args)
         return [
@@ -91,21 +91,21 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument that an output equals after all writes, or None."""
+        """Return the index of the argument that equals an output after all writes, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
-            return None  # the value before the write
+            return None  # the output is the value before the write
         return self._copies.get(node, index)
 
     def family(self, node: Node) -> list[Node]:
-        """Return the nodes that share an output's storage, or an empty list if none do.
+        """Return the nodes that share storage with an output, or an empty list if none do.
 
-        The first node created the storage, whose dtype is that node's.
+        The first node in the list created the storage, and its dtype is the storage's.
         """
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
-        """Return the indices of the program's numeric inputs that no size depends on."""
+        """Return the indices of the numeric inputs that no size depends on."""
         fixed: set[Any] = set()
         for node in nodes:
             meta = node.meta.get("val")
@@ -114,7 +114,7 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
             if lowerings.is_collective(node.target):
-                # The parts for each rank.
+                # The splits of a collective are fixed as well.
                 metas = (each.meta.get("val") for each in node.all_input_nodes)
                 fixed |= _symbols(metas)
         return frozenset(
@@ -156,7 +156,7 @@ def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[
 
 
 def _is_part(node: Node, owner: Node) -> bool:
-    """Return whether a node's values are unmodified elements of `owner`'s storage."""
+    """Return whether a node's values are elements of `owner`'s storage without any change."""
     meta = node.meta["val"]
     same = node is not owner and meta.dtype == owner.meta["val"].dtype
     return same and not meta.is_conj() and not meta.is_neg()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AOTAutograd's joint graphs: their decompositions, and their split into two graphs."""
+"""Decompositions for AOTAutograd's joint graphs, and the partitioner that splits these graphs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 
 @cache
 def joint_graph_decompositions() -> Decompositions:
-    """Return the decompositions for AOTAutograd."""
-    # Our own tracing applies the decompositions that wrap kernels with writes; AOTAutograd needs
-    # pure graphs.
+    """Return the decompositions to apply in AOTAutograd."""
+    # Leave out decompositions that wrap kernels with writes: AOTAutograd needs pure graphs. Our own
+    # tracing applies them.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 
@@ -29,10 +29,10 @@ def joint_graph_decompositions() -> Decompositions:
 def partition(
     gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
 ) -> tuple[GraphModule, GraphModule]:
-    """Return the forward graph and the backward graph."""
+    """Split a joint graph into a forward graph and a backward graph."""
     # Each output of a program is a separate array, so a view saved for the backward graph would be
-    # copied, including the gaps in its strides. Recomputing the view costs nothing.
-    # Two equal collectives stay two, because another rank's graph may have different ones there.
+    # copied, including the gaps in its strides. Recomputing a view costs nothing. Do not merge
+    # equal collectives, because another rank's graph may have different ones at the same place.
     merge = not any(lowerings.is_collective(node.target) for node in gm.graph.nodes)
     with functorch_config.patch(recompute_views=True, cse=functorch_config.cse and merge):
         return randomness.partition(

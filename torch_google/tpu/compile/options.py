@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes and options of `torch.compile(..., backend="tpu", mode=..., options={...})`."""
+"""The modes and options of `torch.compile(..., backend="tpu", mode=..., options={...})`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ _PRECISIONS = ("default", "high", "highest")
 class Options:
     """The backend's options.
 
-    `donate`: let a program overwrite an input in place with its new value.
-    `buckets`: the sizes that symbolic sizes are padded to, in rising order; True means powers of
-    two from 8; False means one program per set of sizes.
-    `max_programs`: how many programs a graph with symbolic sizes may keep; the least recently used
-    is evicted.
-    `precision`: for matrix products: default, high or highest; None means torch.tpu's setting.
+    `donate`: whether a program may overwrite an input in place with its new value.
+
+    `buckets`: the sizes to which symbolic sizes are padded, in increasing order. True means powers
+    of two from 8 on; False means one program per set of sizes.
+
+    `max_programs`: the number of programs that a graph with symbolic sizes may keep. The least
+    recently used one is evicted.
+
+    `precision`: the precision of matrix products: default, high or highest. None means torch.tpu's
+    setting.
     """
 
     donate: bool = True
@@ -28,12 +32,12 @@ class Options:
     precision: str | None = None
 
 
-# XLA already does what Inductor's modes enable: one launch per graph, and kernel selection.
+# XLA already does what these modes enable in Inductor: one launch per graph, and kernel selection.
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
-    """Return the options. Raises ValueError, with the valid choices, for a wrong mode or option."""
+    """Return the options. Raises ValueError, which lists the valid choices, for any other."""
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
     values = dict(options or {})

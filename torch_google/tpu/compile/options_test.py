@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend's options and their effects."""
+"""Each option has its effect, and invalid options are rejected."""
 
 from __future__ import annotations
 

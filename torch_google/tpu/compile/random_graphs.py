@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions of tensors with two changing sizes, for tests; each step appends a value."""
+"""Random functions of tensors with two changing sizes, for tests. Each step computes a value."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ STEPS: dict[str, _Function] = {
 
 @dataclass(frozen=True)
 class GraphStep:
-    """One step. `first` and `second` select earlier values; each step interprets `a` and `b`."""
+    """One step. `first` and `second` select operands; the meaning of `a` and `b` depends on it."""
 
     name: str
     first: int
@@ -135,14 +135,14 @@ class GraphStep:
 
 
 def inputs(first: int, second: int) -> list[torch.Tensor]:
-    """Return tensors with these two sizes, and one with a fixed size."""
+    """Return several tensors with the two given sizes, and one with a fixed size."""
     generator = torch.Generator().manual_seed(first * 100 + second)
     shapes = [(first, second, 4), (second, 4), (first, 4), (first, second)]
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
 def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
-    """Return the steps that are valid for any sizes."""
+    """Return those steps that work for all sizes."""
     pools = [inputs(11, 13), inputs(7, 5), inputs(2, 3)]
     valid = []
     for step in steps:
@@ -158,13 +158,13 @@ def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
 
 
 def function(steps: Sequence[GraphStep]) -> Callable[..., Any]:
-    """Return a function of `inputs` that returns the value of each step."""
+    """Return a function that takes tensors like `inputs` and returns the value of each step."""
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
         values = list(tensors)
         for step in steps:
             values.append(step.run(values))
-        # The multiplication copies: views of one tensor would share their storage.
+        # Multiply to copy the values, because views of one tensor would share their storage.
         return [value * 1 for value in values[len(tensors) :]]
 
     return run

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shared random key for a forward graph and the backward graph that recomputes parts of it.
+"""One random key for a forward graph and for the parts that its backward graph recomputes.
 
-A random operator's node takes the key as an argument, with the node's index in the joint graph. So
-it draws the same numbers wherever it is computed, and the key is saved for backward like a tensor.
+The node of a random operator takes two more arguments: the key, and the node's index in the joint
+graph. So it draws the same numbers in both graphs. The key is saved for the backward pass like a
+tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# No operator has an argument with this name.
+# No operator has an argument with this name already.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")
@@ -27,9 +28,9 @@ random_key: OpOverload = torch.ops.torch_google.random_key.default
 
 
 def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
-    """Split a joint graph in which all random operators share one key, a node of the graph.
+    """Split a joint graph whose random operators all share one key, which is a node of the graph.
 
-    Raises NotImplementedError if the backward pass would repeat a draw from the forward pass.
+    Raises NotImplementedError if the backward pass would repeat a draw of the forward pass.
     """
     _refuse_drawn_again(joint)
     nodes = [node for node in joint.graph.nodes if is_random(node)]
@@ -42,7 +43,8 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     key.meta["val"] = _fake_key(example)
     for position, node in enumerate(nodes):
         node.kwargs = {**node.kwargs, ARGUMENT: (key, position)}
-        # Partitioners save the generator state for operators that they recognise as random.
+        # Hide the operators: partitioners save the generator state for operators that they know to
+        # be random.
         node.target = _RandomOp(node.target)
     joint.recompile()
     graphs = split()
@@ -55,7 +57,7 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
 
 
 class _RandomOp:
-    """A random operator, hidden from the partitioner's special handling of randomness."""
+    """A random operator, wrapped so that the partitioner does not recognise it as random."""
 
     def __init__(self, op: OpOverload) -> None:
         self.op = op
@@ -77,10 +79,10 @@ def is_random(node: Node) -> bool:
 
 
 def _refuse_drawn_again(joint: GraphModule) -> None:
-    """Refuse branches with random draws, such as cond's, that the gradient computes again.
+    """Reject subgraphs that draw random numbers, such as cond's, if the gradient recomputes them.
 
-    At that point, the backward pass's draws can no longer be matched to the forward pass's, and
-    different numbers would give a wrong gradient.
+    At that point, the draws of the backward pass cannot be matched to those of the forward pass,
+    and different numbers would give a wrong gradient.
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:

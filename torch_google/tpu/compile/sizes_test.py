@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes and numbers: which changes recompile and which do not."""
+"""Which changes of symbolic sizes and numbers recompile, and which do not."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,8 @@ def test_one_program_for_each_bucket() -> None:
     for size in (2, 5, 3, 5, 2, 9):
         x = torch.rand(size, 3)
         torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
-    # The first size, before any has changed; and the buckets 8 and 16.
+    # One program for the first size, before any size has changed, and one each for the buckets 8
+    # and 16.
     assert torch.tpu.metrics().graphs["compile"] == 3
 
 
@@ -60,7 +61,7 @@ def test_other_numbers_do_not_compile_again() -> None:
     scale = torch.compile(lambda x, by: x * by + by)
     for by in (1.0, 2.5, 3.5, 4.5, 5.5):
         assert scale(torch.ones(2, device="tpu"), by).tolist() == [2 * by] * 2
-    # Dynamo treats the first number as a constant, and makes it an input when it changes.
+    # Dynamo treats the first number as a constant, and makes it an input when the number changes.
     assert torch.tpu.metrics().graphs["compile"] == 2
     torch.tpu.reset_metrics()
     count = torch.compile(lambda x, by: x * by + by)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph compiled for known sizes and layouts."""
+"""A graph compiled for concrete sizes and layouts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
 from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
 
-# References to a donatable array: its storage's, the list of arrays', and getrefcount's.
+# The references to an array that can be donated: from its storage, the list of arrays, and the
+# argument of getrefcount.
 OWNERS = 3
 
 
@@ -45,7 +46,7 @@ class _NewResult:
 
 @dataclass(frozen=True)
 class _ViewResult:
-    """A result that shares storage with other results: a view of a flat output array."""
+    """A result that is a view of a flat output array, which it shares with other results."""
 
     position: int
     sizes: tuple[int, ...]
@@ -56,7 +57,7 @@ class _ViewResult:
     neg: bool
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
-        """Return the view of a flat tensor, which may have another dtype."""
+        """Return this view of a flat tensor, which may have another dtype."""
         if base.dtype != self.dtype:
             usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
             base = base[: usable // base.itemsize].view(self.dtype)
@@ -81,7 +82,7 @@ class Specialization:
         self._placement = signature.adapter().placement(
             signature.device, [*shardings, *_constraints(signature.graph)]
         )
-        # On a mesh, the sharding of each output of the program.
+        # On a mesh, the sharding of each of the program's outputs.
         self._chosen: list[int] = []
         self._args = list(args)
         self._symbols = Symbols(signature.metas, args)
@@ -102,10 +103,12 @@ class Specialization:
             for index in self._written
             if options.donate
             and signature.metas[index].device == signature.device
-            # On a mesh, a tensor on one device is an input as copies.
+            # On a mesh, an input that is on one device is replicated, so its array cannot be
+            # donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The program's outputs after the written values, each with the nodes it is built from.
+        # The outputs that follow the written values, each with the nodes whose values it consists
+        # of.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -113,12 +116,12 @@ class Specialization:
         with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
         self._needs = signature.adapter().needs(self._run)
-        # Only the baked values are still needed, and tensors must not be kept alive.
+        # Only the values baked into the program are still needed. Do not keep tensors alive.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Check before random state is consumed or arguments are donated. A failed program loses
-        # both.
+        # Check before random state is consumed or arguments are donated, because both are lost if a
+        # program fails.
         adapter.check_room(self._signature.device, self._needs)
         for index in self._donated:
             if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
@@ -132,7 +135,7 @@ class Specialization:
         try:
             outputs = self._run(*inputs)
             if self._signature.collective:
-                # The next collective of a group, in a program or not, comes after these.
+                # Wait, so that the group's next collective, in a program or not, comes after these.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
             adapter.explain(error)
@@ -159,7 +162,7 @@ class Specialization:
                 arrays[index] = jax.device_put(arrays[index], self._placement.sharding())
 
     def _result(self, output: Any) -> Any:
-        """Return a result's source; a value that is not a node is itself the result."""
+        """Return where a result comes from. A value that is not a node is returned as it is."""
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
@@ -189,7 +192,7 @@ class Specialization:
         return self._made.index((result, nodes))
 
     def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
-        """Return, per device, the adapter, the indices of its output arrays, and its plan."""
+        """Return the adapter, the indices of the output arrays, and the plan for each device."""
         devices: dict[torch.device, list[int]] = {}
         for result in self._results:
             if isinstance(result, _NewResult | _ViewResult):
@@ -207,7 +210,7 @@ class Specialization:
         ]
 
     def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
-        """Return the new tensors in result order, whatever their devices."""
+        """Return the new tensors in the order of the results, for all devices."""
         by_position: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
             given = [arrays[position] for position in positions]
@@ -265,8 +268,8 @@ class Specialization:
             signature.default_dtype,
         )
         adapter.count("compile")
-        # Other libraries' operators may change under the same name, so the lowered text is their
-        # key.
+        # Operators from other libraries may change under the same name. Graphs with these operators
+        # have no fingerprint, so their key is the lowered text.
         key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
 
         def executable(on: Any, kind: str) -> jax.stages.Compiled:
@@ -275,7 +278,7 @@ class Specialization:
 
         if not placement.is_sharded:
             return executable(placement.sharding(), "")
-        # A written tensor keeps its sharding if it has one, and XLA chooses the others.
+        # A written tensor keeps its sharding if it has one. XLA chooses the other shardings.
         kept = [self._shardings[index] for index in self._written]
         on = [sharding_of(number) if number else None for number in kept]
         compiled = executable((*on, *[None] * len(self._made)), "")
@@ -325,7 +328,7 @@ class Specialization:
 
 
 def _constraints(graph: GraphModule) -> list[int]:
-    """Return the shardings that `torch_google::shard` names in a graph."""
+    """Return the shardings that a graph's calls of `torch_google::shard` name."""
     return [
         parse(node.args[1])
         for module in graph.modules()

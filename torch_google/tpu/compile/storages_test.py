@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that Dynamo considers equal but whose storages have different dtypes."""
+"""Arguments may look equal to Dynamo, but have storages with different dtypes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert an exported program with dynamic dimensions to JAX with symbolic dimensions."""
+"""Converts an exported program with dynamic dimensions to JAX with symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
 def stablehlo(program: ExportedProgram) -> str:
-    """Return the StableHLO text from `exported`, without source locations."""
+    """Return StableHLO text for `exported`, without source locations."""
     with mlir.make_ir_context():
         module = ir.Module.parse(str(exported(program).mlir_module()))
         return str(module.operation.get_asm(enable_debug_info=False))
 
 
 def exported(program: ExportedProgram) -> jax.export.Exported:
-    """Return the JAX program; its inputs are parameters, buffers and the arguments' tensors.
+    """Return the JAX program. Its inputs are the parameters, the buffers and the tensor arguments.
 
-    If the program is random, the last input is a JAX key. Raises NotImplementedError for an
-    operator without a lowering, or with a lowering that needs numeric sizes.
+    If the program is random, the last input is a JAX key. Raises NotImplementedError if an operator
+    has no lowering, or if its lowering needs numeric sizes.
     """
     traced = _SymbolicProgram(program.run_decompositions(dict(decompositions())))
     with jax.enable_x64(True):
@@ -58,7 +58,7 @@ def exported(program: ExportedProgram) -> jax.export.Exported:
 
 
 class _SymbolicProgram:
-    """A JAX function that computes an exported program. `at`: the operator being traced."""
+    """A JAX function that computes an exported program. `at` is the operator being traced."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -133,8 +133,8 @@ class _SymbolicProgram:
         if not isinstance(meta, torch.Tensor) or result is None:
             return None
         array = jax.lax.convert_element_type(jax.numpy.asarray(result), dtypes.to_jax(meta.dtype))
-        # Lowerings compute some results that the CPU leaves empty, such as statistics that it does
-        # not need.
+        # Do not compare if the CPU returns an empty result, such as statistics that it does not
+        # need: lowerings may compute such results.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
                 f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "
@@ -152,7 +152,7 @@ class _SymbolicProgram:
 
 
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
-    """Lower arange to a given length; its own lowering needs numeric ends to compute the length."""
+    """Lower arange to a given length. The usual lowering needs numeric ends to compute it."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     is_integer = isinstance(start, int) and isinstance(step, int)
     places = jax.numpy.arange(length, dtype=jax.numpy.int64 if is_integer else jax.numpy.float64)
@@ -197,5 +197,5 @@ _COUNTS = frozenset(
     }
 )
 
-# A placeholder for the meta kernel's result, because this module compares shapes instead.
+# Stands for the results of the meta kernel, because this module compares shapes itself.
 _ANY = object()

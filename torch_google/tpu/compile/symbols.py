@@ -12,9 +12,9 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 class Symbols:
-    """The values, in one call, of the symbols in a graph's inputs.
+    """The values that the symbols in a graph's inputs have in one call.
 
-    `metas` holds the inputs' fake values, `values` their actual values.
+    `metas` holds the fake values of the inputs, `values` their actual values.
     """
 
     def __init__(self, metas: Sequence[Any], values: Sequence[Any]) -> None:
@@ -27,7 +27,7 @@ class Symbols:
                     self._learn(symbol, number)
 
     def concrete(self, value: Any) -> Any:
-        """Return a meta tensor or number for a fake one; return other values unchanged.
+        """Return a meta tensor or number in place of a fake one. Return other values unchanged.
 
         Raises NotImplementedError if a size depends on values.
         """
@@ -45,12 +45,12 @@ class Symbols:
         return value
 
     def layout(self, tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Return the sizes, strides and offset of a fake tensor. Raises like `concrete`."""
+        """Return the sizes, strides and offset of a fake tensor. Raises errors like `concrete`."""
         (offset,) = self.sizes([tensor.storage_offset()])
         return self.sizes(tensor.shape), self.sizes(tensor.stride()), offset
 
     def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
-        """Return sizes or strides as numbers."""
+        """Return sizes or strides as plain numbers."""
         return tuple(self._number(n) if isinstance(n, torch.SymInt) else int(n) for n in numbers)
 
     def _learn(self, symbol: Any, value: Any) -> None:
@@ -70,7 +70,7 @@ class Symbols:
 
 
 def is_symbolic(meta: Any) -> bool:
-    """Return whether a fake value is a symbol, or a tensor with symbolic sizes."""
+    """Return whether a fake value is a symbol or a tensor with symbolic sizes."""
     if isinstance(meta, torch.Tensor):
         return any(isinstance(number, torch.SymInt) for number in _numbers(meta))
     return isinstance(meta, Symbolic)

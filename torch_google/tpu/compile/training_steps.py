@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training step as one program: forward, backward and the optimizer.
+"""Compiles a training step to one program: forward, backward and the optimizer.
 
 Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` separately from the code around
-it. Here the optimizer is traced through a substitute with the same methods, groups and state, which
-Dynamo does not recognise as an optimizer.
+it. So this module traces a substitute for the optimizer, which has the same methods, groups and
+state, but which Dynamo does not recognise as an optimizer.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from torch_google.tpu.release import V2_6
 def compile_step(
     loss: Callable[..., Any], optimizer: torch.optim.Optimizer, **options: Any
 ) -> Callable[..., Any]:
-    """Return a function that runs one step: it calls `loss`, then the optimizer.
+    """Return a function that runs one training step: it calls `loss`, then the optimizer.
 
     `loss` returns a scalar, or a tuple of a scalar and other values; the step returns them
-    detached. Gradients are None before and after. `options` are torch.compile's. A new learning
-    rate never recompiles.
+    detached. Gradients are None before and after a step. `options` are those of torch.compile. A
+    new learning rate never recompiles.
 
     The optimizer may read and set its own attributes, and call `super()` without arguments.
 
-    The program calls hooks of parameters for their gradients (`Tensor.register_hook`). Raises
-    ValueError for post-accumulate-grad hooks, and NotImplementedError for models that communicate
-    outside of graphs, such as DistributedDataParallel.
+    The program calls the gradient hooks of parameters (`Tensor.register_hook`). Raises ValueError
+    for post-accumulate-grad hooks, and NotImplementedError for models that communicate outside
+    graphs, such as DistributedDataParallel.
 
-    From the first step on, the optimizer's step counters are stored on the device (`capturable`).
-    Its step hooks are not called. Raises ValueError if it has any, or if it changes a non-integer
-    number in its groups, state or attributes. Raises NotImplementedError on torch v2.6.
+    From the first step on, the optimizer's step counters are on the device (`capturable`). Raises
+    ValueError if the optimizer has step hooks, or if it changes a non-integer number in its groups,
+    state or attributes. Raises NotImplementedError on torch v2.6.
     """
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ValueError(
@@ -75,9 +75,10 @@ def compile_step(
     def run(*args: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
         _initialise(optimizer)
-        # Look these up on every call: loading a state replaces them.
+        # Look these up on every call, because loading a state replaces them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
-        # A learning rate passed as a tensor is a program input, so changes do not recompile.
+        # Pass the learning rate as a tensor, so that it is a program input and changes do not
+        # recompile.
         groups = [dict(group) for group in optimizer.param_groups]
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
@@ -89,7 +90,7 @@ def compile_step(
                 result, changes, attributes = compiled(rates, args, kwargs)
             except torch._dynamo.exc.Unsupported as error:
                 raise _of_wrapper(error) or error from None
-        optimizer._opt_called = True  # learning rate schedulers check it
+        optimizer._opt_called = True  # learning rate schedulers check this
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
                 setattr(optimizer, name, value)
@@ -107,7 +108,7 @@ def compile_step(
 def _hooks(
     groups: list[dict[str, Any]],
 ) -> list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]:
-    """Return the parameters with hooks for their gradients, which Dynamo ignores."""
+    """Return the parameters that have gradient hooks, which Dynamo ignores, and the hooks."""
     hooks = []
     for group in groups:
         for parameter in group["params"]:
@@ -122,7 +123,7 @@ def _hooks(
     return hooks
 
 
-# Files of torch, and what a model is wrapped with if Dynamo gives up there.
+# If Dynamo gives up in one of these files of torch, the model uses this wrapper.
 _WRAPPERS = {
     "torch/nn/parallel/distributed.py": "DistributedDataParallel",
     "torch/distributed/_composable/replicate.py": "replicate",
@@ -131,7 +132,7 @@ _WRAPPERS = {
 
 
 def _of_wrapper(error: Exception) -> Exception | None:
-    """Return the error for a model that communicates outside of the graphs that Dynamo traces."""
+    """Return the error to raise for a model that communicates outside Dynamo's graphs, or None."""
     for file, name in _WRAPPERS.items():
         if file in str(error).replace("\\", "/"):
             return NotImplementedError(
@@ -145,7 +146,7 @@ def _of_wrapper(error: Exception) -> Exception | None:
 
 
 class _OptimizerParts:
-    """An optimizer's attributes, in a class so that Dynamo reads none of them while it traces."""
+    """The attributes of an optimizer. They are in a class so that Dynamo does not trace reads."""
 
     groups: list[dict[str, Any]]
     hooks: list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]
@@ -156,9 +157,9 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """An optimizer's methods, without torch's wrappers around them.
+    """An optimizer's methods without torch's wrappers around them.
 
-    `set_in_step`: the attributes set after construction.
+    `set_in_step` holds the attributes that were set after construction.
     """
 
     set_in_step: dict[str, Any]
@@ -182,7 +183,7 @@ class _TracedOptimizer:
         object.__setattr__(self, name, value)
 
     def step(self) -> Any:
-        """Run the optimizer's own step; each optimizer class defines it."""
+        """Run the optimizer's own step. The copy of each optimizer class overrides this."""
         raise NotImplementedError
 
     @staticmethod
@@ -207,7 +208,7 @@ class _TracedOptimizer:
 
 
 def _member(member: Any, cell: CellType) -> Any:
-    """Return a class member adapted to another class, which `cell` holds."""
+    """Return a copy of a class member for another class, which `cell` holds."""
     if isinstance(member, FunctionType):
         return _method(inspect.unwrap(member), cell)
     if isinstance(member, staticmethod | classmethod):
@@ -218,7 +219,7 @@ def _member(member: Any, cell: CellType) -> Any:
 
 
 def _method(function: Any, cell: CellType) -> Any:
-    """Return a function whose `super()` refers to the class in `cell`."""
+    """Return a copy of a function whose `super()` refers to the class in `cell`."""
     if not isinstance(function, FunctionType) or "__class__" not in function.__code__.co_freevars:
         return function
     names = function.__code__.co_freevars
@@ -232,7 +233,7 @@ def _method(function: Any, cell: CellType) -> Any:
 
 
 def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the optimizer's own attributes; bound methods are returned separately."""
+    """Return the optimizer's own attributes, and separately those that are bound methods."""
     own: dict[str, Any] = {}
     bound: dict[str, str] = {}
     for name, value in vars(optimizer).items():
@@ -246,7 +247,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Return the non-integer numbers outside the groups, by location."""
+    """Return the non-integer numbers outside the groups, by where the optimizer keeps them."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
@@ -261,7 +262,7 @@ def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
 
 
 def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries that the optimizer wrote to a group. Dynamo traces this."""
+    """Return the entries that the optimizer wrote to a group. Dynamo traces this function."""
     written = {}
     for name, value in group.items():
         if isinstance(value, torch.Tensor):
@@ -281,7 +282,7 @@ def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
 
 
 def _changed(owner: str) -> ValueError:
-    # torch's graphs return a non-integer number with its compile-time value.
+    # In torch's graphs, a returned non-integer number keeps the value it had at compile time.
     return ValueError(
         f"tpu: compile_step: the optimizer has changed {owner}, a number that one program cannot "
         "return. This step is done; from now on use torch.compile(loss) and optimizer.step()"
@@ -303,7 +304,7 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
         if "capturable" in group:
             group["capturable"] = True
         if group.get("fused"):
-            # Dynamo rejects the fused kernel, and a compiled step is fused anyway
+            # Dynamo rejects the fused kernel, and the compiled step is fused anyway
             group["fused"] = None
         if hasattr(optimizer, "_init_group"):
             lists = len(inspect.signature(optimizer._init_group).parameters) - 1
@@ -316,7 +317,7 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
                 optimizer.state[parameter]["step"] = counter.to(parameter.device)
 
 
-# Attributes that torch sets on every optimizer; a learning rate scheduler wraps `step` there.
+# Attributes that torch sets on every optimizer. A learning rate scheduler also wraps `step`.
 _OF_ALL = frozenset(
     {
         "_opt_called",

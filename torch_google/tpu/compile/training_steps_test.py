@@ -15,7 +15,7 @@ Make = Callable[[Any], optim.Optimizer]
 
 
 class _Pair:
-    """The same model, data and optimizer on the CPU and on the device."""
+    """The same model, data and optimizer, on the CPU and on the device."""
 
     def __init__(self, make: Make) -> None:
         self.theirs = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
@@ -43,7 +43,7 @@ class _Pair:
 def _take(
     step: Callable[[], Any] | None, optimizer: optim.Optimizer, loss: Callable[[], torch.Tensor]
 ) -> None:
-    """Take an optimizer step as one program, or eagerly if `step` is None."""
+    """Take a training step by calling `step`, or eagerly if that is None."""
     if step is not None:
         step()
         return
@@ -72,7 +72,7 @@ def test_a_step_is_one_program(name: str) -> None:
     assert all(parameter.grad is None for parameter in pair.ours.parameters())
     graphs = torch.tpu.metrics().graphs
     assert graphs["call"] == 4
-    # SGD creates its buffers in the first step and reads them in the second.
+    # SGD creates its buffers in the first step, and reads them in the second.
     assert graphs["compile"] == (2 if name == "sgd" else 1)
     assert "copy" not in graphs
 
@@ -119,7 +119,7 @@ def test_a_compiled_update_counts_on_the_device(backend: str) -> None:
     pair.reference()
     pair.optimizers[1].zero_grad()
     pair.loss(*pair.moved).backward()
-    pair.optimizers[1].step()  # continues in eager mode
+    pair.optimizers[1].step()  # continue in eager mode
     pair.check()
 
 
@@ -137,7 +137,7 @@ def test_a_whole_step_by_torch_compile() -> None:
     for _ in range(4):
         torch.testing.assert_close(step(*pair.moved).detach().cpu(), pair.reference())
     pair.check()
-    # One program each for forward, backward and the update; Dynamo's graphs end at `backward`.
+    # Dynamo's graphs end at `backward`, so forward, backward and the update are separate programs.
     assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
 
 
@@ -179,7 +179,7 @@ def test_lbfgs_is_refused() -> None:
 
 
 class _Decaying(torch.optim.Optimizer):
-    """An optimizer that counts steps in its groups, as some do."""
+    """An optimizer that counts its steps in its groups, as some optimizers do."""
 
     def __init__(self, parameters: list[torch.Tensor], decay: float = 1.0) -> None:
         super().__init__(parameters, {"lr": 1.0, "count": 0, "rate": 1.0, "decay": decay})
@@ -219,13 +219,13 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     step = compile_step(lambda: weight.sum(), optimizer)
     with pytest.raises(ValueError, match="has changed 'rate' of its group"):
         step()
-    # The step itself has run.
+    # The step has been taken all the same.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
 
 
 class _Signs(torch.optim.Optimizer):
-    """An optimizer that moves by `factor` along the gradient's sign. `own`: extra attributes."""
+    """An optimizer that moves along the gradient's sign. `own` are extra attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})
@@ -366,7 +366,7 @@ class _Rate:
 
 
 class _Halving(_Signs):
-    """An optimizer that halves a number, in any of several locations."""
+    """An optimizer that halves a number in its state, an attribute or another location."""
 
     def factor(self, parameter: torch.Tensor) -> Any:
         if self.place == "state":
@@ -400,7 +400,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(
     held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
     step = compile_step(lambda: weight.sum(), _Halving([weight], place=holder, **held))
     if holder == "state":
-        step()  # creates the state
+        step()  # this creates the state
     with pytest.raises(ValueError, match=f"has changed {owner}, a number that one program"):
         step()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes and shared storage in compiled functions, compared with the CPU."""
+"""Compiled functions that write arguments or share storage match the CPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from torch_google.tpu import _C
 
 
 def check(function: Callable[..., Any], *args: torch.Tensor, calls: int = 2) -> None:
-    """Call `function` on the CPU and compiled on the device; compare results and arguments."""
+    """Run `function` on the CPU and compiled on the device, and compare results and arguments."""
     device_args = [arg.to("tpu") for arg in args]
     compiled = torch.compile(function, fullgraph=True)
     for _ in range(calls):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace collectives that write a tensor by functional ones and copies.
+"""Replaces collectives that write a tensor by functional ones, followed by copies.
 
-AOTAutograd rejects the in-place ones, because their results alias their arguments.
+AOTAutograd rejects the in-place collectives, because their results alias their arguments.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-# In-place operators of torch.ops._c10d_functional; the name without `_` is the functional one.
+# In-place operators of torch.ops._c10d_functional. Without the final `_`, the names are those of
+# the functional ones.
 _IN_PLACE = frozenset({"all_reduce_", "all_reduce_coalesced_", "broadcast_"})
-# The same with an argument `out`.
+# The suffix of operators with an argument `out`, which also write.
 _OUT = "_out"
 _NAMESPACE = "_c10d_functional"
 
 
 def replace_written_collectives(graph: GraphModule) -> None:
-    """Replace the collectives of a Dynamo graph that write a tensor, also in its subgraphs."""
+    """Replace the collectives that write a tensor in a Dynamo graph and in its subgraphs."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -52,7 +53,7 @@ def _replace(module: GraphModule, node: Node) -> bool:
     if isinstance(written, Node):
         node.replace_all_uses_with(written)
     else:
-        for user in list(node.users):  # each takes one of the results
+        for user in list(node.users):  # each user takes one of the results
             user.replace_all_uses_with(written[user.args[1]])
             module.graph.erase_node(user)
     module.graph.erase_node(node)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of graphs with symbolic sizes on arrays that are padded to buckets.
+"""Evaluates graphs with symbolic sizes on arrays that are padded to buckets.
 
-Each module has the rules for one family of operators; a rule says how an operator handles padding.
+Each module has the rules for one family of operators. A rule defines how an operator handles
+padding.
 """
 
 from torch_google.tpu.compile.buckets import (

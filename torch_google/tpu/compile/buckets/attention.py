@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention, with padded keys masked out."""
+"""Scaled dot product attention. Padded keys are masked out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    if is_padded(q.dims[2]) and lse.size:  # torch fills rows up to a multiple of 32 with infinity
+    if is_padded(q.dims[2]) and lse.size:  # like torch, fill up the rows with infinity
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)
     room = width(dims[2]) - lse.shape[-1]
@@ -59,7 +59,8 @@ def _operands(
         raise PaddingRefusal("attention with dropout")
     require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
     scope = call.scope
-    # Causal attention counts rows and columns from the first, so real elements must come first.
+    # Causal attention compares the indices of rows and columns, so the real elements must come
+    # first.
     q, k = leading(scope, q, 2), leading(scope, k, 2)
     k = redim(scope, k, (q.dims[0], *k.dims[1:]))
     v = redim(scope, v, (q.dims[0], v.dims[1], k.dims[2], v.dims[3]))
@@ -69,15 +70,15 @@ def _operands(
 def _bias(
     call: RuleCall, q: PaddedArray, k: PaddedArray, bias: PaddedArray | None
 ) -> tuple[Any, tuple[Dim, ...] | None]:
-    """Return a bias or mask that hides padded keys, and the dims of the bias's gradient.
+    """Return a bias or mask that hides padded keys, and the dims of the gradient of the bias.
 
-    These dims are those of the queries and keys, to which the bias is adapted, or None without a
-    bias.
+    The bias is expanded to the dims of the queries and keys, and so is its gradient. Without a
+    bias, its dims are None.
     """
     scope: SizeScope = call.scope
     real = valid(scope, k, [2])
     if real is not None:
-        real = real.reshape(-1)  # it must not have more dimensions than the bias
+        real = real.reshape(-1)  # the mask must not have more dimensions than the bias
     if bias is None:
         return real, None
     lead = 4 - len(bias.dims)
@@ -85,8 +86,8 @@ def _bias(
     dims = tuple(
         () if own == () else target for own, target in zip(bias.dims, target_dims, strict=True)
     )
-    # An infinity in a padded row makes that row's weights NaN, and through them every key's
-    # gradient.
+    # An infinity in a padded row turns the row's weights into NaN, and these would spread to the
+    # gradient of every key.
     fitted = cleared(scope, redim(scope, bias, dims))
     if real is None:
         return fitted, dims

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tensors, filled with one value or with random numbers."""
+"""Operators that create a tensor from one value or from random numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scalar(call: RuleCall) -> Any:
 
 @rule("aten::rand", "aten::randn", "aten::randint", "aten::randint.low")
 def drawn(call: RuleCall) -> Any:
-    """Draw a flat row. JAX derives an element's bits from its index alone (see `pointwise`)."""
+    """Draw a flat array. JAX derives an element's bits only from its index (see `pointwise`)."""
     if not jax.config.jax_threefry_partitionable or call.metas[0].dtype.is_complex:
         raise PaddingRefusal("random numbers that depend on the size of the array")
     dims = call.own()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes at indices; writes at padded indices are dropped."""
+"""Reads and writes at indices. A write at a padded index is dropped."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def index_put(call: RuleCall) -> Any:
     if len(indices) == 1 and indices[0] is not None and indices[0].array.dtype == jnp.bool_:
         return _masked(call, x, indices[0], values)
     x, items, outside, dims = _indexed(call, x, indices)
-    if outside is not None:  # padded indices are past the end, where writes are dropped
+    if outside is not None:  # move padded indices past the end, where writes are dropped
         first = next(position for position, item in enumerate(items) if not isinstance(item, slice))
         moved = jnp.where(outside, x.array.shape[first], items[first])
         items = (*items[:first], moved, *items[first + 1 :])
@@ -142,7 +142,7 @@ def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArr
 def _indexed(
     call: RuleCall, x: PaddedArray, indices: Any
 ) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
-    """Return x, its indices, the mask of padded indices, and the result's dims."""
+    """Return x, the indices, a mask of the padded indices, and the dims of the result."""
     indexed_axes = [position for position, item in enumerate(indices) if item is not None]
     tensors = [indices[position] for position in indexed_axes]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
@@ -170,13 +170,13 @@ def _indexed(
 
 
 def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
-    """Return the indices, with padded ones moved past the end."""
+    """Return the indices, with the padded ones moved past the end."""
     real = valid(scope, index, range(len(index.dims)))
     return index.array if real is None else jnp.where(real, index.array, end)
 
 
 def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | None) -> PaddedArray:
-    """Return x with its dimensions other than `axis` padded like an index's."""
+    """Return x, with all dimensions except `axis` padded like those of an index."""
     for position, (own, index_dim) in enumerate(zip(x.dims, index.dims, strict=True)):
         if position == axis:
             x = leading(scope, x, position)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization within a row; batch normalization over real elements."""
+"""Normalization within rows (layer, group, RMS), and batch normalization over real elements."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def rows(call: RuleCall) -> Any:
 
 @rule("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
 def rows_backward(call: RuleCall) -> Any:
-    """Clear padded rows, so that they add nothing to the gradients of the weights."""
+    """Clear the padded rows, so that they do not contribute to the gradients of the weights."""
     grad, x, shape, *others = call.args
     lead = len(x.dims) - len(shape)
     grad = redim(call.scope, grad, x.dims)
     require(call.op.name(), x.dims[lead:])
     statistics = []
     for value in others:
-        if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):  # a statistic per row
+        if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):  # statistics per row
             value = redim(call.scope, value, (*x.dims[:lead], *value.dims[lead:]))
             statistics.append(cleared(call.scope, value))
         else:
@@ -140,7 +140,7 @@ def batch_backward(call: RuleCall) -> Any:
 
 
 def _axes(x: PaddedArray) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes to reduce, and the shape in which a per-channel vector broadcasts."""
+    """Return the axes to reduce, and a shape in which per-channel vectors broadcast."""
     rank = len(x.dims)
     return (0, *range(2, rank)), [1, -1, *[1] * (rank - 2)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays with padding: where it is, how to fill it, and how to remove it.
+"""Arrays with padding: where the padding is, how to fill it, and how to remove it.
 
 Padding may hold any value, including NaN.
 """
@@ -27,7 +27,7 @@ from torch_google.tpu.compile.buckets.sizes import (
 
 @dataclass(frozen=True)
 class PaddedArray:
-    """An array and its dimensions. `uniform`: all elements have the same value."""
+    """An array and its dimensions. If `uniform` is set, all elements have the same value."""
 
     array: jax.Array
     dims: tuple[Dim, ...]
@@ -45,20 +45,20 @@ class PaddedArray:
 
 
 def axis_of(x: PaddedArray, dim: int) -> int:
-    """Return a dimension as a non-negative axis."""
+    """Return the axis of a dimension, counted from 0."""
     return dim % len(x.dims) if x.dims else 0
 
 
 def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
-    """Return, per index of a dimension, the index among real elements, and whether it is real.
+    """Map each index of a dimension to an index among the real elements.
 
-    The second is None for a dimension without padding.
+    Also return whether each index is real, or None if the dimension has no padding.
     """
     return _place(scope, dim, tuple(extent.size for extent in dim))
 
 
 def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
-    """Return a mask of the real elements, with the array's rank; None if all are real."""
+    """Return a mask of the real elements, with the rank of the array, or None if all are real."""
     combined: Any = None
     for axis in axes:
         inside = place(scope, x.dims[axis])[1]
@@ -71,7 +71,7 @@ def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
 
 
 def filled(scope: SizeScope, x: PaddedArray, axes: Iterable[int], fill: Any) -> jax.Array:
-    """Return the array with `fill` in the padding of these axes."""
+    """Return the array with the padding of these axes replaced by `fill`."""
     mask = valid(scope, x, axes)
     if mask is None:
         return x.array
@@ -79,7 +79,7 @@ def filled(scope: SizeScope, x: PaddedArray, axes: Iterable[int], fill: Any) -> 
 
 
 def cleared(scope: SizeScope, x: PaddedArray) -> jax.Array:
-    """Return the array with zeros in all padding."""
+    """Return the array with all padding replaced by zeros."""
     return filled(scope, x, range(len(x.dims)), 0)
 
 
@@ -102,7 +102,7 @@ def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
 
 
 def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedArray:
-    """Return the inverse of `compacted`: a padded array with these dimensions."""
+    """Invert `compacted`: return a padded array with these dimensions."""
     shape = tuple(width(dim) for dim in dims)
     extents, block = _rows([extent for dim in dims for extent in dim])
     size = math.prod(shape)
@@ -150,7 +150,7 @@ def _place(
 
 
 def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:
-    """Split off the trailing extents without padding; their elements form a row."""
+    """Split off the trailing extents without padding. Return the rest and the size of a row."""
     lead = list(extents)
     block = 1
     while lead and not lead[-1].padded:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate a graph with symbolic sizes on padded arrays."""
+"""Evaluates a graph with symbolic sizes on padded arrays."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _SIZES = frozenset({torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.defaul
 def evaluate(
     graph: GraphModule, inputs: Sequence[Any], scope: SizeScope, key: Any = None
 ) -> dict[Node, Any]:
-    """Return the values of a graph's nodes: PaddedArray for tensors, scalars for numbers.
+    """Return the values of a graph's nodes: a PaddedArray for a tensor, a scalar for a number.
 
-    Raises PaddingRefusal, with the reason, if an operator would see padding.
+    Raises PaddingRefusal, with the reason, if padding could affect a result.
     """
     values: dict[Node, Any] = {}
     remaining = iter(inputs)
@@ -77,7 +77,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
         results = _rule(target, call)(call)
     except PaddingRefusal:
         raise
-    except Exception as error:  # if padding is the cause, an exact program may still work
+    except Exception as error:  # if padding caused the error, an exact program may work
         raise PaddingRefusal(f"{target.name()}: {type(error).__name__}") from error
     for result, fake in zip(results, metas, strict=True):
         if isinstance(result, PaddedArray):
@@ -86,7 +86,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
 
 
 def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> Any:
-    """Return a node's random key, the same as in an exact program."""
+    """Return the random key for a node. It is the same as in an exact program."""
     if isinstance(drawn, tuple):
         return jax.random.fold_in(jax.random.wrap_key_data(known(drawn[0]).array), drawn[1])
     return None if key is None else jax.random.fold_in(key, position)
@@ -107,7 +107,7 @@ def _rule(op: OpOverload, call: RuleCall) -> Rule:
 
 
 def _is_exact(call: RuleCall) -> bool:
-    """Return whether all sizes are fixed and no argument is a number, which might be a size."""
+    """Return whether all sizes are fixed and no argument is a traced number, maybe a size."""
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators: padding stays in place."""
+"""Elementwise operators, which leave padding where it is."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScop
     "prims::div",
 )
 def pointwise(call: RuleCall) -> Any:
-    """Compute on operands with the same padding. Most of these operators have torch's tag."""
+    """Apply an operator to operands with the same padding. torch tags most of them pointwise."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     remaining = iter(alike)
@@ -113,9 +113,10 @@ def fill(call: RuleCall) -> Any:
     "aten::uniform",
 )
 def drawn(call: RuleCall) -> Any:
-    """Draw numbers for the elements in their order without padding.
+    """Draw random numbers in the order that the elements have without padding.
 
-    JAX derives an element's bits from its index alone, so the numbers equal an exact program's.
+    JAX derives an element's bits only from its index, so the numbers equal those of an exact
+    program.
     """
     if not jax.config.jax_threefry_partitionable:
         raise PaddingRefusal("random numbers that depend on the size of the array")
@@ -130,7 +131,7 @@ def drawn(call: RuleCall) -> Any:
 def aligned(
     scope: SizeScope, operands: Sequence[PaddedArray]
 ) -> tuple[tuple[Dim, ...], list[PaddedArray]]:
-    """Return the broadcast dimensions, and the operands padded to these."""
+    """Return the broadcast dimensions, and the operands padded to those dimensions."""
     rank = max((len(x.dims) for x in operands), default=0)
     dims: list[Dim] = []
     for axis in range(rank):
@@ -139,8 +140,8 @@ def aligned(
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # Ignore dimensions of uniform operands. Prefer a product's factors to a single extent of
-        # that size, because matrix products and reductions have factors.
+        # Ignore the dimensions of uniform operands. Prefer several factors to a single extent of
+        # the same size, because matrix products and reductions also have the factors.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that depend on an element's index: real elements are moved to the front."""
+"""Operators that depend on the index of an element. Real elements are moved to the front."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def count(call: RuleCall) -> Any:
     step = call.argument("step") if "step" in names else 1
     dims = call.own()
     dtype = call.metas[0].dtype
-    # Use the lowering's dtype: integer, or a wide float if an argument has a fraction.
+    # Compute in the lowering's dtype: an integer, or float64 if an argument is a fraction.
     is_integer = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
     places = jnp.arange(width(dims[0]), dtype=jnp.int64 if is_integer else jnp.float64)
     return [PaddedArray(convert(start + places * step, dtype), dims)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products: both factors have zeros in the padding of the summed dimension."""
+"""Matrix products. In both factors, the padding of the summed dimension is set to zero."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_product(call: RuleCall) -> Any:
 def _factors(
     scope: SizeScope, a: PaddedArray, b: PaddedArray
 ) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
-    """Return a product's dimensions and its factors."""
+    """Return the dimensions of a product, and its two factors."""
     batch = len(a.dims) - 2 if len(b.dims) > 2 else 0
     inner = b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
     if a.dims[-1] != inner or a.dims[:batch] != b.dims[:batch]:
@@ -47,7 +47,7 @@ def _factors(
 
 
 def _spread(scope: SizeScope, c: PaddedArray, dims: tuple[Dim, ...]) -> jax.Array:
-    """Return the added term, broadcast to a product's dimensions."""
+    """Return the term to add, in a form that broadcasts to the dimensions of the product."""
     lead = len(dims) - len(c.dims)
     target_dims = tuple(() if own == () else dims[lead + axis] for axis, own in enumerate(c.dims))
     return redim(scope, c, target_dims).array

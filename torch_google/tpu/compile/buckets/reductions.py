@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions: padding holds the neutral element, and means count only real elements."""
+"""Reductions. Padding holds the neutral element, and means count only the real elements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def from_least(call: RuleCall) -> Any:
 
 @rule("aten::logsumexp")
 def logsumexp(call: RuleCall) -> Any:
-    x = call.args[0]  # integers have no neutral element
+    x = call.args[0]  # convert first, because integers cannot represent -inf
     return _reduced(
         call, -jnp.inf, PaddedArray(convert(x.array, call.metas[0].dtype), x.dims, x.uniform)
     )
@@ -49,7 +49,7 @@ def from_greatest(call: RuleCall) -> Any:
 
 @rule("aten::argmax", "aten::argmin")
 def where(call: RuleCall) -> Any:
-    """Return indices along dimensions whose real elements come first: these equal torch's."""
+    """Return indices like torch's, because the real elements of the dimension come first."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
@@ -123,7 +123,7 @@ def softmax_backward(call: RuleCall) -> Any:
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
 def scan(call: RuleCall) -> Any:
-    """Scan a dimension that has its padding at the end, so that none precedes a real element."""
+    """Scan with the padding at the end of the dimension, where it affects no real element."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [
@@ -148,7 +148,7 @@ def ordered(call: RuleCall) -> Any:
 
 
 def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
-    """Return the axes of a reduction, and whether it keeps them with size 1."""
+    """Return the axes of a reduction, and whether they are kept with size 1."""
     names = {argument.name for argument in call.op._schema.arguments}
     dim = call.argument("dim") if "dim" in names else None
     keepdim = bool(call.argument("keepdim")) if "keepdim" in names else False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of rules, each of which says how an operator handles padding."""
+"""The table of rules. Each rule defines how an operator handles padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Arrays: TypeAlias = tuple[jax.Array | None, ...]
 
 @dataclass(frozen=True)
 class RuleCall:
-    """An operator call in a graph. `metas`: a flat list of its results' fake tensors."""
+    """A call of an operator in a graph. `metas` is a flat list of its results' fake tensors."""
 
     op: OpOverload
     args: tuple[Any, ...]
@@ -50,7 +50,7 @@ class RuleCall:
     def lower(self, *args: Any, **kwargs: Any) -> Arrays:
         """Return the results of the operator's lowering, cast to torch's dtypes.
 
-        Padded arguments are passed as arrays, including their padding.
+        Padded arguments are passed as arrays that include the padding.
         """
         lowering = lowering_of(self.op)
         positional, named = bare(args), bare(kwargs)
@@ -60,7 +60,7 @@ class RuleCall:
         return tuple(self.cast(results if isinstance(results, list | tuple) else [results]))
 
     def cast(self, results: Sequence[Any]) -> list[jax.Array | None]:
-        """Return the arrays cast to torch's dtypes for the results."""
+        """Cast the arrays to the dtypes that torch gives the results."""
         return [
             None
             if result is None or not isinstance(meta, torch.Tensor)
@@ -69,7 +69,7 @@ class RuleCall:
         ]
 
     def own(self, position: int = 0) -> tuple[Dim, ...]:
-        """Return a result's dimensions, each with one extent."""
+        """Return the dimensions of a result. Each has one extent."""
         return self.scope.dims(self.metas[position].shape)
 
     def dtype(self, position: int = 0) -> Any:
@@ -92,10 +92,10 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[_F], _F]:
-    """Register a rule for operators. A second rule for the same operator raises ValueError.
+    """Register a rule for operators. Raises ValueError if an operator already has a rule.
 
-    A rule returns its results, each a PaddedArray or None. It raises PaddingRefusal if padding
-    would affect a result.
+    A rule returns a list with a PaddedArray or None for each result. It raises PaddingRefusal if
+    padding would affect a result.
     """
 
     def register(function: _F) -> _F:
@@ -112,7 +112,7 @@ def rule(*names: str) -> Callable[[_F], _F]:
 
 
 def find(op: OpOverload) -> Rule | None:
-    """Return the rule of an operator, or None."""
+    """Return the rule for an operator, or None."""
     return _RULES.get(op.name())
 
 
@@ -122,17 +122,17 @@ def names() -> frozenset[str]:
 
 
 def same(x: PaddedArray, array: Any) -> PaddedArray:
-    """Return an array with the dimensions of `x`."""
+    """Return a PaddedArray with the dimensions of `x`."""
     return PaddedArray(array, x.dims)
 
 
 def like(batch: Sequence[Dim], array: Any) -> PaddedArray:
-    """Return an array with these first dimensions; its other dimensions have no padding."""
+    """Return a PaddedArray whose first dimensions are `batch`; the others have no padding."""
     return PaddedArray(array, (*batch, *plain(array.shape[len(batch) :])))
 
 
 def plain(shape: Sequence[int]) -> tuple[Dim, ...]:
-    """Return dimensions without padding."""
+    """Return dimensions without padding for a shape."""
     return tuple(() if size == 1 else (Extent(sympy.Integer(size), size),) for size in shape)
 
 
@@ -151,7 +151,7 @@ def _standin(array: jax.Array) -> Any:
 
 
 def bare(value: Any) -> Any:
-    """Return the arguments with padded values replaced by their arrays."""
+    """Return the arguments with each PaddedArray replaced by its array."""
     if isinstance(value, PaddedArray):
         return value.array
     if isinstance(value, Mapping):
@@ -161,7 +161,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-# A placeholder for the meta kernel's result: results are used unchanged.
+# Stands for the results of the meta kernel, because the results are used as they are.
 _ANY = object()
 
 __all__ = [

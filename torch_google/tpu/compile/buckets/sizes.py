@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes, and their values in a call and in a bucket."""
+"""Symbolic sizes, with their values in a call and in a bucket."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LEAST = 8
 
 
 class PaddingRefusal(Exception):
-    """The reason why a graph cannot run on padded arrays."""
+    """Raised, with the reason, if a graph cannot run on padded arrays."""
 
 
 @dataclass(frozen=True)
 class BucketPolicy:
-    """The choice of buckets. `sizes`: a rising list; None means powers of two from 8."""
+    """The list of buckets, in increasing order. None means powers of two from 8 on."""
 
     sizes: tuple[int, ...] | None = None
 
     def bucket(self, size: int) -> int:
-        """Return a size's bucket. Raises PaddingRefusal for a size above the last bucket."""
+        """Return the bucket for a size. Raises PaddingRefusal if it exceeds the last bucket."""
         if self.sizes is None:
             return max(_LEAST, 1 << max(size - 1, 0).bit_length())
         for bucket in self.sizes:
@@ -39,7 +39,7 @@ class BucketPolicy:
 
 @dataclass(frozen=True)
 class Extent:
-    """A run of `size` elements, of which the first `expr` are real."""
+    """Part of a dimension: `size` elements, of which the first `expr` are real."""
 
     expr: sympy.Expr
     size: int
@@ -56,9 +56,9 @@ Dim: TypeAlias = tuple[Extent, ...]
 
 
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
-    """Return dimensions in canonical form: only the first extent may be a number.
+    """Return dimensions in canonical form, in which only the first extent may be a number.
 
-    An extent without padding merges into the one before it; that one's real elements stay in front.
+    An extent without padding merges into the one before it, whose real elements stay in front.
     """
     canonical = []
     for dim in dims:
@@ -74,7 +74,7 @@ def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
 
 
 def width(dim: Dim) -> int:
-    """Return the size of a dimension in the padded array."""
+    """Return the size of a dimension, including padding."""
     return math.prod(extent.size for extent in dim)
 
 
@@ -84,7 +84,7 @@ def expression(dim: Dim) -> sympy.Expr:
 
 
 def is_padded(dim: Dim) -> bool:
-    """Return whether some elements of a dimension may be padding."""
+    """Return whether a dimension may contain padding."""
     return any(extent.padded for extent in dim)
 
 
@@ -96,7 +96,7 @@ def expr_of(size: Any) -> sympy.Expr:
 
 
 class SizeScope:
-    """The values of symbols: their buckets and, as traced scalars, their values in one call.
+    """The values of symbols: their buckets, and their actual values in a call as traced scalars.
 
     A `fixed` symbol equals its bucket and has no padding. The scope records the assumptions that an
     evaluation makes, and `holds` checks them for a call.
@@ -116,7 +116,7 @@ class SizeScope:
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
     def within(self, values: Mapping[Any, Any]) -> SizeScope:
-        """Return a scope with other values that shares this scope's recorded assumptions."""
+        """Return a scope for other values that shares the recorded assumptions of this scope."""
         scope = SizeScope(self.buckets, self._fixed, values)
         scope._extents, scope._equal = self._extents, self._equal
         return scope
@@ -131,7 +131,7 @@ class SizeScope:
         return bool(self.expr(size).is_Integer)
 
     def extent(self, size: Any) -> Extent:
-        """Return an extent for a fake tensor's size or an expression."""
+        """Return an extent for an expression or for the size of a fake tensor."""
         expr = self.expr(size)
         extent = Extent(expr, int(number(expr, self.buckets)))
         if extent.size < 0:
@@ -140,7 +140,7 @@ class SizeScope:
         return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return a dimension with one extent, for a fake tensor's size or an expression."""
+        """Return a dimension with one extent, for an expression or a fake tensor's size."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
@@ -149,19 +149,19 @@ class SizeScope:
         return tuple(self.dim(size) for size in sizes)
 
     def value(self, expr: sympy.Expr) -> Any:
-        """Return an expression's value: a number if it is constant, else a traced scalar."""
+        """Return the value of an expression: a number if constant, otherwise a traced scalar."""
         return number(self.expr(expr), self._values)
 
     def real(self, dim: Dim) -> Any:
-        """Return the real size of a dimension: a number, or a traced scalar."""
+        """Return the real size of a dimension, as a number or a traced scalar."""
         return self.value(expression(dim))
 
     def count(self, dims: Iterable[Dim]) -> Any:
-        """Return the number of real elements in these dimensions."""
+        """Return the number of real elements in a tensor with these dimensions."""
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
-        """Assume that dimensions equal a fake tensor's sizes. Raises PaddingRefusal if not."""
+        """Record that dimensions must equal a fake tensor's sizes, or raise PaddingRefusal."""
         for dim, size in zip(dims, sizes, strict=True):
             own, expected = expression(dim), self.expr(size)
             if own == expected or sympy.expand(own - expected) == 0:
@@ -178,9 +178,9 @@ class SizeScope:
 
 
 def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
-    """Return a dimension for a flattened size, factored in an order that the graph contains.
+    """Return a dimension for a size that is a product, with its factors in the graph's order.
 
-    `neighbours` are the sizes of the graph's tensors with several symbols.
+    `neighbours` are the sizes of the graph's tensors that have several symbolic dimensions.
     """
     expr = scope.expr(size)
     for sizes in neighbours:
@@ -193,10 +193,10 @@ def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]])
 
 
 def number(expr: Any, values: Mapping[Any, Any]) -> Any:
-    """Return an expression's value for these values of its symbols.
+    """Return the value of an expression for these values of its symbols.
 
-    Values are numbers or traced scalars. Raises PaddingRefusal for a symbol without a value, and
-    for a function that does not occur in sizes.
+    Values are numbers or traced scalars. Raises PaddingRefusal if a symbol has no value, or if the
+    expression contains a function that does not occur in sizes.
     """
     if isinstance(expr, int):
         return expr
@@ -226,7 +226,7 @@ def _lesser(*parts: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Quotient:
-    """A quotient before rounding."""
+    """A quotient that has not been rounded yet."""
 
     over: Any
     under: Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: split and join dimensions by extents, or else remove the padding and pad again."""
+"""Views. They split and join extents if possible; otherwise, they remove and restore padding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def view(call: RuleCall) -> Any:
 
 
 def reshaped(scope: SizeScope, x: PaddedArray, sizes: Iterable[Any]) -> PaddedArray:
-    """Return the same real elements, in row-major order, with other sizes."""
+    """Return the same real elements in row-major order, with other sizes."""
     target_sizes = [scope.expr(size) for size in sizes]
     dims = _regrouped([extent for dim in x.dims for extent in dim], target_sizes)
     if dims is None:
@@ -92,7 +92,7 @@ def repeat(call: RuleCall) -> Any:
     shape: list[int] = []
     for axis, count in enumerate(times):
         size = array.shape[axis]
-        # In row-major order, the repeats precede the dimension itself.
+        # In row-major order, the repeats come before the dimension itself.
         repeats = (call.scope.extent(_size_of(count, call, axis, own)),)
         dims.append((*repeats, *own[axis]))
         shape += [1, size]
@@ -118,13 +118,13 @@ def flip(call: RuleCall) -> Any:
 
 
 def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """Return the dimensions, with the real elements of one axis at its front."""
+    """Return the dimensions that x has if the real elements of one axis move to its front."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
 
 def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
-    """Return x with the real elements of one axis at its front."""
+    """Return x with the real elements of one axis moved to its front."""
     if len(x.dims[axis]) <= 1:
         return x
     return redim(scope, x, _single(scope, x.dims, axis))
@@ -149,9 +149,9 @@ def _width(dim: Dim) -> int:
 
 
 def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[Dim, ...] | None:
-    """Group extents into dimensions of these sizes, splitting them if that keeps the order.
+    """Group extents into dimensions of these sizes.
 
-    Returns None if no grouping keeps the order.
+    Splits an extent if that keeps the order. Returns None if no grouping keeps the order.
     """
     rest = list(reversed(extents))
     dims: list[Dim] = []
@@ -174,7 +174,7 @@ def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[
 
 
 def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | None]:
-    """Return the part of an extent that a dimension takes, and the rest for the next dimension."""
+    """Split an extent: return the part for this dimension, and the rest for the next one."""
     if extent.expr == target:
         return extent, None
     if extent.expr == 0:
@@ -189,7 +189,7 @@ def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | 
 
 
 def _is_whole(expr: sympy.Expr) -> bool:
-    """Return whether an expression is a polynomial with integer coefficients, without divisions."""
+    """Return whether an expression is a polynomial with integer coefficients."""
     numerator, denominator = sympy.fraction(expr)
     if denominator != 1:
         return False
