@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend `tpu` of torch.distributed."""
+"""The `tpu` backend for torch.distributed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each collective of torch.distributed on tpu tensors, against its definition."""
+"""Each torch.distributed collective gives the right result on tpu tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
 _MODES = ["strict", "fused", "debug"]
-# More bytes than travel with the ranks' agreement, and fewer.
+# A number of elements that does not fit into the first exchange between ranks, and one that does.
 _LENGTHS = [6, 6000]
 
 
@@ -26,7 +26,7 @@ def ranks() -> Iterator[Ranks]:
 
 
 def _values(rank: int, length: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return a rank's values, on the CPU."""
+    """Return the input values of a rank, on the CPU."""
     return (torch.arange(length) % 7 + rank).to(dtype)
 
 
@@ -173,7 +173,7 @@ def test_a_chain_of_pending_collectives(ranks: Ranks, mode: str, length: int) ->
         assert torch.equal(result, sum(_both(length)) / 2)
 
 
-# ---- Moves
+# ---- Data movement
 
 
 def _broadcast(rank: int, length: int, root: int) -> torch.Tensor:
@@ -286,7 +286,7 @@ def test_gather_and_scatter(ranks: Ranks, length: int, root: int) -> None:
 
 
 def _all_to_all(rank: int, length: int) -> list[torch.Tensor]:
-    # Rank r sends (r + 1) * length elements to rank 0, and (r + 2) * length to rank 1.
+    # Rank r sends (r + 1) * length elements to rank 0, and (r + 2) * length elements to rank 1.
     inputs = [
         _values(10 * rank + peer, (rank + peer + 1) * length).to("tpu") for peer in range(_SIZE)
     ]
@@ -311,7 +311,7 @@ def test_all_to_all(ranks: Ranks, mode: str, length: int) -> None:
         assert torch.equal(even, torch.cat(slices))
 
 
-# ---- Messages
+# ---- Point-to-point messages
 
 
 def _messages(rank: int, length: int) -> torch.Tensor:
@@ -323,7 +323,7 @@ def _messages(rank: int, length: int) -> torch.Tensor:
     )
     for work in works:
         work.wait()
-    # Tags are matched regardless of the order of calls.
+    # Messages are matched by tag, regardless of the order of the calls.
     results = [incoming.cpu()]
     if rank == 0:
         sent = [dist.isend(outgoing + tag, peer, tag=tag) for tag in range(3)]
@@ -350,7 +350,7 @@ def test_messages(ranks: Ranks, mode: str, length: int) -> None:
         assert torch.equal(result, torch.stack([_values(1 - rank, length), _values(1, length) * 2]))
 
 
-# ---- Blocks, groups, objects, empty tensors
+# ---- Coalescing blocks, groups, objects, empty tensors
 
 
 def _coalesced(rank: int, length: int) -> list[torch.Tensor]:
@@ -410,7 +410,7 @@ def _empty(rank: int) -> list[Any]:
     gathered = torch.empty(0, device="tpu")
     dist.all_gather_into_tensor(gathered, torch.empty(0, device="tpu"))
     dist.reduce_scatter_tensor(torch.empty(0, device="tpu"), gathered)
-    # Only rank 0 receives anything.
+    # Only rank 0 receives data.
     sizes = [[4, 0], [4, 0]][rank]
     output = torch.empty(8 if rank == 0 else 0, device="tpu")
     takes = [4, 4] if rank == 0 else [0, 0]

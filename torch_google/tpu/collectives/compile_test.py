@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives within compiled graphs, against the same functions with gloo on CPU tensors."""
+"""Collectives inside compiled graphs give the same results as with gloo on CPU tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 _OPS = torch.ops._c10d_functional
-# Fewer bytes than travel with the ranks' agreement, and more.
+# A number of elements that fits into the first exchange between ranks, and one that does not.
 _LENGTHS = [6, 6000]
 
 
@@ -40,7 +40,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any
 
 
 def _calls() -> int:
-    """Return how many collectives the default group has had on the device."""
+    """Return the number of collectives that the default group has run on the device."""
     backend = dist.group.WORLD._get_backend(torch.device("tpu"))
     return int(backend._get_sequence_number_for_group())
 
@@ -75,7 +75,7 @@ def _into(x: torch.Tensor) -> Any:
 
 
 def _imperative(x: torch.Tensor) -> Any:
-    """Call the functions that Dynamo replaces by functional ones."""
+    """Call the functions that Dynamo replaces with functional ones."""
     gathered = torch.empty(2 * x.shape[0], device=x.device)
     dist.all_gather_into_tensor(gathered, x)
     part, other = torch.empty(x.shape[0] // 2, device=x.device), torch.empty_like(x)
@@ -154,7 +154,7 @@ def test_a_tensor_without_elements(ranks: Ranks) -> None:
     assert ranks.run(_run, "_empty") == [[0, 3]] * _SIZE
 
 
-# ---- Order, and how often
+# ---- Order and number of collectives
 
 
 def _independent(rank: int) -> int:
@@ -388,7 +388,7 @@ def test_invalid_calls(ranks: Ranks) -> None:
         assert result == [2.0] * 3
 
 
-# ---- The compile cache, and groups that come and go
+# ---- The compile cache, and groups that are destroyed and created again
 
 
 def _cached(rank: int, folder: str, caches: bool) -> list[Any]:
@@ -443,7 +443,7 @@ def _left_alone(rank: int) -> tuple[str, str]:
     return caught(lambda: compiled(torch.ones(6000, device="tpu")))
 
 
-def test_a_rank_that_dies(ranks: Ranks) -> None:  # the last test: it ends a rank
+def test_a_rank_that_dies(ranks: Ranks) -> None:  # must be the last test, because it kills a rank
     ranks.start(_run, "_left_alone")
     time.sleep(1)
     ranks.signal(1, signal.SIGKILL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed models under torch.compile: losses equal those of gloo on CPU tensors."""
+"""Distributed models have the same losses with torch.compile as with gloo on CPU tensors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _batch(seed: int, step: int, device: str) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
-    # foreach takes no list of tensors and DTensors.
+    # The foreach implementation does not accept a list that mixes tensors and DTensors.
     return torch.optim.AdamW(model.parameters(), 1e-2, foreach=False)
 
 
@@ -69,7 +69,7 @@ def _distance(model: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> to
     return (model(x) - y).pow(2).mean()
 
 
-# ---- Wrappers of torch: how each one makes a model for a device, compiled or not
+# ---- torch's wrappers: how to make a model for a device with each one, compiled or not
 
 
 def _ddp(device: str, compiled: bool) -> nn.Module:
@@ -78,7 +78,7 @@ def _ddp(device: str, compiled: bool) -> nn.Module:
 
 
 def _ddp_in_buckets(device: str, compiled: bool) -> nn.Module:
-    # Torch's optimizer of DDP under compile splits the graph at the buckets.
+    # When DDP is compiled, torch's DDPOptimizer splits the graph at bucket boundaries.
     dist._DEFAULT_FIRST_BUCKET_BYTES = 100
     model = DistributedDataParallel(_net(device), bucket_cap_mb=0.0005)
     return torch.compile(model, backend="tpu") if compiled else model
@@ -176,7 +176,7 @@ def test_dtensor(ranks: Ranks) -> None:
             torch.testing.assert_close(other, one, rtol=1e-6, atol=2e-6)
 
 
-# ---- Steps as one program
+# ---- Training steps as one program
 
 
 def _average(gradient: torch.Tensor) -> torch.Tensor:

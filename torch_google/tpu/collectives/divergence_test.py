@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks whose programs differ between their collectives: right, or an error on every rank.
+"""Ranks whose code differs between collectives get the right values, or an error on every rank.
 
 Each rank draws its own mode, local operators, reads and pauses. A fault stops a rank for a while,
-kills it, or makes it call something else.
+kills it, or makes it call a different collective.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 
 _IS_FULL = is_full()
 _SIZE = 3
-# Seconds.
+# All times are in seconds.
 _TIMEOUT = 20.0
 _STOP = 5.0 if _IS_FULL else 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """What one rank does around a collective."""
+    """The actions of one rank around a collective."""
 
     mode: str
     operators: int
@@ -42,7 +42,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A collective, with what each rank does around it. `odd` is a rank that calls another size."""
+    """A collective, with each rank's actions around it. Rank `odd` calls it with another size."""
 
     kind: str
     length: int
@@ -76,7 +76,7 @@ def _value(rank: int, index: int, length: int) -> torch.Tensor:
 
 
 def _expected(step: Step, rank: int, index: int) -> list[float] | None:
-    """Return the result of a rank, or None if the ranks disagree."""
+    """Return the correct result on a rank, or None if the ranks disagree."""
     if step.odd is not None and step.kind != "ring":
         return None
     values = [_value(peer, index, step.length) for peer in range(_SIZE)]
@@ -122,7 +122,7 @@ def _call(step: Step, rank: int, value: torch.Tensor, is_async: bool) -> torch.T
 
 
 def _turn(rank: int, index: int, step: Step) -> Any:
-    """Return the result of a rank's call, or its error."""
+    """Run one step on a rank, and return the result or the error."""
     length = step.length + (step.kind != "ring" and step.odd == rank)
     value = _value(rank, index, length).to("tpu") * 2 / 2
     output: list[torch.Tensor] = []
@@ -165,7 +165,7 @@ def ranks() -> Iterator[Ranks]:
 
 _SETTINGS = {
     "deadline": None,
-    # A smaller example costs seconds, and the moment of a fault is lost.
+    # Do not shrink examples: each attempt costs seconds, and a fault would occur at another moment.
     "phases": [Phase.generate],
     "suppress_health_check": list(HealthCheck),
     "derandomize": not _IS_FULL,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in a collective is a Python error on every rank, and the process lives."""
+"""Anything that goes wrong in a collective raises a Python error on every rank; none aborts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
-# More bytes than travel with the ranks' agreement, and fewer.
+# A number of elements that does not fit into the first exchange between ranks, and one that does.
 _LENGTHS = [6, 6000]
 
 
@@ -70,13 +70,13 @@ def _splits(rank: int, length: int) -> None:
 
 
 def _invalid(rank: int, length: int) -> None:
-    # Only the output of rank 1 has a wrong size.
+    # Only rank 1 has an output of the wrong size.
     dist.all_gather_into_tensor(_ones(2 * length + rank), _ones(length))
 
 
 def _disagree(rank: int, case: str, length: int) -> tuple[str, str]:
     error = caught(lambda: globals()[case](rank, length))
-    # The group still works.
+    # The group must still work.
     value = _ones(3)
     dist.all_reduce(value)
     assert value.tolist() == [2.0] * 3
@@ -143,7 +143,7 @@ def test_a_message_of_another_size(ranks: Ranks, length: int) -> None:
     assert name == "DistBackendError"
     assert f"rank 0 sends {4 * length} bytes (send of float32[{length}]) to rank 1" in text
     assert f"which expects {4 * length + 4}" in text
-    # A small message has left before the other side is known.
+    # A small message is sent before the other rank's size is known.
     assert sent == ("", "") or sent[0] == "DistBackendError"
 
 
@@ -156,7 +156,7 @@ def test_what_no_rank_may_do(ranks: Ranks) -> None:
         assert name in ("TypeError", "ValueError")
 
 
-# ---- Ranks that die, are late, or never come
+# ---- Ranks that die, are late, or never join
 
 
 def _later(rank: int, delay: float, sizes: list[int]) -> list[Any]:
@@ -192,7 +192,7 @@ def test_a_rank_that_never_comes() -> None:
         assert f"all_reduce SUM of float32[{length}], collective 1 of group 'default_pg'" in text
         assert "rank 1: no answer: it has ended, or is not in a collective" in text
         assert read[0] == "DistBackendError"
-        # The late rank gets an error as soon as it comes.
+        # The late rank gets an error as soon as it joins.
         _, _, (name, text), _ = ranks.result(1)
         assert name == "DistBackendError"
         assert "The group is broken" in text

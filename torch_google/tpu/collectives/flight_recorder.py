@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last collectives of this process, in the format of torch's flight recorder.
+"""Reports the most recent collectives of this process in the format of torch's flight recorder.
 
-`python -m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_` compares the files
-of all ranks. If a group breaks, each of its ranks writes its file. TORCH_FR_DUMP_TEMP_FILE is the
-path without the rank; the default is in ~/.cache/torch. TORCH_FR_BUFFER_SIZE is the number of
-records, 2,000 by default; 0 turns the recorder off.
+If a group breaks, each of its ranks writes a file. To compare the files of all ranks, run `python
+-m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_`. TORCH_FR_DUMP_TEMP_FILE
+sets the path of the file, to which the rank is appended; by default, the file is in ~/.cache/torch.
+TORCH_FR_BUFFER_SIZE sets the number of records. The default is 2,000; 0 turns the recorder off.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 from torch_google.tpu import _C
 
-# The format's version, in which fields of other backends are optional.
+# In this version of the format, the fields that only other backends have are optional.
 _VERSION = "2.10"
 _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-# torch's tools take neighbours with the same number, be it of a collective or of a message, as one
-# coalesced operation.
+# torch's tools treat adjacent records with the same number as one coalesced operation. So messages
+# need other numbers than collectives.
 _FIRST_MESSAGE = 1 << 32
-# torch's tools know the operations by these names.
+# The names under which torch's tools know these operations.
 _NAMES = {
     "all_gather_into_tensor": "_all_gather_base",
     "reduce_scatter_tensor": "_reduce_scatter_base",
@@ -35,7 +35,7 @@ _NAMES = {
 
 
 def trace() -> dict[str, Any]:
-    """Return the records of this process, as torch's tools read them from a file."""
+    """Return the records of this process, in the form in which torch's tools read them."""
     records, groups = _C.flight_records()
     ranks = {group: sorted(members) for group, members in groups.items()}
     return {
@@ -51,7 +51,7 @@ def trace() -> dict[str, Any]:
 
 
 def dump_flight_record(rank: int, environ: Mapping[str, str] = os.environ) -> str:
-    """Write this rank's records, and return the path, or "" if the recorder is off.
+    """Write this rank's records and return the path, or return "" if the recorder is off.
 
     Raises OSError. The file is replaced atomically, and only its owner can read it.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the backend `tpu` of torch.distributed.
+"""Creates the `tpu` backend for torch.distributed.
 
-torch chooses it for a process group that names no backend. It is imported when the first such group
-is created.
+torch selects this backend for process groups that do not name one. It imports this module when it
+creates the first such group.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from torch._C._distributed_c10d import PrefixStore, ProcessGroup, ProcessGroupGl
 from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
-# The function of torch that creates a group, and calls `backend`.
+# The function in torch that creates a group. It calls `backend`.
 _CREATOR = "_new_process_group_helper"
 
 
 def backend(options: Any, more: Any) -> Any:
-    """Create a backend for torch's registry. `options` has store, rank, size and timeout.
+    """Create a backend for torch's registry.
 
-    The backend also takes CPU tensors, by gloo. It connects all ranks of the group, so it waits for
-    them. Raises ValueError if `more` (pg_options) is given, because the backend has no options.
+    `options` has the store, rank, size and timeout. The backend also handles CPU tensors, with
+    gloo. It connects all ranks of the group, so this function waits for them. The backend has no
+    options of its own: raises ValueError if `more` (pg_options) is given.
     """
     if more is not None:
         raise ValueError(
@@ -54,7 +55,7 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # torch does the same for its own gloo groups. split_group() reads the ranks.
+        # torch sets these for its own gloo groups as well. split_group() reads the ranks.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()
@@ -62,14 +63,14 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
 
 
 def _global_ranks(options: Any) -> list[int]:
-    # torch leaves them out for the default group, which has all ranks.
+    # The list is empty for the default group, which has all ranks.
     return list(options.global_ranks_in_group) or list(range(options.group_size))
 
 
 def _complete(cpu: ProcessGroupGloo) -> None:
-    """Add to the group that torch is creating what torch leaves out for other backends.
+    """Complete the group that torch is creating: torch does less for backends that are not its own.
 
-    A backend is not told its group, but the group is a variable of torch's function.
+    torch does not pass the group to the backend, but the group is a local variable of `_CREATOR`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != _CREATOR:
@@ -79,8 +80,8 @@ def _complete(cpu: ProcessGroupGloo) -> None:
     group = frame.f_locals["pg"]
     devices = frame.f_locals["backend_config"].get_device_backend_map()
     if "cpu" not in devices:
-        # Without a backend, torch asks for the accelerator's tensors only.
+        # If the user names no backend, torch uses this one only for tensors on the accelerator.
         group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, cpu)
     elif len(set(devices.values())) > 1:
-        # With "cpu:gloo,tpu:tpu", torch sets no default, and warns about that later.
+        # With "cpu:gloo,tpu:tpu", torch sets no default backend, and warns about that later.
         group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
