@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SPMD in one process: tensors distributed over several devices, under torch_xla's names.
 
-A sharded tensor is on one tpu device, which stands for all devices of the mesh. Operators on it run
-on all of them, and XLA inserts the communication (GSPMD).
+A sharded tensor is on one tpu device, which stands for all devices of the mesh. Operators on the
+tensor run on all these devices, and XLA inserts the communication (GSPMD).
 """
 
 from torch_google.tpu.spmd.dtensors import from_dtensor, placements_of, to_dtensor

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between sharded tensors and torch's DTensor, which describe the same sharding.
+"""Converts between sharded tensors and torch's DTensors, which can describe the same sharding.
 
-A sharded tensor is in one process, with all of its parts. A DTensor is in one process per part.
+One process holds all parts of a sharded tensor. A DTensor has a process for each part.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def placements_of(t: torch.Tensor) -> tuple[Placement, ...]:
-    """Return a sharded tensor's placements: Shard or Replicate for each axis of its mesh.
+    """Return the placements of a sharded tensor: Shard or Replicate for each axis of its mesh.
 
-    Raises ValueError for an unsharded tensor, and for a dimension that is split over axes in
-    another order than the mesh's, which DTensor cannot describe.
+    Raises ValueError if the tensor is not sharded. Also raises it if a dimension is split over axes
+    in another order than the mesh's, because a DTensor cannot describe that.
     """
     from torch.distributed.tensor import Replicate, Shard
 
@@ -49,11 +49,11 @@ def placements_of(t: torch.Tensor) -> tuple[Placement, ...]:
 
 
 def to_dtensor(t: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
-    """Return the DTensor with a sharded tensor's values and placements.
+    """Return a DTensor with the values and placements of a sharded tensor.
 
-    Its local tensor is the part at this rank's position in `device_mesh`, whose shape must be that
+    Its local tensor is the part at this rank's position in `device_mesh`, which must have the shape
     of the tensor's mesh. Each rank must have the whole tensor, with equal values. Raises ValueError
-    as `placements_of` does.
+    in the same cases as `placements_of`.
     """
     from torch.distributed.tensor import DTensor
 
@@ -82,13 +82,14 @@ def to_dtensor(t: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
 
 
 def from_dtensor(t: DTensor, mesh: Mesh) -> torch.Tensor:
-    """Return a tensor of this process with a DTensor's values, sharded in the same way over `mesh`.
+    """Return a tensor with the values of a DTensor, sharded in the same way over `mesh`.
 
-    `mesh` must have as many axes as the DTensor's. The values are gathered first, so all ranks must
-    call this. Raises ValueError for a partial DTensor, and as `mark_sharding` does.
+    `mesh` must have as many axes as the DTensor's mesh. The values are gathered first, so all ranks
+    must call this function. Raises ValueError if the DTensor is partial, and in the same cases as
+    `mark_sharding`.
     """
     spec = _partition_spec(t.placements, t.dim(), mesh)
-    # Gathering may return a view of a larger buffer.
+    # Copy, because gathering may return a view of a larger buffer.
     whole = t.full_tensor().detach().contiguous().clone()
     mark_sharding(whole, mesh, spec)
     return whole

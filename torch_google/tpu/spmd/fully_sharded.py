@@ -27,18 +27,19 @@ _AXIS = "fsdp"
 class FullyShardedDataParallel(nn.Module):
     """Wraps a module so that each device holds a part of every parameter.
 
-    A parameter is split along its first dimension that the devices divide. One without such a
-    dimension, and every buffer, is replicated. The optimizer's state and the gradients have the
-    sharding of their parameter. Parameters that are sharded already stay as they are.
+    A parameter is split along the first dimension that the number of devices divides. If it has no
+    such dimension, it is replicated, and so are all buffers. Gradients and the optimizer's state
+    have the sharding of their parameter. Parameters that are already sharded stay as they are.
 
-    `mesh` needs an axis `fsdp`, unless it has one axis only; the default is the global mesh, or all
-    devices. `shard_output(output, mesh)` returns or marks the output; by default, the first
-    tensor in it is split along its first dimension, the batch.
+    If `mesh` has several axes, one must be named `fsdp`. The default is the global mesh, or a mesh
+    of all devices. `shard_output(output, mesh)` returns the output or marks it in place. By
+    default, the first tensor in the output is split along its first dimension, the batch.
 
-    `auto_wrap_policy` chooses submodules to wrap first; `auto_wrapper_callable(module, **options)`
-    wraps one, and is this class by default. Wrapping decides where outputs are marked.
+    `auto_wrap_policy` chooses submodules to wrap first, each with `auto_wrapper_callable(module,
+    **options)`, which is this class by default. Wrapping a submodule means that its outputs are
+    marked, too.
 
-    A module on the CPU is moved to tpu, in parts. Create the optimizer after the wrapper.
+    A module on the CPU is moved to tpu in parts. Create the optimizer after wrapping the module.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class FullyShardedDataParallel(nn.Module):
         self._shard()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module and split its output."""
+        """Call the module, and split its output."""
         output = self.module(*args, **kwargs)
         if self._shard_output is not None:
             replaced = self._shard_output(output, self._mesh)
@@ -103,7 +104,7 @@ class FullyShardedDataParallel(nn.Module):
         return (None,) * tensor.dim()
 
     def _split(self, output: Any) -> Any:
-        """Return the output with its first tensor split along the batch, if it can be."""
+        """Return the output, with its first tensor split along the batch dimension if possible."""
         leaves, structure = pytree.tree_flatten(output)
         devices = self._mesh.axis_sizes[self._axis]
         for index, leaf in enumerate(leaves):

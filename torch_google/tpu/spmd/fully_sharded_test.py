@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FullyShardedDataParallel: the CPU's losses, and a part of the memory on each device."""
+"""FullyShardedDataParallel has the CPU's losses, and uses less memory on each device."""
 
 from __future__ import annotations
 

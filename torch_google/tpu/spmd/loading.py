@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input loading: each device gets only its slice of a batch."""
+"""Loads inputs such that each device gets only its slice of a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.tpu.spmd.partition_spec import Spec
 
 @dataclass(frozen=True)
 class ShardingSpec:
-    """A mesh and a partition_spec. A shorter spec leaves a tensor's remaining dimensions whole."""
+    """A mesh and a partition_spec. Dimensions beyond the end of the spec are not split."""
 
     mesh: Mesh
     partition_spec: Spec
@@ -32,10 +32,10 @@ class ShardingSpec:
 
 
 def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
-    """Return a batch on tpu, distributed as `sharding` says.
+    """Return a batch on tpu, distributed as `sharding` specifies.
 
-    `batch` is a tensor, or any nesting of containers with tensors; other values are returned as
-    they are. A CPU tensor is sent to the devices in slices, so no device holds all of it.
+    `batch` is a tensor or a nested container with tensors; other values are returned as they are. A
+    CPU tensor is sent to the devices in slices, so no device holds the whole tensor.
     """
 
     def one(leaf: Any) -> Any:
@@ -55,9 +55,9 @@ def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
 
 
 def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
-    """Give an optimizer's state the sharding of its parameters, after `load_state_dict`.
+    """Give an optimizer's state the sharding of its parameters. Use it after `load_state_dict`.
 
-    State with another shape than its parameter's, such as a counter, stays as it is.
+    State whose shape differs from the parameter's, such as a counter, stays as it is.
     """
     for parameter, state in optimizer.state.items():
         for value in state.values() if isinstance(state, dict) else ():
@@ -71,6 +71,6 @@ def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
 
 
 def shard_batches(batches: Iterable[Any], sharding: ShardingSpec) -> Iterator[Any]:
-    """Yield the batches of a loader on tpu; see `shard_batch`."""
+    """Yield each batch of a loader, distributed on tpu as in `shard_batch`."""
     for batch in batches:
         yield shard_batch(batch, sharding)

@@ -91,5 +91,5 @@ def test_a_step_on_256_devices() -> None:
     print(json.dumps(report))
     assert report["collectives"]["all-reduce"] > 0
     assert report["parameters per device"] < report["parameters"] / 3
-    # Parameters, two moments of each, and the batch. The optimizer's counters are small.
+    # The arguments are the parameters, their two moments, the batch, and small optimizer counters.
     assert report["arguments"] < 3.1 * report["parameters per device"]

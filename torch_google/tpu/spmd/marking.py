@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mark_sharding`, `clear_sharding` and `sharding_of`."""
+"""`mark_sharding` and the other functions that set, clear and query the sharding of a tensor."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from torch_google.tpu.spmd.sharded_tensor import XLAShardedTensor
 def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShardedTensor:
     """Distribute a tensor over the devices of a mesh, and return a view of its shards.
 
-    `partition_spec` has an entry for each dimension: a mesh axis (name or index), a tuple of axes,
-    or None. The tensor keeps its identity and values, and its storage's other views see the same
-    sharding. An in-place operator keeps it. Results of other operators are distributed as XLA
-    chooses.
+    `partition_spec` has an entry for each dimension: a mesh axis (its name or index), a tuple of
+    axes, or None. The tensor object and its values stay the same. Other views of its storage have
+    the same sharding. In-place operators keep the sharding. XLA chooses the sharding of the results
+    of other operators.
 
-    Within torch.compile, it ends the graph; `mark_sharding_with_gradients` does not.
+    In torch.compile, this function breaks the graph; `mark_sharding_with_gradients` does not.
 
-    Raises ValueError for a spec that does not fit the mesh or the tensor, for a tensor that is not
-    on tpu, and for a view that does not cover its storage.
+    Raises ValueError if the spec does not fit the mesh or the tensor, if the tensor is not on tpu,
+    or if it is a view that does not cover its storage.
     """
     if torch.compiler.is_compiling():
         torch._dynamo.graph_break()
@@ -48,16 +48,16 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
 def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> torch.Tensor:
     """Return a tensor with the same values, distributed over a mesh. Its gradient is, too.
 
-    It is an operator, for activations: it works on any view and within torch.compile. An unsharded
-    `t` is first copied to all devices; for large ones, use mark_sharding. Raises ValueError as
-    mark_sharding does.
+    This function is meant for activations. It is an operator, so it works on any view and inside
+    torch.compile. If `t` is not sharded, it is first copied to all devices; for large tensors, use
+    mark_sharding instead. Raises ValueError in the same cases as mark_sharding.
     """
     text = _text(mesh, tuple(partition_spec), tuple(t.shape))
     return torch.ops.torch_google.shard(t, text)
 
 
 def shard_like(t: torch.Tensor, other: torch.Tensor) -> None:
-    """Give a tensor the sharding of another one with the same shape and strides."""
+    """Give a tensor the sharding of another tensor with the same shape and strides."""
     number = _C.sharding(other)
     if number == _C.sharding(t):
         return
@@ -70,7 +70,7 @@ def shard_like(t: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def clear_sharding(t: torch.Tensor) -> torch.Tensor:
-    """Gather a tensor on its own device, and return it. Does nothing to an unsharded tensor."""
+    """Gather a sharded tensor on its own device, and return it. Returns other tensors as is."""
     t = t.global_tensor if isinstance(t, XLAShardedTensor) else t
     _check(t)
     if _C.sharding(t):
@@ -95,11 +95,11 @@ def _reshard(t: torch.Tensor, shape: tuple[int, ...], sharding: jax.sharding.Nam
     if natural_shape == shape and _C.sharding(t) == number:
         return
     if _C.is_blank(t):
-        # Nothing is allocated before the first write.
+        # Memory is allocated on the first write.
         _C.reshard(t, None, shape, number)
         return
     if _C.sharding(t) and natural_shape == shape and _C.mode() == _C.Mode.fused:
-        # An operator, so that the trace is not flushed.
+        # Use an operator, because it does not flush the trace.
         steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         with torch._C._AutoDispatchBelowAutograd():
             storage = t.as_strided(shape, steps, 0)
@@ -143,9 +143,9 @@ def _check(t: Any) -> None:
 
 
 def _whole(t: torch.Tensor, function: str) -> tuple[tuple[int, ...], Sequence[int]]:
-    """Return the shape of a tensor's array, and the order of the tensor's dimensions in it.
+    """Return the shape of the tensor's array, and the order of the tensor's dimensions in it.
 
-    Raises ValueError for a tensor that does not cover its storage.
+    Raises ValueError if the tensor does not cover its storage.
     """
     layout = natural(tuple(t.shape), t.stride())
     covers = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Mesh`: devices in a grid with named axes."""
+"""`Mesh`, a grid of devices with named axes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from torch_google.tpu.runtime import platform
 
 
 class Mesh:
-    """Devices in a grid. `device_ids` are indices of tpu devices, in row-major order of the grid.
+    """A grid of devices. `device_ids` are indices of tpu devices, in the grid's row-major order.
 
-    Without names, the axes are named by their index: "0", "1". Raises ValueError for a shape of
-    another size, a device that does not exist or occurs twice, and names that do not fit the shape.
+    If no names are given, the axes are named by their indices: "0", "1". Raises ValueError if the
+    shape does not match the number of devices, if a device does not exist or occurs twice, or if
+    the names do not match the shape.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Mesh:
         return self.axis_sizes
 
     def get_logical_mesh(self) -> np.ndarray:
-        """Return the device ids as a grid."""
+        """Return the device ids as an array with the shape of the grid."""
         return np.array(self.device_ids).reshape(self.mesh_shape)
 
     def get_axis_name_idx(self, name: str) -> int | None:
@@ -57,7 +58,7 @@ class Mesh:
         return self.axis_names.index(name) if name in self.axis_names else None
 
     def get_jax_mesh(self) -> jax.sharding.Mesh:
-        """Return the mesh as JAX's."""
+        """Return the mesh as a JAX mesh."""
         return self._jax_mesh
 
     def __eq__(self, other: object) -> bool:
@@ -95,7 +96,7 @@ class Mesh:
 
 
 def get_1d_mesh(axis_name: str | None = None) -> Mesh:
-    """Return a mesh with one axis over all devices of this process."""
+    """Return a mesh with a single axis over all devices of this process."""
     _C.start()
     count = platform.count()
     return Mesh(range(count), (count,), None if axis_name is None else (axis_name,))

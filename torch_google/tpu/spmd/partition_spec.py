@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition specs: for each dimension of a tensor, the mesh axes over which it is split."""
+"""Partition specs, which say over which mesh axes each dimension of a tensor is split."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from torch_google.tpu.spmd.mesh import Mesh
 
-# A mesh axis, by name or index.
+# The name or the index of a mesh axis.
 Axis: TypeAlias = str | int
-# For each dimension: an axis, several axes (the first one varies slowest), or None for no split.
+# Each dimension has an axis, several axes (the first varies slowest), or None if it is not split.
 Spec: TypeAlias = Sequence[Axis | Sequence[Axis] | None]
 
 
 def named(mesh: Mesh, partition_spec: Spec, shape: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the axes for each dimension of a tensor.
+    """Return the names of the mesh axes for each dimension of a tensor.
 
     Raises ValueError if the spec does not fit the mesh or the shape.
     """
@@ -49,7 +49,7 @@ def named(mesh: Mesh, partition_spec: Spec, shape: Sequence[int]) -> tuple[tuple
 def sharding(
     mesh: Mesh, dimensions: Sequence[Sequence[str]], order: Sequence[int]
 ) -> NamedSharding:
-    """Return JAX's sharding for an array with a tensor's dimensions in another order."""
+    """Return the JAX sharding of an array that has a tensor's dimensions in the order `order`."""
     parts = [tuple(dimensions[dimension]) or None for dimension in order]
     return NamedSharding(mesh.get_jax_mesh(), PartitionSpec(*parts))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`XLAShardedTensor`: the shards of a tensor."""
+"""`XLAShardedTensor`, a view of the shards of a tensor."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class XLAShard:
-    """One device's part of a tensor.
+    """The part of a tensor on one device.
 
-    `data` is a copy on the CPU. `indices` locate it in the tensor, or are `...` if the tensor is
-    replicated. `replica_id` counts the devices that hold the same part.
+    `data` is a copy on the CPU. `indices` say where it belongs in the tensor, or are `...` if the
+    tensor is replicated. `replica_id` numbers the devices that hold the same part.
     """
 
     data: torch.Tensor
@@ -33,10 +33,10 @@ class XLAShard:
 
 
 class XLAShardedTensor:
-    """A view of a tensor's shards. `global_tensor` is the tensor itself.
+    """A view of the shards of a tensor.
 
-    `partition_spec` has the names of the mesh axes for each dimension, as `mark_sharding` takes
-    them.
+    `global_tensor` is the tensor itself. `partition_spec` has the names of the mesh axes for each
+    dimension, in the form that `mark_sharding` accepts.
     """
 
     def __init__(self, t: torch.Tensor) -> None:
@@ -44,7 +44,7 @@ class XLAShardedTensor:
 
     @property
     def partition_spec(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """Return the mesh axes for each dimension. They are all None for an unsharded tensor."""
+        """Return the mesh axes for each dimension. All are None if the tensor is not sharded."""
         tensor = self.global_tensor
         number = _C.sharding(tensor)
         if not number:
@@ -62,13 +62,13 @@ class XLAShardedTensor:
 
     @property
     def mesh(self) -> jax.sharding.Mesh | None:
-        """Return JAX's mesh of the tensor, or None for an unsharded tensor."""
+        """Return the tensor's mesh as a JAX mesh, or None if the tensor is not sharded."""
         number = _C.sharding(self.global_tensor)
         return shardings.sharding_of(number).mesh if number else None
 
     @property
     def sharding_spec(self) -> str:
-        """Return XLA's text for the sharding, or an empty string for an unsharded tensor."""
+        """Return XLA's text for the sharding, or an empty string if the tensor is not sharded."""
         number = _C.sharding(self.global_tensor)
         if not number:
             return ""
@@ -85,7 +85,7 @@ class XLAShardedTensor:
 
     @property
     def bytes_per_device(self) -> int:
-        """Return the bytes of one device's part of the storage, without computing its values."""
+        """Return the size in bytes of the storage on one device, without computing its values."""
         tensor = self.global_tensor
         number = _C.sharding(tensor)
         size = int(tensor.untyped_storage().nbytes())
@@ -100,7 +100,7 @@ class XLAShardedTensor:
 
     @property
     def local_shards(self) -> list[XLAShard]:
-        """Return the parts on the devices of this process, in the order of the mesh."""
+        """Return the parts on the devices of this process, in the mesh's order."""
         self.partition_spec  # noqa: B018 - raises for a view
         array = _C.value(self.global_tensor)
         whole = array.is_fully_replicated

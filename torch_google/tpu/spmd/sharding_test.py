@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on sharded tensors, in each mode: the CPU's values, and the expected shardings."""
+"""Operators on sharded tensors have the CPU's values and the expected shardings in each mode."""
 
 from __future__ import annotations
 

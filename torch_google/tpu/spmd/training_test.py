@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with sharded weights has the CPU's losses; a second process compiles nothing."""
+"""Training with sharded weights has the CPU's losses, and a second process compiles nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
-# Prints the largest difference of a loss, whether weights and optimizer state have kept their
-# sharding, and the number of compilations.
+# Prints the largest difference between losses, whether the weights and the optimizer's state have
+# kept their sharding, and the number of compilations.
 _TRAINING = """
 class Block(nn.Module):
     def __init__(self, width, heads):

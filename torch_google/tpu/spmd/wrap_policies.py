@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies for `auto_wrap_policy`, which are torch's, and activation checkpointing."""
+"""torch's policies for `auto_wrap_policy`, and activation checkpointing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _M = TypeVar("_M", bound=nn.Module)
 
 
 def checkpoint_module(module: _M) -> _M:
-    """Make a module recompute its activations in backward, and return it.
+    """Make a module recompute its activations in the backward pass, and return the module.
 
-    Use it within `auto_wrapper_callable`, so that each wrapped module is checkpointed:
-    `lambda m, **options: FullyShardedDataParallel(checkpoint_module(m), **options)`.
+    Use it in `auto_wrapper_callable`, so that each wrapped module is checkpointed: `lambda m,
+    **options: FullyShardedDataParallel(checkpoint_module(m), **options)`.
     """
     forward = module.forward
 
@@ -45,14 +45,14 @@ def checkpoint_module(module: _M) -> _M:
 def wrap_children(
     module: nn.Module, policy: Callable[..., bool], wrapper: Callable[[nn.Module], nn.Module]
 ) -> int:
-    """Wrap the submodules that a policy chooses, innermost first.
+    """Wrap the submodules that a policy chooses, starting with the innermost.
 
-    Return how many of the module's parameters are wrapped.
+    Return how many of the module's parameters are now wrapped.
     """
     wrapped = 0
     for name, child in list(module.named_children()):
         if isinstance(child, nn.ModuleList | nn.ModuleDict):
-            wrapped += wrap_children(child, policy, wrapper)  # it has no forward of its own
+            wrapped += wrap_children(child, policy, wrapper)  # containers have no forward
             continue
         total = _count(child)
         inner = 0
