@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention as one forward operator and one backward operator.
 
-To decide whether a device has a fused operator, torch (v2.6 and v2.13) consults a table of its own
-kernels, not `_fused_sdp_choice`. A device that is not in the table gets the formula.
+torch decides whether a device has a fused operator from a table of its own kernels, not from
+`_fused_sdp_choice` (v2.6 and v2.13). For a device that is not in the table, it uses the formula.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _attention(
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Return whether no operand is broadcast and no function transform needs the formula."""
+    """Return whether to use the operator: without broadcasting, and outside torch.func."""
     if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
         return False
     heads, shared = q.shape[1], k.shape[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided nested tensors: torch's CPU kernels over a buffer on the device.
+"""Strided nested tensors: torch's CPU kernels, applied to a buffer on the device.
 
 Most of these kernels read only sizes, strides and offsets, which are CPU tensors on every device.
 They pass views of the buffer to other operators, which run on the device. The few kernels that read
@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# Kernels that need the addresses of values, which the device does not have.
+# Kernels that need the addresses of values. The device has no such addresses.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",
@@ -31,13 +31,13 @@ _UNSAFE = frozenset(
 
 
 def kernels() -> Mapping[str, Callable[..., Any]]:
-    """Return a kernel for each operator that the CPU implements for nested tensors."""
+    """Return a kernel for each nested-tensor operator that the CPU implements."""
     names = [name for name in _names("NestedTensorCPU") if name not in _UNSAFE]
     return {name: _kernel(name, DispatchKey.NestedTensorCPU) for name in names} | _REPLACED
 
 
 def dense_kernels() -> Mapping[str, Callable[..., Any]]:
-    """Return kernels for operators that create nested tensors from dense ones."""
+    """Return kernels for the operators that create nested tensors from dense ones."""
     names = [name for name in _names("CPU") if name.startswith("_nested_")]
     return {name: _kernel(name, DispatchKey.CPU) for name in names}
 
@@ -81,7 +81,7 @@ def _layer_norm(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    # raises the CPU's error for an invalid call
+    # if the call is invalid, this raises the CPU's error
     _ATEN.native_layer_norm(_zeros(x), shape, *map(_zeros, (weight, bias)), eps)
     out, mean, rstd = _ATEN.native_layer_norm(_rows(x, shape), shape, weight, bias, eps)
     return _of_buffer(out.reshape(-1), x._nested_tensor_size()), mean, rstd
@@ -113,7 +113,7 @@ def _of_buffer(buffer: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros(x: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a CPU tensor so that the CPU's kernel can check the call."""
+    """Return a CPU tensor of zeros with the same structure, for the CPU's kernel to check."""
     if x is None or not x.is_nested:
         return None if x is None else torch.zeros(x.shape, dtype=x.dtype)
     parts = [torch.zeros(part.shape, dtype=x.dtype) for part in x.unbind()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization with an observer: torch's kernel sizes per-channel state on its first run."""
+"""Fake quantization with an observer. On the first run, it sizes per-channel state like torch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN: each layer and direction is one forward and one backward program.
+"""LSTM, GRU and RNN, with one forward and one backward program for each layer and direction.
 
-torch would run about a dozen operators for each step of a sequence. Under torch.func it still does,
-because its transforms support only operators that they know.
+torch would run about a dozen operators for each step of a sequence. It still does so under
+torch.func, because torch.func's transforms support only operators that they know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Results: TypeAlias = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class _Network:
-    """The options that all of torch's recurrent operators have."""
+    """The options that are common to all of torch's recurrent operators."""
 
     kind: str
     has_biases: bool
@@ -35,7 +35,7 @@ class _Network:
     def run(
         self, x: _Tensor, hx: _Tensor, cx: _Maybe, params: Sequence[_Tensor], lengths: _Maybe
     ) -> tuple[_Tensor, _Tensor, _Maybe]:
-        """Return the last layer's states, (T, B, H), and all layers' last states and cells."""
+        """Return the last layer's states (T, B, H), and the last states and cells of all layers."""
         h_last: list[_Tensor] = []
         c_last: list[_Tensor] = []
         weights = self._weights(params, projects=cx is not None and hx.size(2) != cx.size(2))
@@ -88,7 +88,8 @@ def _of_packed(
     if _transformed():
         return _as_torch_has_it(op, data, batch_sizes, hx, *rest)
     data, hx, cx, params = _lowered_precision(data, hx, params)
-    # The row in `data` of each step of each sequence, (T, B); clamped once a sequence has ended.
+    # For each step and sequence (T, B), compute the row in `data`. After the end of a sequence, use
+    # the step's first row.
     starts = batch_sizes.cumsum(0) - batch_sizes
     places = torch.arange(int(batch_sizes[0]))
     live = places < batch_sizes[:, None]
@@ -129,7 +130,7 @@ def _layer(
 
 
 class _Layer(torch.autograd.Function):
-    """One layer in one direction."""
+    """The operator for one layer in one direction."""
 
     @staticmethod
     def forward(
@@ -179,8 +180,9 @@ class _Layer(torch.autograd.Function):
 def _differentiable(
     ctx: Any, grads: Sequence[_Tensor], inputs: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
-    """Return the gradients, computed step by step with differentiable operators."""
-    # Make views, so that tensors that share history or are passed twice get separate gradients.
+    """Compute the gradients step by step, with operators that are differentiable themselves."""
+    # Make views, so that tensors get separate gradients even if they share history or are passed
+    # twice.
     inputs = [t.view_as(t) if t is not None and t.requires_grad else t for t in inputs]
     differentiable = [t for t in inputs if t is not None and t.requires_grad]
     states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *inputs)
@@ -231,7 +233,7 @@ def _cell(
 def _lowered_precision(
     x: _Tensor, hx: Any, params: Sequence[_Tensor]
 ) -> tuple[_Tensor, _Tensor, _Maybe, list[_Tensor]]:
-    """Return input, states, cells and weights, in autocast's dtype if it is enabled."""
+    """Return the input, states, cells and weights, cast to autocast's dtype if that is enabled."""
     states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
     tensors = [x, *states, *params]
     if torch.is_autocast_enabled("tpu"):

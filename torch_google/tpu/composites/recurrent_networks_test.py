@@ -12,7 +12,7 @@ T, B, F, H = 4, 3, 5, 6
 
 
 def pair(network: torch.nn.Module) -> tuple[torch.nn.Module, torch.nn.Module]:
-    """Return a CPU network and its copy on the device."""
+    """Return a network on the CPU, and a copy of it on the device."""
     device_network = type(network)(**network.made_with).to("tpu")
     device_network.load_state_dict(network.state_dict())
     return network, device_network
@@ -120,7 +120,7 @@ def test_dropout_lies_between_layers() -> None:
     device_network = network("GRU", num_layers=2, dropout=0.5).to("tpu")
     x = torch.randn(T, B, F, device="tpu")
     assert not torch.equal(device_network(x)[0], device_network(x)[0])
-    # there is no dropout before the first layer
+    # the input of the first layer has no dropout
     torch.testing.assert_close(device_network(x)[1][0], device_network(x)[1][0])
     device_network.eval()
     torch.testing.assert_close(device_network(x)[0], device_network(x)[0])
@@ -131,7 +131,7 @@ def test_a_layer_is_one_program_forward_and_one_backward() -> None:
     x = torch.randn(20, B, F, device="tpu", requires_grad=True)
     before = torch.tpu.metrics().operators
     device_network(x)[0].sum().backward()
-    assert torch.tpu.metrics().operators - before < 40  # not a dozen for each of 20 steps
+    assert torch.tpu.metrics().operators - before < 40  # not a dozen per step
 
 
 def test_autocast_and_inference() -> None:

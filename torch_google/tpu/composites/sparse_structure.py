@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO operators that torch's CPU kernels implement on the two dense tensors.
+"""Sparse COO operators for which the device uses torch's CPU kernels.
 
-A sparse tensor consists of indices and values, both on the device. torch shares these kernels
-between CPU and CUDA, because they do not access memory but call operators on the dense tensors. The
-other operators are in `sparse_tensors`.
+A sparse tensor consists of two dense tensors, indices and values, which are both on the device.
+torch uses these kernels for both CPU and CUDA, because they do not access memory: they call
+operators on the dense tensors. All other sparse operators are in `sparse_tensors`.
 """
 
 from __future__ import annotations

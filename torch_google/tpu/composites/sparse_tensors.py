@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO tensors: sums and products, computed with operators on their indices and values.
+"""Sparse COO tensors: sums and products, computed with operators on indices and values.
 
-Each element is identified by one number, its position in the row-major order of the sparse
-dimensions, so elements can be sorted, searched and accumulated.
+Each element is identified by a single number, its row-major position in the sparse dimensions. So
+elements can be sorted, searched and accumulated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 
 def coalesce(tensor: torch.Tensor) -> torch.Tensor:
-    """Return an equal tensor with unique, sorted indices."""
+    """Return an equal tensor whose indices are unique and sorted."""
     if tensor.is_coalesced():
         return tensor
     shape = tensor.shape[: tensor.sparse_dim()]
@@ -26,12 +26,12 @@ def coalesce(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def add(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
-    """Return one + alpha * other for a sparse `other`."""
+    """Return one + alpha * other, for a sparse `other`."""
     return _sum(torch.Tensor.add, one, other, alpha)
 
 
 def add_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
-    """Add a sparse tensor to a dense or sparse one in place."""
+    """Add a sparse tensor to a dense or sparse tensor in place."""
     return _put(one, _sum(torch.Tensor.add_, one, other, alpha))
 
 
@@ -44,7 +44,7 @@ def sub_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
 
 
 def mul(one: Any, other: Any) -> torch.Tensor:
-    """Return the sparse product of a sparse tensor and a number, dense tensor or sparse tensor."""
+    """Return the product of a sparse tensor with a number, a dense tensor or a sparse tensor."""
     dtype = _dtype(torch.mul, one, other)
     if not (isinstance(one, torch.Tensor) and one.is_sparse):
         one, other = other, one
@@ -84,7 +84,7 @@ def addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> torch.Tensor:
-    """Return beta * bias + alpha * one @ other for a sparse `one`; `bias` dense or sparse."""
+    """Return beta * bias + alpha * one @ other for a sparse `one`. `bias` is dense or sparse."""
     _must_be_sparse(one, "addmm(dense, sparse, dense)")
     product = _product(one, other.to_dense() if other.is_sparse else other) * alpha
     if bias.is_sparse:
@@ -98,7 +98,7 @@ def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> tor
 
 
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product of two matrices: sparse if both are sparse, else dense."""
+    """Return the product of two matrices. It is sparse if both are sparse, otherwise dense."""
     if one.is_sparse and other.is_sparse:
         return product_of_sparse(one, other)
     if one.is_sparse:
@@ -107,7 +107,7 @@ def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the dense products of a batch of sparse matrices and a batch of dense ones."""
+    """Return the dense products of sparse matrices and dense matrices in a batch."""
     _must_be_sparse(one, "bmm(sparse, dense)")
     batch, rows, columns = one.shape
     if other.dim() != 3 or other.shape[:2] != (batch, columns):
@@ -125,7 +125,7 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the sparse product of two sparse matrices, computed as a dense product."""
+    """Return the sparse product of two sparse matrices. It is computed as a dense product."""
     return _product(one, other.to_dense()).to_sparse()
 
 
@@ -147,7 +147,7 @@ def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.T
 
 
 def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-    """Return the values of a dense or sparse tensor at the indices of a sparse one."""
+    """Return the values of a dense or sparse tensor at the indices of the sparse `where`."""
     _must_be_sparse(where, "sparse_mask(tensor, sparse)")
     if tensor.is_sparse:
         tensor = coalesce(tensor)
@@ -163,9 +163,10 @@ def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
 def mask_projection(
     tensor: torch.Tensor, where: torch.Tensor, accumulate_matches: bool = False
 ) -> torch.Tensor:
-    """Return a sparse tensor's values at the indices of another: the gradient of `mask`.
+    """Return the values of `tensor` at the indices of `where`; both are sparse.
 
-    If matches accumulate, an index that occurs twice in `where` counts twice.
+    This is used for the gradient of `mask`. If `accumulate_matches` is set, an index that occurs
+    twice in `where` counts twice.
     """
     tensor = coalesce(tensor)
     where = where if accumulate_matches else coalesce(where)
@@ -177,9 +178,8 @@ def mask_projection(
 
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
-    """Return the gradient of a sum over dimensions, at the indices of the tensor."""
-    # Coalesce first, because otherwise each of two values at one index would get the gradient of
-    # both.
+    """Return the gradient of a sum over dimensions, at the indices of the sparse tensor."""
+    # Coalesce first: otherwise, if an index has two values, each would get the gradient of both.
     tensor = coalesce(tensor)
     dense = grad.to_dense() if grad.is_sparse else grad
     for d in sorted(d % tensor.dim() for d in dim):
@@ -214,7 +214,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
-    """Return each value's position in the row-major order of the sparse dimensions."""
+    """Return the row-major position of each value in the sparse dimensions."""
     indices = tensor._indices()
     places = indices.new_zeros(indices.shape[1])
     for size, index in zip(tensor.shape, indices.unbind(0), strict=False):
@@ -286,7 +286,7 @@ def _sum(
 
 
 def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.dtype:
-    """Return the result dtype for dense tensors with these dtypes, or raise torch's error."""
+    """Return the dtype of op's result for dense tensors with these dtypes, or raise its error."""
     dense = [
         torch.zeros([1] * bool(arg.dim()), dtype=arg.dtype)
         if isinstance(arg, torch.Tensor)
@@ -297,7 +297,7 @@ def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.
 
 
 def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product at the indices that are in both tensors."""
+    """Return the product of two tensors at the indices that both have."""
     if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
         raise RuntimeError(
             f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
@@ -314,7 +314,7 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _matches(
     places: torch.Tensor, sorted_places: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the indices of positions that occur in `sorted_places`, and their indices in it."""
+    """Return where `places` match an entry of `sorted_places`, and the indices of the entries."""
     if not (places.shape[0] and sorted_places.shape[0]):
         return places[:0], places[:0]
     near = torch.searchsorted(sorted_places, places).clamp(max=sorted_places.shape[0] - 1)
@@ -339,7 +339,7 @@ def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Write a result to a dense or sparse tensor, in that tensor's layout."""
+    """Write a result to a dense or sparse tensor, and keep the layout of that tensor."""
     if tensor.is_sparse:
         return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
     return tensor.copy_(result.to_dense() if result.is_sparse else result)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of torch.nn.SyncBatchNorm, which normalises over the batches of all ranks.
 
-torch implements them for its own accelerators only. As there, statistics and sums are float32 for
-half-precision inputs. Collectives run between the operators, in torch's module.
+torch implements them only for its own accelerators. As on those, statistics and sums are float32 if
+the input has half precision. torch's module runs collectives between the operators.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def _gather_stats_with_counts(
     eps: float,
     counts: _Tensor,
 ) -> tuple[_Tensor, _Tensor]:
-    """Return the mean and the inverse deviation of all ranks; update the running statistics.
+    """Return the mean and inverse deviation over all ranks, and update the running statistics.
 
-    `mean` and `invstd` have a row, and `counts` a number of elements, for each rank.
+    For each rank, `mean` and `invstd` have a row, and `counts` has the number of elements.
     """
     share = (counts / counts.sum()).unsqueeze(1).to(mean.dtype)
     total = (mean * share).sum(0)
@@ -87,9 +87,9 @@ def _backward_reduce(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[_MaybeTensor, ...]:
-    """Return the sums of the gradient and of its product with the centred input.
+    """Return the sum of the gradient, and of the gradient times the centred input.
 
-    Then follow the gradients of the weight and the bias.
+    The other results are the gradients of the weight and the bias.
     """
     grad, axes = _wide(grad_out), _axes(input)
     total = grad.sum(axes)
@@ -126,7 +126,7 @@ def _wide(x: _Tensor) -> _Tensor:
 
 
 def _axes(x: _Tensor) -> list[int]:
-    """Return all axes except the channels'."""
+    """Return all axes except the channel axis."""
     return [0, *range(2, x.dim())]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of SyncBatchNorm, with two parts of a batch as two ranks, against batch_norm."""
+"""SyncBatchNorm's operators on two parts of a batch, as on two ranks, equal batch_norm on all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inference fast path of torch's transformer modules, built from the device's operators.
 
-torch.nn uses the fast path whenever it can, so transformers in eval mode do not run without it.
+torch.nn uses the fast path whenever it can, so without this module, transformers do not run in eval
+mode.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_SRC_MASK, _PADDING_MASK = 0, 1  # values of mask_type; 2 is both in one, per head
+_SRC_MASK, _PADDING_MASK = 0, 1  # values of mask_type; 2 means a mask per head that combines both
 
 
 def _encoder_layer(
@@ -77,7 +78,7 @@ def _attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute `_native_multi_head_attention`; the second result is empty unless requested."""
+    """Compute `_native_multi_head_attention`. The second result is empty unless requested."""
     if query is key and key is value:
         parts = functional.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
     else:
@@ -102,7 +103,7 @@ def _attention(
 
 
 def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
-    """Return which keys each query sees: the inverse mask, as (batch, heads, queries, keys)."""
+    """Return a mask of the keys that each query sees, as (batch, heads, queries, keys)."""
     if mask_type == _PADDING_MASK:
         mask = mask[:, None, None, :]
     elif mask_type == _SRC_MASK and mask.dim() == 3:
@@ -111,7 +112,7 @@ def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
 
 
 def _left_aligned(padded: torch.Tensor, mask: torch.Tensor) -> bool:
-    """Return False: padded batches need fewer programs than rows with many lengths."""
+    """Return False to keep padded batches, which need fewer programs than nested tensors."""
     return False
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformer modules in eval mode, where torch takes its fast path, and in training."""
+"""Transformer modules in training, and in eval mode, in which torch uses its fast path."""
 
 from __future__ import annotations
 

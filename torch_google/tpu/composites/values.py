@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composites whose value checks torch makes only on the CPU; debug mode makes them on `tpu` too.
+"""Adds value checks that torch makes only on the CPU. On `tpu`, debug mode makes them, too.
 
-`quantile` and `one_hot` check the values of CPU tensors only.
+torch's `quantile` and `one_hot` check the values only if a tensor is on the CPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
 
 
 def _is_asked(values: torch.Tensor) -> bool:
-    """Return whether debug mode is on and the tensor is not a tracing stand-in."""
+    """Return whether to check: in debug mode, for real tensors on tpu that have elements."""
     return (
         type(values) in (torch.Tensor, torch.nn.Parameter)
         and values.device.type == "tpu"
