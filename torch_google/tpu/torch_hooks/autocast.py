@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes bfloat16 the default dtype of torch.autocast("tpu"), in every thread.
 
-torch keeps the dtype per device and thread, and starts each thread with float16. There is no hook
-for new threads, so the dtype is set when a thread first enters autocast, unless the thread has
-already chosen one.
+torch stores the dtype per device and thread, and every thread starts with float16. torch has no
+hook for new threads. So the dtype is set when a thread first enters autocast, unless the thread has
+already chosen a dtype.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _thread = threading.local()
 
 
 def install() -> None:
-    """Make bfloat16 the default for this thread and all later ones."""
+    """Make bfloat16 the default for this thread and for all threads that start later."""
     _begin()
     original = torch.amp.autocast_mode.autocast.__init__
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TpuAdapter: converts the device's tensors to and from a torch.compile graph's arrays."""
+"""The TpuAdapter, which converts between the device's tensors and the arrays of a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
-# A precision's index is its value in C++.
+# The index of a precision is its value in C++.
 _PRECISIONS = ("default", "high", "highest")
 
 _GRAPH = "a graph of torch.compile's"
@@ -147,18 +147,18 @@ def register() -> None:
 
 @cache
 def _register_collectives() -> None:
-    """Register the handler of collectives with XLA, which looks it up by its name."""
+    """Register the handler for collectives with XLA, which looks it up by name."""
     jax.ffi.register_ffi_target(TARGET, _C.collective_handler(), platform="cpu")
 
 
 @cache
 def _hide_calls() -> None:
-    """Hide JAX's first call to an executable from Dynamo; it runs in Python, later ones in C++."""
+    """Hide an executable's first call from Dynamo: it runs in Python, unlike all later calls."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 
 def _natural(result: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of a new tensor's array: flat if its strides have gaps or overlap."""
+    """Return the shape of a new tensor's array. It is flat if the strides have gaps or overlap."""
     lies = natural(result.sizes, result.strides)
     if lies.strides == result.strides:
         return lies.shape
@@ -167,7 +167,7 @@ def _natural(result: TensorSpec) -> tuple[int, ...]:
 
 
 def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
-    """Return whether a tensor is more than a plain view of the first elements of its array."""
+    """Return whether a tensor is anything but a plain view of the first elements of its array."""
     return (
         tensor.storage_offset() != 0
         or tensor.is_conj()
@@ -178,7 +178,7 @@ def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
 
 @lru_cache(256)
 def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
-    """Return a program that pads a view. Except on CPU, there is one per set of sizes."""
+    """Return a program that pads a view. Except on CPU, each set of sizes has its own program."""
     metrics.graph("pad_compile")
 
     def function(array: jax.Array) -> jax.Array:
@@ -189,5 +189,5 @@ def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], j
 
 
 def _signed(word: int) -> int:
-    """Reinterpret an unsigned 64-bit number as signed, as C++ passes seeds."""
+    """Reinterpret an unsigned 64-bit number as signed, because C++ passes seeds as signed."""
     return word - 2**64 if word >= 2**63 else word

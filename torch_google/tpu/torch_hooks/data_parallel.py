@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.parallel's copies between a process's devices: scatter, gather and broadcast.
+"""Copies between the devices of a process for torch.nn.parallel: scatter, gather, broadcast.
 
-torch looks for them in torch._C, which has them only in builds for other accelerators, for their
-own tensors. Nothing here starts the device.
+torch looks for these functions in torch._C, which has them only in builds for other accelerators,
+and only for tensors on those. No function here starts the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 
 def install() -> None:
-    """Install the functions in torch._C, including for host tensors if tpu is the accelerator."""
+    """Install the functions in torch._C. They handle host tensors if tpu is the accelerator."""
     for replacement in (
         _broadcast,
         _broadcast_out,
@@ -38,7 +38,7 @@ def install() -> None:
 def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         device_types = set(_device_types(args))
-        # An empty list, from a module without buffers, belongs to the accelerator.
+        # A module without buffers passes an empty list, which the accelerator handles.
         is_ours = "tpu" in device_types or (
             device_types <= {"cpu"} and _get_available_device_type() == "tpu"
         )
@@ -48,7 +48,7 @@ def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Ca
 
 
 def _device_types(args: Sequence[Any]) -> Iterator[str]:
-    """Yield the device types of tensors and streams, including those in sequences."""
+    """Yield the device type of each tensor and stream, including those in sequences."""
     for arg in args:
         if isinstance(arg, (torch.Tensor, torch.Stream)):
             yield arg.device.type
@@ -57,7 +57,7 @@ def _device_types(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return a tensor per device; on a tensor's own device, the tensor itself."""
+    """Return the tensor on each device. On its own device, that is the tensor itself."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 
@@ -70,7 +70,7 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
 def _broadcast_coalesced(
     tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
 ) -> list[list[torch.Tensor]]:
-    """Return the tensors for the first device, and detached copies for the others."""
+    """Return the tensors themselves for the first device, and detached copies for the others."""
     if any(tensor.get_device() != devices[0] for tensor in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
     with torch.no_grad():
@@ -88,7 +88,7 @@ def _scatter(
     dim: int,
     streams: Sequence[torch.Stream | None] | None,
 ) -> list[torch.Tensor]:
-    """Return a chunk per device, fewer if there are too few rows."""
+    """Return one chunk for each device, or fewer if there are not enough rows."""
     if chunk_sizes is None:
         chunks = tensor.chunk(len(devices), dim)
     else:
@@ -118,14 +118,14 @@ def _scatter_out(
 def _gather(
     tensors: Sequence[torch.Tensor], dim: int, destination_index: int | None
 ) -> torch.Tensor:
-    """Concatenate tensors on a device (None: this thread's current one) or on the host (-1)."""
+    """Concatenate tensors on a device. None means this thread's current one, -1 the host."""
     if destination_index is None:
         device = torch.device("tpu", torch.tpu.current_device())
     elif destination_index == -1:
         device = torch.device("cpu")
     else:
         device = _device(destination_index)
-    # Blocking, because the host reads the result at once.
+    # Block, because the host reads the result immediately.
     return torch.cat([tensor.to(device) for tensor in tensors], dim)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack export of tpu tensors, through their JAX arrays.
+"""Exports tpu tensors with DLPack, through their JAX arrays.
 
-torch has no hook for this; it would reject `__dlpack_device__` and export the storage's fake
-address. So Tensor's methods are wrapped. Tensors on other devices use torch's own methods. JAX is
-not loaded before a tpu tensor is exported.
+torch has no hook for this. It would reject `__dlpack_device__`, and export the fake address of the
+storage. So this module wraps the methods of Tensor. Tensors on other devices use torch's own
+methods. JAX is not loaded before the first tpu tensor is exported.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def _dlpack(
     dl_device: tuple[Any, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Return a read-only capsule over a tensor's values.
+    """Return a read-only capsule with a tensor's values.
 
-    It shares the same buffer as to_jax. DLPack 1.0 capsules are marked read-only; NumPy honours
-    that, torch does not check.
+    The capsule shares the buffer that to_jax returns. DLPack 1.0 capsules are marked as read-only.
+    NumPy respects the mark, but torch does not check it.
     """
     from torch_google.tpu.interop.jax_arrays import to_jax
 
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     array = to_jax(tensor)
-    # Host consumers read the memory immediately, without waiting for a stream.
+    # Consumers on the host read the memory immediately, without waiting for a stream.
     array.block_until_ready()
     return _of(array, "__dlpack__")(
         stream=None if stream == -1 else stream,
@@ -53,7 +53,7 @@ def _dlpack(
 
 
 def _dlpack_device(tensor: torch.Tensor) -> tuple[DLDeviceType, int]:
-    """Return the DLPack device of the memory: the CPU if the platform is cpu."""
+    """Return the DLPack device of a tensor's memory. This is the CPU if the platform is cpu."""
     from torch_google.tpu.runtime import platform
 
     if platform.name() == "cpu":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes torch.compile choose the backend `tpu` for graphs with tensors on this device.
 
-torch's default backend is inductor, which has no kernels for this device. torch.compile's wrapper
-around inductor is replaced with one that inspects the graph first; graphs for other devices still
-go to inductor.
+torch's default backend is inductor, which has no kernels for this device. This module replaces
+torch.compile's wrapper around inductor with one that inspects the graph first. Graphs for other
+devices still go to inductor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def backend(graph: GraphModule, inputs: Sequence[Any], **chosen: Any) -> Callable[..., Any]:
-    """Compile a graph. The first call loads JAX."""
+    """Compile a graph with the backend `tpu`. The first call loads JAX."""
     from torch_google.tpu.compile import backend as compile_graph
 
     return compile_graph(graph, inputs, **chosen)
@@ -44,7 +44,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         _teach()
         try:
             super().__init__(*compiler_arguments(mode, options, dynamic, name))
-        except RuntimeError as refusal:  # the options may be for the backend `tpu`
+        except RuntimeError as refusal:  # the options may be valid for the backend `tpu`
             self._refusal = refusal
             super().__init__(*compiler_arguments(None, None, dynamic, name))
         if self._refusal is not None and not _are_ours(self._chosen["options"]):
@@ -72,7 +72,7 @@ class _Named(torch._TorchCompileWrapper):
 
 
 def _register() -> None:
-    """Register the name with Dynamo, which otherwise searches installed packages for it."""
+    """Register the backend's name with Dynamo, so that it does not search installed packages."""
     from torch._dynamo.backends import registry
 
     if "tpu" not in registry._COMPILER_FNS:

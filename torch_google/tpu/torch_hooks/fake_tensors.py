@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake convolutions on this device, for torch.compile, with the strides of real ones.
+"""Gives fake convolutions on this device the strides of real ones, for torch.compile.
 
-torch chooses a fake result's layout by the backend that would compute it, and makes it contiguous
-for an unknown device. This device uses the CPU's layouts.
+torch chooses the layout of a fake result from the backend that would compute it. For a device that
+it does not know, it makes the result contiguous. This device uses the CPU's layouts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors on the device that are sent to and from other processes."""
+"""Tensors on the device can be sent to other processes and received from them."""
 
 from __future__ import annotations
 

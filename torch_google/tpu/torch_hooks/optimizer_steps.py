@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers whose steps bypass Dynamo until Dynamo is loaded.
+"""Makes the steps of optimizers bypass Dynamo until Dynamo is loaded.
 
-To exclude optimizers from tracing, torch.optim loads Dynamo, which takes about a second. Until
-Dynamo is loaded, that is unnecessary. The first import of Dynamo restores torch's own classes.
+torch.optim loads Dynamo to exclude optimizers from tracing, which takes about a second. This is
+unnecessary as long as nothing else loads Dynamo. The first import of Dynamo restores torch's own
+classes.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from torch.optim import Optimizer, optimizer
 
 _DYNAMO = "torch._dynamo"
 _patch_step = Optimizer._patch_step_function
-# Functions that torch would exclude from Dynamo, and the step methods that it would wrap.
+# The functions that torch would exclude from Dynamo, and the step methods that it would wrap.
 _untold: list[Any] = []
 _steps: dict[type[Optimizer], Callable[..., Any]] = {}
 _alone = False
 
 
 def install() -> None:
-    """Make optimizers skip Dynamo from now on. No-op if Dynamo is loaded."""
+    """Make optimizers bypass Dynamo from now on. A no-op if Dynamo is already loaded."""
     global _alone
     if _DYNAMO in sys.modules or _WATCH in sys.meta_path:
         return
@@ -33,7 +34,7 @@ def install() -> None:
         if getattr(member, "__globals__", None) is vars(torch._compile):
             if member.__wrapped__ not in _untold:
                 _untold.append(member.__wrapped__)
-            # The attribute in which torch caches the excluded function.
+            # torch caches the excluded function in this attribute.
             setattr(member.__wrapped__, _KEPT, member.__wrapped__)
     Optimizer._patch_step_function = _patch_step_alone
     sys.meta_path.insert(0, _WATCH)
@@ -56,7 +57,7 @@ def _end() -> None:
 
 
 class _Watch:
-    """An import hook that finds no module, but sees every import first."""
+    """An import hook that observes every import, but never finds a module."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == _DYNAMO:
@@ -66,7 +67,7 @@ class _Watch:
 def _patch_step_alone(self: Optimizer) -> None:
     kind = type(self)
     step: Any = kind.step
-    # torch's wrapper around steps, which exists for Dynamo.
+    # The step has torch's wrapper, which is only needed for Dynamo.
     if getattr(step, "__globals__", None) is vars(optimizer) and step.__code__.co_name == _WRAPPER:
         _steps[kind] = step
         kind.step = _without(step)
@@ -74,12 +75,12 @@ def _patch_step_alone(self: Optimizer) -> None:
 
 
 def _without(step: Any) -> Callable[..., Any]:
-    """Return a step function without its calls to Dynamo."""
+    """Return a step function that does not call Dynamo."""
     wrapped = step.__wrapped__
 
     @functools.wraps(step)
     def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if not _alone:  # a bound method from before Dynamo was loaded
+        if not _alone:  # the method was bound before Dynamo was loaded
             return step(self, *args, **kwargs)
         before = torch.is_grad_enabled()
         try:

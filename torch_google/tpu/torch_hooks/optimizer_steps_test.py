@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers do not load Dynamo; once it is loaded, they are torch's own."""
+"""Optimizers do not load Dynamo. Once Dynamo is loaded, they are torch's own again."""
 
 from __future__ import annotations
 
