@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shardings, numbered for the keys of C++.
+"""Shardings, each with a number that C++ uses in keys.
 
 A sharded tensor belongs to one tpu device, and its array is distributed over the devices of a mesh.
-C++ stores the number of the sharding with each array. 0 is the sharding of an array on one device.
+C++ stores the number of the sharding with each array. The number 0 means that the array is on one
+device.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ONE_DEVICE = 0
 
 
 def number_of(sharding: NamedSharding) -> int:
-    """Return the number of a sharding. Equivalent specs on one mesh have the same number."""
+    """Return the number of a sharding. Equivalent specs on the same mesh have the same number."""
     key = NamedSharding(sharding.mesh, _canonical(sharding.spec))
     number = _numbers.get(key)
     if number is None:
@@ -30,7 +31,7 @@ def number_of(sharding: NamedSharding) -> int:
 
 
 def sharding_of(number: int) -> NamedSharding:
-    """Return the sharding with a number that is not ONE_DEVICE."""
+    """Return the sharding with this number, which must not be ONE_DEVICE."""
     return _shardings[number]
 
 
@@ -40,12 +41,12 @@ def mesh_of(number: int) -> int:
 
 
 def devices_of(number: int) -> tuple[jax.Device, ...]:
-    """Return the devices of a sharding, in the order of its mesh."""
+    """Return the devices of a sharding, in the mesh's order."""
     return tuple(_shardings[number].mesh.devices.flat)
 
 
 def text_of(number: int) -> str:
-    """Return a sharding as text that is the same in every process with these devices."""
+    """Return a text for a sharding. It is the same in every process that has these devices."""
     sharding = _shardings[number]
     mesh = sharding.mesh
     return json.dumps(
@@ -61,10 +62,10 @@ def text_of(number: int) -> str:
 
 
 def parse(text: Any) -> int:
-    """Return the number of the sharding that `text_of` has described.
+    """Return the number of the sharding that a text from `text_of` describes.
 
-    Raises ValueError, TypeError, KeyError or RuntimeError if this process lacks its devices, or the
-    text is malformed.
+    Raises ValueError, TypeError, KeyError or RuntimeError if this process lacks the devices, or if
+    the text is malformed.
     """
     platform, ids, shape, names, spec = json.loads(text)
     by_id = {device.id: device for device in jax.devices(platform)}
@@ -76,9 +77,9 @@ def parse(text: Any) -> int:
 
 
 def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
-    """Return the sharding of each result of a program on a mesh, as XLA has chosen it.
+    """Return the sharding that XLA has chosen for each result of a program on a mesh.
 
-    It is None for a result that does not depend on an input, because XLA does not choose one then.
+    It is None for results that do not depend on an input, because XLA does not choose one for them.
     """
     chosen = jax.tree.leaves(executable.output_shardings)
     return [number_of(each) if isinstance(each, NamedSharding) else None for each in chosen]
@@ -93,9 +94,9 @@ class Placement:
 
     @staticmethod
     def of(device: jax.Device, numbers: Sequence[int]) -> Placement:
-        """Return the placement of a program for tensors of a device with these shardings.
+        """Return the placement of a program for tensors on a device with these shardings.
 
-        Raises MeshMismatch if they are on meshes with different devices.
+        Raises MeshMismatch if the shardings' meshes have different devices.
         """
         sharded = [number for number in dict.fromkeys(numbers) if number != ONE_DEVICE]
         if not sharded:
@@ -121,7 +122,7 @@ class Placement:
         return devices_of(self.mesh) if self.is_sharded else (self.device,)
 
     def sharding(self, number: int = ONE_DEVICE) -> jax.sharding.Sharding:
-        """Return the sharding of an input. On a mesh, a tensor on one device is replicated."""
+        """Return the sharding for an input. Tensors on one device are replicated on a mesh."""
         if not self.is_sharded:
             return SingleDeviceSharding(self.device)
         return sharding_of(self.mesh if number == ONE_DEVICE else number)
@@ -132,7 +133,7 @@ class MeshMismatch(RuntimeError):
 
 
 def _canonical(spec: PartitionSpec) -> PartitionSpec:
-    """Return a spec without one-element tuples and without None at its end."""
+    """Return an equivalent spec without one-element tuples and without None at the end."""
     parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in spec]
     parts = [None if part == () else part for part in parts]
     while parts and parts[-1] is None:
