@@ -41,7 +41,7 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
 c10::DataPtr Allocator::allocate_on(size_t bytes, c10::DeviceIndex device) {
   start();
   check_device(device);
-  // Distinct address ranges, so that torch's overlap checks see separate
+  // Use distinct address ranges, so that torch's overlap checks see separate
   // storages.
   const size_t span = (bytes / kAlignment + 1) * kAlignment;
   auto* address = reinterpret_cast<void*>(next_address_.fetch_add(span));

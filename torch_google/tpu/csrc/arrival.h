@@ -35,7 +35,7 @@ class Arrival {
   bool fail(std::exception_ptr error);
 
   bool is_done() const;
-  // Returns null until the arrival is done, and if it succeeded.
+  // Returns the error if the collective has failed, otherwise null.
   std::exception_ptr error() const;
   // Waits until the arrival is done, without the GIL. Returns false on timeout;
   // a zero timeout means to wait forever. Throws KeyboardInterrupt on Ctrl-C in

@@ -38,7 +38,7 @@ class Backend final : public c10d::Backend {
   };
 
   // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. They
-  // are separate because a connection matches calls by their order.
+  // are separate because gloo matches the calls on a connection by their order.
   Backend(c10::intrusive_ptr<c10d::Backend> gloo,
           c10::intrusive_ptr<c10d::Backend> cpu,
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,

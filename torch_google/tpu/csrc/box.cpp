@@ -39,7 +39,8 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
-// The natural shape and dtype for a storage of `bytes` under a tensor.
+// Returns the natural shape and dtype for the storage of a tensor. `bytes` is
+// the size of the storage.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
                                              size_t bytes) {
   const auto sizes = tensor.sizes();

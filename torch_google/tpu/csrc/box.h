@@ -54,8 +54,8 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  // The shape of the array. The elements of the array cover the whole storage,
-  // in order.
+  // The natural shape, which is the shape of the array. The elements of the
+  // array cover the whole storage, in order.
   Sizes shape;
   // Undefined until the first tensor is created over the storage.
   c10::ScalarType dtype = c10::ScalarType::Undefined;

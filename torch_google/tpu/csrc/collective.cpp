@@ -195,8 +195,7 @@ void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
           std::chrono::milliseconds timeout) {
   const bool done = work->wait(timeout);
-  // After an error, wait() of gloo's reduce_scatter returns without throwing
-  // it.
+  // After an error, wait() of gloo's reduce_scatter does not throw.
   if (const auto error = work->exception()) {
     std::rethrow_exception(error);
   }

@@ -187,8 +187,9 @@ void HostGroup::work(LaneKey key) {
   }
 }
 
-// Python errors (for example, the program of an input failed) and disagreements
-// end only this job. Any other error means that the connection failed.
+// Python errors (for example, if the program of an input failed) and
+// disagreements end only this job. Any other error means that the connection
+// failed.
 void HostGroup::run_job(Job& job) {
   try {
     {

@@ -36,15 +36,16 @@ struct SchemaInfo {
   // The schema that these fields describe. The recorder compares it with the
   // operator's current one, because an operator may be redefined.
   const c10::FunctionSchema* schema;
-  // Says, for one argument, which types of number may be program inputs.
+  // States which types of number may be program inputs for one argument.
   struct Argument {
     bool doubles = false;
     bool integers = false;
   };
   c10::SmallVector<Argument, 8> arguments;
   bool writes = false;
-  // If it returns false, the call gets a distinct key, so it always misses the
-  // cache and Python raises the error. Null if any number is accepted.
+  // If this function returns false, the call gets a distinct key, so it always
+  // misses the cache and Python raises the error. Null if any number is
+  // accepted.
   Admits admits = nullptr;
 
   bool is_number(size_t argument, const c10::IValue& value,

@@ -13,7 +13,7 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever changed its own settings. Usually false, and then
+// Whether any thread has ever changed its own settings. If not, which is usual,
 // the lookup of thread settings is skipped.
 std::atomic<bool> threads_differ{false};
 

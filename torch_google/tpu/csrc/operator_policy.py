@@ -55,7 +55,7 @@ class Policy:
 POLICIES: Final = (
     # A copy between devices is a transfer, not a program.
     Policy(name="aten::copy_", crosses_devices=True),
-    # x[i] and x[i] = y: as on every device, i may be a CPU tensor.
+    # In x[i] and x[i] = y, i may be a CPU tensor, as on every device.
     *(
         Policy(name=f"aten::{name}", takes_indices=True)
         for name in (

@@ -78,8 +78,8 @@ class Program : public LastUse {
   // an integer. Includes the seed and the offset.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
-  // The sharding of a replicated array on the devices of this program, or
-  // kOneDevice if it runs on one device.
+  // Returns the sharding of an array that is replicated on this program's mesh,
+  // or kOneDevice if the program runs on one device.
   Sharding mesh() const { return mesh_; }
   // Returns the sharding of one of the program's values, which are numbered in
   // order.

@@ -33,7 +33,7 @@ struct Operator {
   bool crosses_devices = false;
   bool takes_indices = false;
   std::optional<SchemaInfo> schema_info;
-  // Shared pointers, because a program may be evicted while it runs.
+  // These are shared pointers, because a program may be evicted while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
 };
 
@@ -56,8 +56,8 @@ Operator& operator_named(const std::string& name) {
 
 Counts counters{};
 
-// Performs copy_ between devices, which is a transfer instead of a program.
-// Returns whether the call was one.
+// Performs copy_ between devices, which is a transfer and not a program.
+// Returns whether the tensors were on different devices.
 bool transferred(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const at::Tensor target = arguments[0].toTensor();

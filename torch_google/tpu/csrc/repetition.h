@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects a loop in a trace that never reads a value.
+// Detects that a trace repeats itself, as in a loop that never reads a value.
 #pragma once
 
 #include <cstddef>

@@ -151,7 +151,8 @@ class Run {
     if (program->state == FusedProgram::trial) {
       return run_trial(*program, arguments);
     }
-    // Owned reference, because the cache may be cleared in the meantime.
+    // Hold an owned reference, because the cache may be cleared in the
+    // meantime.
     const Ref function = Ref::borrow(program->function.get());
     const Ref arrays(PyObject_Vectorcall(
         function.get(), arguments.data() + 1,
@@ -172,7 +173,7 @@ class Run {
       }
     }
     if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
-      refused_ = Ref::borrow(error.get());  // Ctrl-C: store values before it
+      refused_ = Ref::borrow(error.get());  // Ctrl-C: throw it later
     }
     return false;
   }
@@ -361,9 +362,9 @@ class Run {
     trace_.store(kept_, arrays.get());
   }
 
-  // Returns (step, slot) pairs in the order of the steps: after that step, the
-  // slot is no longer needed. Excludes slots that are kept. The previous value
-  // of a box lives until its next value is computed.
+  // Returns (step, slot) pairs, ordered by step: a slot is no longer needed
+  // after its step. Excludes slots that are kept. The previous value of a box
+  // lives until its next value is computed.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;

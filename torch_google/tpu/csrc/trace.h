@@ -27,8 +27,8 @@ Limits& limits();
 // into the same trace for each device, under the GIL.
 class FusedTrace {
  public:
-  // The source of a program's input: a slot, or an external as its complement
-  // (~).
+  // The source of a program's input: a slot, or the bitwise complement of an
+  // external.
   using Wire = int32_t;
 
   struct Step {
@@ -78,7 +78,7 @@ class FusedTrace {
   // The numbers of all steps in order, including seeds and offsets.
   std::vector<double> floats;
   std::vector<int64_t> integers;
-  // The steps and their wires. It does not say which results to keep.
+  // The steps and their wires. The key does not include which results to keep.
   Key key;
   // The mesh of the steps with sharded values, or kOneDevice if no value is
   // sharded.
