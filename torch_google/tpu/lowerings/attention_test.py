@@ -76,7 +76,7 @@ def test_a_row_that_sees_nothing_is_zero() -> None:
 
 def test_the_gradient_meets_the_mask_of_dropout() -> None:
     q, k, v = (x.double() for x in inputs())
-    # With the identity as values, the output equals the weights.
+    # Use the identity for the values, so that the output equals the weights.
     v = torch.eye(7, dtype=torch.float64).expand(2, 4, 7, 7)
     op = aten._scaled_dot_product_efficient_attention.default
     out, lse, seed, offset = lowered(op, q, k, v, None, True, 0.5)

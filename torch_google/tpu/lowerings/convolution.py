@@ -2,10 +2,10 @@
 """Convolutions over one to three spatial axes, transposed convolutions, and gradients.
 
 Channels are the last dimension, because TPUs tile arrays that way, and because XLA is also faster
-with them on CPUs. Between convolutions, XLA cancels the transposes. But each call transposes the
-kernel, which costs more than the convolution itself if the kernel is large and is applied at few
-positions. On CPUs, it is then faster to gather the windows and multiply them by the untransposed
-kernel.
+with them on CPUs. This takes transposes, which XLA cancels between convolutions. But each call
+transposes the kernel, which costs more than the convolution itself if the kernel is large and is
+applied at few positions. On CPUs, it is then faster to gather the windows and multiply them by the
+untransposed kernel.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _per_axis(values: Sequence[int], rank: int) -> list[int]:
 
 
 def _mirror(weight: jax.Array, groups: int) -> jax.Array:
-    """Convert a transposed kernel (in, out / groups, ...) to (out, in / groups, ...)."""
+    """Convert a transposed convolution's kernel (in, out / groups, ...) to a convolution's."""
     wide, narrow, *kernel = weight.shape
     weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
     weight = weight.reshape(groups * narrow, wide // groups, *kernel)

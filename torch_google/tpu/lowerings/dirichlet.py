@@ -72,7 +72,7 @@ def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate with a Taylor expansion around x = 0, for the gradient by alpha."""
+    """Approximate the derivative with respect to alpha, with a Taylor expansion around x = 0."""
     factor = lax.digamma(alpha) - lax.digamma(alpha + beta) - jnp.log(x)
     numerator = jnp.ones_like(x)
     series = (factor + 1 / alpha) / alpha
@@ -84,7 +84,7 @@ def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate with a Taylor expansion."""
+    """Approximate the derivative with respect to beta, with a Taylor expansion around x = 0."""
     factor = lax.digamma(alpha + beta) - lax.digamma(beta)
     numerator, betas, slopes = jnp.ones_like(x), jnp.ones_like(x), jnp.zeros_like(x)
     series = factor / alpha

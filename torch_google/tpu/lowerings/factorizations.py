@@ -18,7 +18,7 @@ _Three = tuple[jax.Array, jax.Array, jax.Array]
 
 @lowering("aten::linalg_cholesky_ex")
 def cholesky_ex(a: jax.Array, *, upper: bool = False, check_errors: bool = False) -> _Pair:
-    """Return the factor, and `info`: 1 on failure, as XLA does not report the minor."""
+    """Return the factor, and `info`: 1 on failure, because XLA does not report which minor."""
     if not a.size:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
     # Read only the triangle that the caller chose.
@@ -89,7 +89,7 @@ def ormqr(
 
 @lowering("aten::linalg_lu_factor_ex")
 def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False) -> _Three:
-    """Return LU, pivots that count from 1, and `info`: U's first zero pivot from 1, or 0."""
+    """Return LU, pivots, and `info`: the index of U's first zero pivot, or 0. Both are 1-based."""
     if not pivot:
         raise NotImplementedError(
             "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting in "

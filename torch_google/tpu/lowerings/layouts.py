@@ -184,7 +184,7 @@ def _have_rows(operands: Sequence[torch.Tensor]) -> bool:
 def _real_to_complex(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return strides for a transform that ends with the last dimension, which is halved."""
+    """Return the strides after a transform that ends with the last dimension, which it halves."""
     source, (*dims, last) = args[:2]
     return [_transformed(metas[0], source, [*_by_stride(source, dims), last % source.ndim])]
 
@@ -199,7 +199,7 @@ def _complex_to_complex(
 def _complex_to_real(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return strides for a transform of the last dimension, after one of all the others."""
+    """Return strides as if all other dimensions were transformed separately before the last."""
     source, (*dims, last) = args[:2]
     if dims:
         source = _transformed(source.new_empty(source.shape), source, _by_stride(source, dims))
@@ -223,13 +223,13 @@ def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
 
 
 def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return None for each unrequested gradient, and the input's memory format for its own."""
+    """Return None for gradients that are not requested. Apply the input's memory format."""
     grads = _as_argument(1)(metas, args, kwargs)
     return [grad if asked else None for grad, asked in zip(grads, args[9], strict=True)]
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Combine the strides of all operands, which torch's decompositions do incorrectly."""
+    """Combine the strides of all operands. torch's decompositions do this incorrectly."""
     operands = [
         torch.empty_strided(x.shape, x.stride(), device="meta")
         for x in args

@@ -174,7 +174,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
     """Return each window's maximum and its index. The first of equal values wins, as in torch.
 
     If there is a NaN, the last one wins. Channels are last here, as in convolutions, so that XLA
-    cancels the transposes between the two.
+    cancels the transposes between pooling and convolutions.
     """
     rank = len(axes)
     x = jnp.moveaxis(x, -rank - 1, -1)
@@ -215,7 +215,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
 
 
 def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
-    """Return an index into the flattened spatial axes for each window. Channels share it."""
+    """Return each window's index into the flattened spatial axes. All channels share it."""
     index: Any = 0
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
         index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))

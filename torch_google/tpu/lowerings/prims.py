@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prims that torch's decompositions use, if aten has no operator with the same name."""
+"""Lowerings of torch's prims that have no operator of the same name in aten."""
 
 from __future__ import annotations
 

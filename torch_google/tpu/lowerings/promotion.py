@@ -77,7 +77,7 @@ def floating(dtype: torch.dtype) -> torch.dtype:
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return the computation dtype: float32 for half precision, so that it is rounded only once."""
+    """Return the computation dtype: float32 for half precision, so only the result is rounded."""
     return torch.float32 if dtype in _HALF else dtype
 
 

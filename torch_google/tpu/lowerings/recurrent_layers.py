@@ -190,7 +190,7 @@ def gru_cell(
     b_ih: _Maybe = None,
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the state, and r, z, n, the old state and its part of n for the gradient."""
+    """Return the state, and for the gradient: r, z, n, the old state and its contribution to n."""
     gates = _gates("gru", _biased(opmath(of_input), b_ih), _biased(opmath(of_state), b_hh))
     h, _ = _gru(gates, opmath(hx), opmath(hx))
     r, z, n_input, n_state = jnp.split(gates, 4, -1)

@@ -43,7 +43,7 @@ def resample_bytes(
 
 
 def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """If taps of an output are equal, as at an edge, add up their weights in the first of them."""
+    """Merge equal taps of an output, as at an edge: the first gets the sum of their weights."""
     weights = weights.copy()
     for later in range(1, taps.shape[1]):
         for first in range(later):

@@ -42,7 +42,7 @@ def test_scales_corners_and_compiled(kind: str, antialias: bool) -> None:
     x = torch.arange(2 * 3 * 11 * 12).remainder(251).to(torch.uint8).reshape(2, 3, 11, 12)
     expected = resized(x)
     works = [resized]
-    # torch.compile decomposes the other kinds to floats, on the CPU as well
+    # torch.compile decomposes bilinear without antialiasing to floats, on the CPU as well
     if antialias or kind == "bicubic":
         works.append(torch.compile(resized))
     for work in works:

@@ -14,7 +14,7 @@ def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return the gradients of `v` and `g`. `norms` are norms of `v` over all axes but `dim`."""
-    dtypes = (v.dtype, g.dtype)  # torch's meta kernels do not provide these
+    dtypes = (v.dtype, g.dtype)  # torch has no meta kernel that gives these dtypes
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     along = (grad * v).sum(others, keepdims=True)
