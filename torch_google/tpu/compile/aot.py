@@ -53,8 +53,8 @@ def backend(
     chosen = CHOSEN.set(parse(mode, options))
     try:
         with (
-            # With this setting, AOTAutograd's cache stores our graphs. It requires tracing the
-            # backward graph now. That is cheap, because it is compiled on its first call. The
+            # With these settings, AOTAutograd's cache stores our graphs, and the backward graph is
+            # traced now. That is cheap, because it is compiled only on its first call. The
             # partitioner is part of the cache key.
             functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reset Dynamo before each test."""
+"""Resets Dynamo before each test."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class GraphSignature:
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
-        # Dynamo's guards and AOTAutograd's cache keys include it.
+        # Dynamo's guards and AOTAutograd's cache keys include this dtype.
         self.default_dtype = dtypes.default_dtype()
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
@@ -114,7 +114,7 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
             if lowerings.is_collective(node.target):
-                # The splits of a collective are fixed as well.
+                # The number of elements that each rank gets is fixed as well.
                 metas = (each.meta.get("val") for each in node.all_input_nodes)
                 fixed |= _symbols(metas)
         return frozenset(

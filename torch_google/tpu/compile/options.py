@@ -37,7 +37,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
-    """Return the options. Raises ValueError, which lists the valid choices, for any other."""
+    """Return the options. Raises ValueError for invalid ones, and lists the valid choices."""
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
     values = dict(options or {})

@@ -120,7 +120,7 @@ STEPS: dict[str, _Function] = {
 
 @dataclass(frozen=True)
 class GraphStep:
-    """One step. `first` and `second` select operands; the meaning of `a` and `b` depends on it."""
+    """One step. `first` and `second` select operands. The meaning of `a` and `b` varies by name."""
 
     name: str
     first: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes of symbolic sizes and numbers recompile, and which do not."""
+"""Some changes of symbolic sizes and numbers recompile a graph, and others do not."""
 
 import math
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments may look equal to Dynamo, but have storages with different dtypes."""
+"""Arguments may look equal to Dynamo although their storages have different dtypes."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _of_wrapper(error: Exception) -> Exception | None:
 
 
 class _OptimizerParts:
-    """The attributes of an optimizer. They are in a class so that Dynamo does not trace reads."""
+    """The attributes of an optimizer, in a class so that Dynamo does not read them when tracing."""
 
     groups: list[dict[str, Any]]
     hooks: list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]
@@ -247,7 +247,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Return the non-integer numbers outside the groups, by where the optimizer keeps them."""
+    """Return the non-integer numbers outside the groups, by their location in the optimizer."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
