@@ -63,7 +63,7 @@ def _steps(draw: st.DrawFn) -> list[Step]:
     step = st.builds(
         Step,
         kind=st.sampled_from(["all_reduce", "broadcast", "gather", "scatter", "ring"]),
-        # Below and above the size that travels with the ranks' agreement.
+        # The smaller size fits into the first exchange between ranks; the larger one does not.
         length=st.sampled_from([1, 7, 900, 3000]),
         locals=st.tuples(*[local] * _SIZE),
         odd=st.one_of(st.none(), st.none(), st.none(), st.integers(0, _SIZE - 1)),

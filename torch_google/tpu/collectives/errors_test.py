@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Anything that goes wrong in a collective raises a Python error on every rank; none aborts."""
+"""Any failure in a collective raises a Python error on every rank, and no process aborts."""
 
 from __future__ import annotations
 

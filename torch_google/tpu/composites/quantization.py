@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization with an observer. On the first run, it sizes per-channel state like torch."""
+"""Fake quantization with an observer. Like torch's, it sizes per-channel state on the first run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SyncBatchNorm's operators on two parts of a batch, as on two ranks, equal batch_norm on all."""
+"""SyncBatchNorm's operators match batch_norm if two parts of a batch act as two ranks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads inputs such that each device gets only its slice of a batch."""
+"""Input loading that sends each device only its slice of a batch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with sharded weights has the CPU's losses, and a second process compiles nothing."""
+"""Training with sharded weights gives the CPU's losses; a second process compiles nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the steps of optimizers bypass Dynamo until Dynamo is loaded.
 
-torch.optim loads Dynamo to exclude optimizers from tracing, which takes about a second. This is
+To exclude optimizers from tracing, torch.optim loads Dynamo. Loading takes about a second, and is
 unnecessary as long as nothing else loads Dynamo. The first import of Dynamo restores torch's own
 classes.
 """
