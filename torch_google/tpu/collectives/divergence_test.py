@@ -63,7 +63,7 @@ def _steps(draw: st.DrawFn) -> list[Step]:
     step = st.builds(
         Step,
         kind=st.sampled_from(["all_reduce", "broadcast", "gather", "scatter", "ring"]),
-        # The smaller size fits into the first exchange between ranks; the larger one does not.
+        # Some of these lengths fit into the first exchange between ranks, and others do not.
         length=st.sampled_from([1, 7, 900, 3000]),
         locals=st.tuples(*[local] * _SIZE),
         odd=st.one_of(st.none(), st.none(), st.none(), st.integers(0, _SIZE - 1)),

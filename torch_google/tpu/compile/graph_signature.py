@@ -156,7 +156,7 @@ def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[
 
 
 def _is_part(node: Node, owner: Node) -> bool:
-    """Return whether a node's values are elements of `owner`'s storage without any change."""
+    """Return whether a node's values are unmodified elements of the storage of `owner`."""
     meta = node.meta["val"]
     same = node is not owner and meta.dtype == owner.meta["val"].dtype
     return same and not meta.is_conj() and not meta.is_neg()

@@ -219,7 +219,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     step = compile_step(lambda: weight.sum(), optimizer)
     with pytest.raises(ValueError, match="has changed 'rate' of its group"):
         step()
-    # The step has been taken all the same.
+    # The optimizer has still taken the step.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
 

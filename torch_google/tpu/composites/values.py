@@ -37,7 +37,7 @@ def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
 
 
 def _is_asked(values: torch.Tensor) -> bool:
-    """Return whether to check: in debug mode, for real tensors on tpu that have elements."""
+    """Return whether to check the values: only in debug mode, and if `values` is a real tensor."""
     return (
         type(values) in (torch.Tensor, torch.nn.Parameter)
         and values.device.type == "tpu"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The results of one collective, which a background thread on the host
-// computes.
+// The results of one collective. A background thread on the host computes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -168,8 +168,8 @@ void all_to_all(const Collective& collective, c10d::Backend& gloo) {
   }
 }
 
-// Does reduce_scatter for a list: a single reduction if all parts have equal
-// sizes.
+// Runs reduce_scatter on a list. If all parts have equal sizes, this is a
+// single reduction.
 void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
   const auto& inputs = collective.inputs;
   const auto& output = collective.outputs[0];

@@ -11,7 +11,7 @@ from torch_google.tpu.release import V2_6
 
 aten = torch.ops.aten
 
-# Values at and next to each point where a function below has a corner, and values far from it.
+# Values at and around each corner of the functions below, and values far from any corner.
 X = torch.tensor([-200, -30, -3, -1.5, -1, -0.5, -0.01, 0, 0.01, 0.5, 1, 1.5, 3, 6, 21, 90, 200.0])
 FORWARD: dict[str, list[Any]] = {
     "gelu": [{}, {"approximate": "tanh"}],

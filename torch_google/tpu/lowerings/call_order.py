@@ -23,7 +23,7 @@ class CallOrder:
         self.token: jax.Array = jnp.zeros(1, jnp.uint8)
 
     def append(self, call: Callable[[jax.Array], Sequence[Any]]) -> list[Any]:
-        """Run `call`, which returns results and a new token, and return the results."""
+        """Call `call` with the token, store the token that it returns, and return its results."""
         *results, self.token = call(self.token)
         return results
 

@@ -17,7 +17,7 @@ from torch_google.tpu.lowerings.table import lowering
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
     """Count values in equal bins from min to max, inclusive.
 
-    If min equals max, the range is that of the data.
+    If min and max are equal, the range is that of the data.
     """
     (x,) = floats(self)
     flat = x.reshape(-1)

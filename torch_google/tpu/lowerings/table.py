@@ -101,7 +101,7 @@ def is_pinned(op: torch._ops.OpOverload) -> bool:
 
 
 def is_collective(op: Any) -> bool:
-    """Return whether an operator transfers data between processes, so that all must call it."""
+    """Return whether an operator exchanges data, so that all processes must call it."""
     is_operator = isinstance(op, torch._ops.OpOverload) and op.namespace in _COLLECTIVES
     return is_operator and op._schema.name.partition("::")[2] not in _LOCAL
 

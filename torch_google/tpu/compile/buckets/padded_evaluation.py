@@ -107,7 +107,7 @@ def _rule(op: OpOverload, call: RuleCall) -> Rule:
 
 
 def _is_exact(call: RuleCall) -> bool:
-    """Return whether all sizes are fixed and no argument is a traced number, as a size may be."""
+    """Return whether all sizes are fixed. A traced number counts as not fixed: it may be a size."""
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)
     )
