@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run torch v2.6.0's tests of torch.distributed on tpu and on the CPU, and compare the two.
+
+    run --results /tmp/results                         # all files; resumes
+    run tensor_parallel test_device_mesh --results /tmp/results
+    run --results /tmp/results --page "$PWD/tests/upstream/distributed/TABLE.md"
+
+Names are areas or files (catalogue.py). Options after `--` go to pytest. Exit status 0: each test
+that fails on tpu fails on the CPU as well, or is in exceptions.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.fbcode import outcomes, recording
+from tests.upstream.distributed import catalogue, comparison, page, ranks
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
+
+_PROGRAM = ("-m", "tests.upstream.distributed.one_file")
+# Several files have one test of ten minutes at most.
+_TIMEOUT = 3600.0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return 0 if every failure on tpu has an explanation."""
+    own, for_pytest = [*argv], []
+    if "--" in own:
+        own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
+    options = _parse(own)
+    try:
+        files = catalogue.chosen(options.files)
+        catalogue.root()
+    except (FileNotFoundError, ValueError) as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 1
+    options.results.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        for device in ranks.DEVICES:
+            run_file(file, device, options.results, for_pytest, again=options.again)
+    rows = comparison.rows(options.results)
+    print("\n".join(page.counts(rows)))
+    unexplained = [row for row in rows if row.verdict is comparison.Verdict.FAILED]
+    for row in unexplained:
+        print(f"failed: {row.name}: {row.reason}")
+    if options.page:
+        page.write(rows, options.page)
+    return 1 if unexplained or not rows else 0
+
+
+def run_file(
+    file: str, device: str, results: Path, for_pytest: Sequence[str] = (), *, again: bool = False
+) -> None:
+    """Run a file's remaining tests on a device.
+
+    A test that ends its process, or takes an hour, counts as failed; a new process continues after
+    it.
+    """
+    target = comparison.results_file(results, file, device)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "OMP_NUM_THREADS": "1",
+        "TORCH_TPU_CPU_DEVICES": str(ranks.COUNT),
+        "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),
+        "XLA_FLAGS": XLA_FLAGS,
+        ranks.DEVICE: device,
+        recording.FILE: str(target.absolute()),
+        recording.AGAIN: "1" if again else "",
+    }
+    while True:
+        print(f"=== {file} on {device}", flush=True)
+        size = target.stat().st_size if target.exists() else 0
+        status = _status([sys.executable, *_PROGRAM, file, *for_pytest], environment)
+        if outcomes.confirm(target, status, size):
+            environment[recording.AGAIN] = ""  # do not repeat failed tests a third time
+            continue
+        fine = (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        )
+        if status not in fine:
+            print(f"run: {file} on {device}: status {status}; see above", file=sys.stderr)
+        return
+
+
+def _status(command: Sequence[str], environment: dict[str, str]) -> int:
+    try:
+        return subprocess.run(command, env=environment, check=False, timeout=_TIMEOUT).returncode
+    except subprocess.TimeoutExpired:
+        return -9
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", help=f"files, or of {', '.join(catalogue.AREAS)}")
+    parser.add_argument("--results", type=Path, required=True, help="folder; a run resumes there")
+    parser.add_argument("--again", action="store_true", help="run failed tests again")
+    parser.add_argument("--page", type=Path, help="write the table to this Markdown file")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

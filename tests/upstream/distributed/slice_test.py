@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some of torch's own distributed tests: each passes on tpu, or fails for a known reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.upstream.distributed import comparison, ranks, run
+
+_FILES = ("test_device_mesh", "tensor/parallel/test_tp_style")
+
+
+@pytest.mark.parametrize("file", _FILES)
+def test_a_file_passes_on_the_device(file: str, tmp_path: Path) -> None:
+    for device in ranks.DEVICES:
+        run.run_file(file, device, tmp_path)
+    rows = comparison.rows(tmp_path)
+    failed = [
+        f"{row.name}: {row.reason}" for row in rows if row.verdict is comparison.Verdict.FAILED
+    ]
+    assert not failed, "\n".join(failed)
+    assert sum(row.applies for row in rows) > 5
