@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The merge engine of imports: three-way merges of a patch series onto another upstream tree."""
+"""The importer's merge engine: it rebases a patch series by three-way merges."""
 
 from tools.importer.engine.base import Base, BaseFile, base_files, read_base, record_base
 from tools.importer.engine.carry import Carry, carry

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Align two versions of a file: find the lines that both have.
+"""Align two versions of a file: find the lines that they have in common.
 
-Unique lines anchor the alignment: lines unique in both files first, then lines unique between two
-anchors. The anchors are the longest chain of such lines in the same order on both sides. Gaps are
-aligned by longest common blocks. This is patience diff. It keeps functions together, while a
-shortest edit script would pair their closing lines.
+Unique lines anchor the alignment: first the lines that are unique in both files, then the lines
+that are unique between two anchors. The anchors are the longest chain of such lines in the same
+order on both sides. The gaps between anchors are aligned by their longest common blocks. This is
+patience diff. It keeps functions together, while a shortest edit script would match their closing
+lines.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
-# A gap between anchors that has more pairs of lines than this counts as entirely rewritten. That
-# can only turn a merge into a conflict, never into a wrong result.
+# # If the lines of a gap between anchors form more pairs than this, the gap is treated as entirely
+# # rewritten. This can turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# A longer range is first cut at unique runs; every _CUT_EVERY-th line is tried.
+# # A longer range is first cut at unique runs of lines. Every _CUT_EVERY-th line is tried.
 _LONG = 1000
 _CUT_EVERY = 64
-# A unique line and the lines after it, this many in all, identify the same place in two versions
-# if they are equal.
+# # Two versions are cut at the same unique line only if this many lines, starting with that line, #
+# are equal.
 _SAME_RUN = 8
 
 
@@ -53,9 +54,9 @@ class Change:
 
 
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
-    """Return the common lines of the two, in order, as maximal runs.
+    """Return the lines that the two texts have in common, in order, as maximal runs.
 
-    `counts` has the number of occurrences of each line in the two, if already counted.
+    `counts` has the number of occurrences of each line in each text, if the caller counted them.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
@@ -122,7 +123,7 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
 
 
 def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
-    """Return the gaps between matches as changes, not normalised; `settle` normalises them."""
+    """Return the gaps between matches as changes. `settle` normalises them."""
     out: list[Change] = []
     position, new_position = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:
@@ -134,7 +135,7 @@ def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two whole files."""
+    """Two versions of a whole file."""
 
     old: Sequence[Mark]
     new: Sequence[Mark]
@@ -146,7 +147,7 @@ class _Pair:
 
     @cached_property
     def where(self) -> dict[Mark, int]:
-        """The index of each line in the new file; for a repeated line, the last index."""
+        """Map each line of the new file to its index; for a repeated line, the last index."""
         return dict(zip(self.new, range(len(self.new)), strict=True))
 
     def is_rare(self, line: Mark) -> bool:
@@ -156,7 +157,7 @@ class _Pair:
 
 
 def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
-    """Align two ranges: common head and tail first, then anchors, then the gaps between them."""
+    """Align two ranges: first their common head and tail, then anchors, then the gaps."""
     old, new = pair.old, pair.new
     head = _common_head(old, new, start, new_start, min(stop - start, new_stop - new_start))
     start, new_start = start + head, new_start + head
@@ -184,7 +185,7 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
 def _common_head(
     old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
 ) -> int:
-    """Return the number of equal lines starting at two positions."""
+    """Return how many lines are equal, starting at the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = start + size, new_start + size
@@ -196,7 +197,7 @@ def _common_head(
 def _common_tail(
     old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
 ) -> int:
-    """Return the number of equal lines ending at two positions."""
+    """Return how many lines are equal, counting back from the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = stop - size, new_stop - size
@@ -206,9 +207,9 @@ def _common_tail(
 
 
 def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
-    """Return the number of equal lines, at most `limit`.
+    """Return the length of the longest equal run, at most `limit`.
 
-    `same(size, step)` compares the `step` lines after the first `size`; comparing slices is faster
+    `same(size, step)` compares the `step` lines after the first `size`. Comparing slices is faster
     than comparing single lines.
     """
     size, step = 0, 16
@@ -226,9 +227,10 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of positions at which two long ranges can be cut, since both have a unique run.
+    """Return pairs of positions where two long ranges can be cut: both have the same unique run.
 
-    Finding anchors needs a table of every line, yet most ranges between two cuts are equal.
+    Cutting saves time: finding anchors needs a table of every line, but most ranges between two
+    cuts are equal.
     """
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
     cuts: list[tuple[int, int]] = []
@@ -255,7 +257,7 @@ def _cuts(
 def _once(
     candidates: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
 ) -> dict[tuple[Mark, ...], int]:
-    """Return the index of each candidate that occurs once in `lines`, which start at `first`."""
+    """Map each candidate that occurs once in `lines` to its index, counted from `first`."""
     runs = zip(*(lines[skip:] for skip in range(_SAME_RUN)), strict=False)
     places = [(run, index) for index, run in enumerate(runs, first) if run in candidates]
     counts = Counter(run for run, _ in places)
@@ -286,10 +288,10 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
 def _anchors(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return lines unique in both ranges: the longest chain in the same order on both sides.
+    """Return the longest chain of lines that are unique in both ranges and in the same order.
 
-    Lines unique in the whole files take precedence. A function body that is repeated in the file
-    is unique in a range with one copy, and would outvote the function's name.
+    Lines that are unique in the whole files take precedence. Otherwise, a function body that occurs
+    twice in the file, but once in the range, would outvote the function's name.
     """
     old, new = pair.old, pair.new
     once = {line for line, count in Counter(old[start:stop]).items() if count == 1}
@@ -307,11 +309,11 @@ def _anchors(
 
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest chain of pairs that also rises in the second index."""
+    """Return the longest chain of pairs whose second index increases too."""
     positions = [position for _, position in pairs]
     if positions == sorted(positions):
         return pairs
-    tops: list[int] = []  # the lowest end of a chain, by chain length
+    tops: list[int] = []  # the smallest last position of any chain, by chain length
     top_pair: list[int] = []
     before: list[int] = []
     for index, position in enumerate(positions):

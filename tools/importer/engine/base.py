@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorded base of a series: the upstream tree that its patches apply to, without its text.
 
-`base.json` in the series directory names the upstream commit and the git id of every file that the
-series touches. `base.lines` has a 6-byte mark of each of their lines. A merge only compares lines
-for equality, and every line that it writes is in the patch or in the new tree. So marks suffice for
-the old tree: no old release is downloaded, and no upstream text is committed.
+`base.json` in the series directory has the upstream commit and the git blob id of every file that
+the series touches. `base.lines` has a 6-byte mark (a hash) of each of their lines. A merge only
+compares lines for equality, and every line that it writes is in the patch or in the new tree. So
+the marks are enough: no old release is downloaded, and no upstream text is committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMAKE = (
 
 @dataclass(frozen=True)
 class BaseFile:
-    """One upstream file: its git mode, its blob id and the marks of its lines in order."""
+    """One upstream file: its git mode, its blob id and the marks of its lines, in order."""
 
     mode: str
     oid: str
@@ -46,9 +46,9 @@ class BaseFile:
 class Base:
     """The part of upstream's tree that the series needs.
 
-    `files` has upstream's files that the patches touch. `absent` has paths that patches touch but
-    this origin never contains (a wheel has no C++ sources). `known` has a mark of every path in
-    the tree.
+    `files` has the upstream files that the patches touch. `absent` has the paths that patches touch
+    but this origin never contains: a wheel, for example, has no C++ sources. `known` has the hash
+    of every path in the tree.
     """
 
     label: str
@@ -87,7 +87,7 @@ def record_base(series: Series, snapshot: Snapshot) -> Base:
 
 
 def base_files(base: Base) -> dict[str, bytes]:
-    """Return the files that store a base, by name. The same base gives the same bytes."""
+    """Return the files that store a base, by name. Equal bases give equal bytes."""
     rows = [
         {"path": path, "mode": file.mode, "blob": file.oid, "lines": len(file.marks)}
         for path, file in sorted(base.files.items())

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry a series from its recorded base to another upstream tree, patch by patch, file by file.
+"""Rebase a series from its recorded base onto another upstream tree, file by file.
 
-Patch i is the step from the old tree with i patches to the old tree with i + 1. On the new tree it
-is a three-way merge: base = the old file before that step, theirs = the old file after it, ours =
-the new file with patches 0 to i - 1 applied. A patch has landed if that merge changes nothing.
-Patches that change the same lines are also merged as a group, since upstream may have taken all of
-them.
+On the old tree, patch i turns the tree with i patches into the tree with i + 1. On the new tree, it
+is a three-way merge: base is the old file before patch i, theirs is the old file after it, and ours
+is the new file with patches 0 to i - 1 applied. A patch has landed if that merge changes nothing.
+Patches that change the same lines are also merged as a group, because upstream may have taken all
+of them.
 
 If the new file equals the old one byte for byte, the patch is applied unchanged.
 """
@@ -42,7 +42,7 @@ _ORDER = list(Outcome)
 
 @dataclass(frozen=True)
 class Carry:
-    """The outcome of each patch, and the touched files of the new tree.
+    """The outcome of each patch, and the new tree's files that the patches touch.
 
     `results` ends at the first patch that needs a decision, unless `keep_going` was set.
     """
@@ -57,7 +57,7 @@ class Carry:
         return last if last and last.outcome.stops else None
 
     def series_files(self) -> dict[str, bytes]:
-        """Return `series` and the patches for the new tree.
+        """Return the new `series` file and the rebased patches, by file name.
 
         Raises ValueError if a patch still needs a decision.
         """
@@ -87,12 +87,12 @@ def carry(
     keep_going: bool = False,
     old: Snapshot | None = None,
 ) -> Carry:
-    """Carry `series` from `base` to `new`.
+    """Rebase `series` from `base` onto `new`.
 
-    `decisions` are a person's, by patch name. Patches before index `first` are in `new` already.
-    With `keep_going`, a patch that needs a decision is left out, and those after it are merged
-    without it. `old` is the base's own tree, if available; only the text of conflicts uses it.
-    Raises UserError if the series does not apply to its recorded base.
+    `decisions` are the user's, by patch name. `new` already has the patches before index `first`.
+    With `keep_going`, a patch that needs a decision is skipped, and later patches are merged
+    without it. `old` is the base's own tree, if available; it only adds text to conflicts. Raises
+    UserError if the series does not apply to its recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old)
     for patch in series.patches[:first]:
@@ -174,7 +174,7 @@ class _Work:
     def with_whereabouts(
         self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
     ) -> FileResult:
-        """Add the lines' new place upstream to the note on a file in conflict."""
+        """Add to a conflicting file's note where upstream has the changed lines now."""
         if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
             return file
         others = {
@@ -193,7 +193,7 @@ class _Work:
         return replace(file, note="; ".join(filter(None, (file.note, hint))))
 
     def file(self, patch: Patch, diff: FileDiff, step: Step | None) -> FileResult:
-        """Merge the change of one file."""
+        """Merge the patch's change to one file."""
         source = diff.old_path or diff.path
         where = self.moved.get(source, source)
         if diff.old_path is not None and where not in self.ours and not self.new.carries(where):
@@ -236,7 +236,7 @@ class _Work:
         if outcome is Outcome.LANDED and where != target:
             outcome = Outcome.CLEAN  # the changed lines landed, but the patch's rename did not
         if outcome is Outcome.CLEAN and diff.old_path not in (None, where):
-            outcome = Outcome.OFFSET  # the same lines, in a file with another name
+            outcome = Outcome.OFFSET  # the same lines, in a renamed file
         return FileResult(
             where,
             target,
@@ -275,7 +275,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """Apply strictly to a file that the base's origin lacked, because a merge needs a base."""
+        """Apply a patch strictly, because the base lacks the file, so it cannot be merged."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
@@ -299,8 +299,8 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # Sort added files as in a newly created patch, so that the same change gives the same
-            # bytes, whichever release it comes from.
+            # # Sort added files by path, as in a new patch, so that the same change always gives
+            # the same # bytes.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
@@ -308,7 +308,7 @@ class _Work:
         return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Return whether upstream has this patch and all patches after it on the same lines."""
+        """Return whether upstream has this patch together with later patches to the same lines."""
         group = self.history.neighbours(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):
@@ -337,7 +337,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """Return a patch's outcome from its files' outcomes, and a note if the two differ."""
+    """Return a patch's outcome, combined from its files' outcomes, and a note if it is partial."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

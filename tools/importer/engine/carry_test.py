@@ -153,7 +153,7 @@ _CASES: list[_Case] = [
         {"a": _BLOCK * 2},
         {"p": {"a": _BLOCK + "    x = 1\n    return x\n"}, "q": {"a": _BLOCK + "    x = 1\n"}},
         {"a": _BLOCK},
-        "ambiguous landed",  # after the first patch, the blank line tells the blocks apart
+        "ambiguous landed",  # once the first patch applies, the blank line distinguishes the blocks
     ),
     (
         "a group on one line landed",
@@ -241,7 +241,7 @@ _CASES: list[_Case] = [
 
 
 def _scenario(root: Path, old: Texts, steps: Mapping[str, Texts]) -> Scenario:
-    bystander = {"bystander": "here\n"}  # so that no tree is empty
+    bystander = {"bystander": "here\n"}  # keeps every tree non-empty
     return make_scenario(root, {**old, **bystander}, steps, moves={"a": "moved"})
 
 
@@ -350,10 +350,10 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream has all patches and nothing else, the tree is unchanged or a person is asked.
+    """If upstream has exactly all patches, the tree stays unchanged or the user is asked.
 
-    Not every patch has landed, because two that undo each other may both stay. Repeated lines are
-    rare here, because a line such as `)` does not show which patch wrote it.
+    Not every patch counts as landed, because two patches that undo each other may both stay.
+    Repeated lines are rare here, because a line such as `)` does not show which patch wrote it.
     """
     old, steps = story
     upstream = dict(old)
@@ -388,7 +388,7 @@ def test_disjoint_patches_commute(
 
 
 def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
-    """Upstream added a function above the patched one and removed one below; bodies are equal."""
+    """Upstream added a function above the patched one and removed one below, with equal bodies."""
 
     def text(*names: str, patched: str = "") -> str:
         body = "    x = one()\n    y = two()\n    return x\n"
@@ -402,7 +402,7 @@ def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
 
 
 class _Wheel(DictSnapshot):
-    """A snapshot without C++ sources, whatever upstream has."""
+    """A snapshot whose origin has no C++ sources, such as a wheel."""
 
     def carries(self, path: str) -> bool:
         return not path.startswith("csrc/")
@@ -411,7 +411,7 @@ class _Wheel(DictSnapshot):
 def _with_sources(
     root: Path, wheel: Texts, *, from_wheel: bool = False
 ) -> tuple[str, bytes | None]:
-    """Carry a patch of a Python and a C++ file; return its outcome and the remaining patch."""
+    """Rebase a patch to a Python and a C++ file; return its outcome and the remaining patch."""
     files: Texts = {"a.py": _TEXT, "b.py": _TEXT, "csrc/c.h": _TEXT}
     steps = {"p": dict.fromkeys(files, _PATCHED)}
     scenario = make_scenario(root, files, steps)
@@ -449,7 +449,7 @@ def test_what_remains_of_a_patch_stays_though_one_file_is_unseen(tmp_path: Path)
 
 
 def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
-    """Without a base, no merge is possible: the patch applies strictly, or a person decides."""
+    """Without a base, no merge is possible: the patch applies strictly, or the user must decide."""
     files: Texts = {"a.py": _TEXT, "csrc/c.h": _TEXT}
     scenario = make_scenario(tmp_path, files, {"p": dict.fromkeys(files, _PATCHED)})
     (tmp_path / "base.json").unlink()
@@ -468,7 +468,7 @@ def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) ->
 
 
 def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
-    """An edited patch in the middle: the new tree is the old one with the patches before it."""
+    """As after editing a patch in the middle: the new tree already has the patches before it."""
     steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
     new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))
@@ -496,7 +496,7 @@ def test_a_suspect_says_how_upstream_differs(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
-    """The base's own tree only adds text to conflicts; it never changes a result."""
+    """Having the old tree only adds text to conflicts; it never changes a result."""
     for name, old, steps, upstream, _ in _CASES:
         scenario = _scenario(tmp_path / name, old, steps)
         new = DictSnapshot("new", over(scenario.old, upstream))
@@ -513,7 +513,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """After an import there and back, a patch that lost and regained a file has its old bytes."""
+    """A patch that lost a file in one import and regains it in the next has its old bytes again."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect clean merges that have another reading with another result.
+"""Detect clean merges whose result depends on how the texts are aligned.
 
 A text does not show which of several equal lines was removed. Suppose upstream deletes one of three
 equal blocks, and the patch deletes lines of one of them. If both mean the same block, the patch has
-landed; if not, it must still be applied. A merge picks one alignment of the texts. This module
-tries all other alignments between lines that are unique in all versions, and compares their
-results.
+landed; if not, it must still be applied. A merge picks one alignment of the texts, called a
+reading. This module tries all other readings between lines that are unique in all versions, and
+compares their results.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tools.importer.engine.text import Text
 
 # A range with more readings than this counts as ambiguous.
 _READINGS = 64
-# Search this many lines on both sides of a line for lines whose order relative to it changed.
+# # A line counts as moved if its order changed relative to any line within this distance.
 _NEAR = 30
-# If no unique line comes first, a window ends this many lines away from the change.
+# # A window ends this many lines from the change, unless a unique line ends it first.
 _FAR = 100
 
 Marks = tuple[Mark, ...]
@@ -56,7 +56,7 @@ class _Window:
 
 
 def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | None:
-    """Return a line of the base, counted from 0, near which the merge has another reading.
+    """Return the index of a base line near which another reading gives another merge.
 
     Return None if all readings agree with `merge`, which must have no conflicts.
     """
@@ -79,7 +79,7 @@ def _removed(merge: Merge) -> Iterator[int]:
 
 
 def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
-    """Return whether the result of the merge contains a line."""
+    """Return whether the merge result still contains the line `mark`."""
     count = ours.counts[mark]
     for stretch in merge.stretches:
         if not stretch.same:
@@ -89,7 +89,7 @@ def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
 
 
 def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tuple[_Window, Marks]]:
-    """Yield each window between unique lines that both sides changed, with the merge's result."""
+    """Yield each window around changes by both sides, with the merge's result for it."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     upstream, patch = _Kept(merge.upstream, ours), _Kept(patched, theirs)
     size, end = len(base.marks), -1
@@ -128,7 +128,7 @@ def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tup
 
 
 class _Kept:
-    """The base lines that a version has kept, and their positions in that version."""
+    """The base lines that one version kept, with their positions in that version."""
 
     def __init__(self, changes: Sequence[Change], text: Text) -> None:
         self._changes = changes
@@ -140,7 +140,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > line
 
     def passes(self, base: Text, line: int) -> bool:
-        """Return whether a kept line changed its order with a near one, so either one moved."""
+        """Return whether a kept line and a nearby line swapped order, so that one of them moved."""
         position = self._place(line)
         marks = self._text.marks
         above = set(base.marks[max(line - _NEAR, 0) : line])
@@ -163,7 +163,7 @@ class _Kept:
 
 
 def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high: int) -> Marks:
-    """Return the merge result for ours[low:high]."""
+    """Return the result of the merge for ours[low:high]."""
     out: list[Mark] = []
     position = low
     for stretch in touched:
@@ -176,7 +176,7 @@ def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high
 
 
 def _doubt(window: _Window, result: Marks) -> int | None:
-    """Return the line of a window at which its readings differ, or differ from `result`."""
+    """Return the line in the window where readings differ from each other or from `result`."""
     upstream = readings(window.base, window.ours)
     patch = readings(window.base, window.theirs)
     if upstream is None or patch is None:
@@ -193,7 +193,7 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 
 
 def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
-    """Cut a window at the lines that both sides keep in every reading."""
+    """Cut a window at the lines that both sides keep at the same position in every reading."""
     out: list[_Window] = []
     start = mine = other = 0
     ends = (len(window.base), len(window.ours), len(window.theirs))
@@ -254,14 +254,14 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether a reading of upstream and equivalent readings of the patch give `usual`.
+    """Return whether this reading of upstream merges to `usual` with each of the patch's readings.
 
-    `alike` are the readings of the patch that slide to `settled`, which is slid down fully.
+    `alike` has the readings of the patch that slide down to the same changes, `settled`.
     """
     if usual == part.ours:
-        # Equal texts count as one change, even if each side may have kept a different equal line.
-        # If upstream did more than the patch, its text does not show whether both removed the
-        # same lines.
+        # # Both sides count as the same change if the texts are equal, even if they may have kept #
+        # different equal lines. If upstream changed more than the patch, its text does not show #
+        # whether both removed the same lines.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
@@ -287,7 +287,7 @@ def _agrees(
 
 
 def _only_removes(changes: Sequence[Change]) -> bool:
-    """Return whether no change adds a line, so that overlapping removals can be combined."""
+    """Return whether no change adds a line; overlapping changes can then be combined."""
     return all(change.new_start == change.new_stop for change in changes)
 
 
@@ -297,7 +297,7 @@ def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]
 
 
 def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the lines of the base that a change slides over from one reading to the other."""
+    """Return the base lines that differ between two readings or that a change slides over."""
     return _lines_between(part, one, other) | {
         part.base[line]
         for mine, its in itertools.zip_longest(one, other)
@@ -314,7 +314,7 @@ def _some(side: Readings | None) -> list[list[Change]]:
 
 
 def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:
-    """Merge the changes of one reading of each side."""
+    """Merge one reading of upstream with one reading of the patch."""
     out: list[Mark] = []
     position = 0
     for stretch in stretches(part.base, part.ours, part.theirs, ours, theirs):
@@ -351,7 +351,7 @@ def _clash(stretch: Stretch) -> _Clash | None:
 
 
 def _both(part: _Window, stretch: Stretch) -> list[Mark]:
-    """Return a stretch with the changes of both sides, which touch but do not overlap."""
+    """Return the lines of a stretch with both sides' changes, which must not overlap."""
     out: list[Mark] = []
     position = stretch.start
     sides = [(change, part.ours) for change in stretch.ours]

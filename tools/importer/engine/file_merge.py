@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a patch's changes to one file, content and mode, into that file of the new tree."""
+"""Merge a patch's change to one file, both content and mode, with the new tree's version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 @dataclass(frozen=True)
 class FileMerge:
-    """The merge of one file. If it needs a decision, `after` has conflict markers.
+    """The merge of one file. If the user must decide, `after` has conflict markers.
 
     `inner` is the diff from the patch's version to upstream's; `conflicts` are the marked regions.
     """
@@ -38,7 +38,7 @@ class MergedBlob:
 
 
 def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
-    """Merge one step of the old tree onto `before`, the new tree's file."""
+    """Merge a patch's change to one old file with `before`, the new tree's version of the file."""
     if step.before is None:
         assert step.after is not None
         assert step.after.blob is not None
@@ -52,7 +52,7 @@ def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
 def merge_blobs(
     base: Blob | None, ours: Blob | None, theirs: Blob | None, *, labels: Labels | None = None
 ) -> MergedBlob:
-    """Merge three versions of one file, each with its full text; None is a missing file."""
+    """Merge three versions of one file. Each needs its full text; None means no such file."""
     labels = labels or Labels()
     if ours == theirs or theirs == base:
         return MergedBlob(ours, False)
@@ -156,14 +156,14 @@ def _outcome(
 
 
 def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """Return the merged mode, or None if both sides changed it differently."""
+    """Return the merged mode, or None if both sides changed the mode differently."""
     if ours == theirs or theirs == base or theirs is None:
         return ours
     return theirs if ours == base or ours is None else None
 
 
 def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
-    """Return the file with the patch's changes between conflict markers, for a person to decide."""
+    """Return the file with conflict markers around the patch's changes, for the user to decide."""
     ours, theirs = Text.of(before.data), Text.of(after.data)
     merge = merge_texts(ours, ours, theirs)
     assert ours.lines is not None
@@ -187,7 +187,7 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
 
 
 def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
-    """Return one conflict that spans the whole file."""
+    """Return the whole file as one conflict."""
     return b"".join(
         [
             b"<<<<<<< %s\n" % labels.ours.encode(),
@@ -202,7 +202,7 @@ def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
 
 
 def _placeholder(labels: Labels, mode: str) -> Blob:
-    """Return a placeholder for a file that markers would corrupt; a person must replace it."""
+    """Return a placeholder for a file that markers would corrupt; the user must replace it."""
     notice = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
     return Blob(_whole(b"", notice, b"", labels), mode if mode != SYMLINK else "100644")
 

@@ -58,8 +58,8 @@ def test_what_we_write_applies_in_git_and_here(
     try:
         tree = git.applied(old, patch)
     except RefusedByGit:
-        # git also refuses its own patch here: a folder whose name ends in a space, and a link that
-        # moves and becomes a folder.
+        # # git rejects its own patch in these cases too: a directory name that ends in a space, and
+        # a # symlink that is moved while a directory takes its place.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)
     else:
@@ -69,7 +69,7 @@ def test_what_we_write_applies_in_git_and_here(
 
 
 def _rendered(diff: bytes, before: Files, after: Files, context: int) -> bytes:
-    """Return our patch for the pairs of files that `diff` names."""
+    """Return our patch for the file pairs that `diff` names."""
     changes = [
         Change(
             file.old_path or file.path,

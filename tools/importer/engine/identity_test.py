@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges among equal lines, judged by line identities that the engine does not see.
+"""Tests of merges among equal lines, against line identities that the engine does not see.
 
-A clean result must equal the result of the edits by identity. `landed` is right only if upstream
-changed the same lines as the patch. Both hold for every alignment that the engine may choose.
+A clean result must equal the result of applying the edits by line identity. The outcome may be
+`landed` only if upstream changed the same lines as the patch. Both must hold whichever alignment
+the engine chooses.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _lines(words: str) -> Lines:
 
 
 def _verdict(story: Story) -> str:
-    """Return `stop` or `right`; any other text describes an error."""
+    """Return `stop` or `right`; any other return value describes an error."""
     result = merged(story)
     if result.outcome.stops:
         return "stop"
@@ -58,7 +59,7 @@ def _stories(base: Lines) -> Iterator[Story]:
 @pytest.mark.parametrize(("block", "count"), _BLOCKS)
 @pytest.mark.parametrize("ends", ["", "first last"], ids=["whole", "between"])
 def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) -> None:
-    """Each side removes or replaces any stretch: the text is right, or a person is asked."""
+    """Each side removes or replaces any range: the result is right, or the user is asked."""
     first, last = ends.split() or ("", "")
     base = _lines(" ".join([first, *block * count, last]))
     verdicts = Counter(_verdict(story) for story in _stories(base))
@@ -69,7 +70,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """A block plus the line next to it may be the block above that line or the one below."""
+    """Removing a block and the line next to it may mean the block above or below that line."""
     wrong = [
         (story, verdict)
         for story in _stories(_lines(words))
@@ -79,10 +80,11 @@ def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> 
 
 
 def _is_one_change(story: Story) -> bool:
-    """Return whether only one reading is sensible.
+    """Return whether only one reading makes sense.
 
-    Either both sides wrote the same text and removed a line that proves it. Or the patch adds
-    lines, and upstream removed a block; its other reading gives a conflict, not another text.
+    That is so if both sides produced the same text, and some reading has them remove the same
+    lines. It is also so if the patch adds lines where upstream removed a block: the other reading
+    gives a conflict, not another text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())
@@ -104,7 +106,7 @@ def _any_story(draw: st.DrawFn) -> Story:
     words = "abcde"[: draw(st.integers(1, 5))]
     block = draw(st.lists(st.sampled_from(words), min_size=1, max_size=4))
     count = draw(st.integers(1, 4))
-    apart = draw(st.booleans())  # whether a unique line separates two blocks
+    apart = draw(st.booleans())  # whether a unique line separates the blocks
     between = [[f"line{number}"] if apart else [] for number in range(1, count)]
     base = _lines(" ".join(word for line in [[], *between] for word in (*line, *block)))
     if draw(st.booleans()):
@@ -121,11 +123,11 @@ def _any_story(draw: st.DrawFn) -> Story:
 def test_edits_of_any_text_of_few_words(story: Story) -> None:
     assume(story.is_told and story.patch and story.theirs != story.base)
     if story.truth is None and not merged(story).outcome.drops:
-        return  # two insertions at the same place: no text shows their order
+        return  # two insertions at the same place: the texts do not show their order
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # The text is the same if it is split at another of two equal common lines: either the
-        # whole patch landed, or the edits that upstream lacks stay where they are.
+        # # Another reading may give the same text by choosing a different one of two equal lines.
+        # It # must show that the whole patch landed, or that the result is right by line identity.
         assert any(
             other.landed
             or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")
@@ -140,7 +142,7 @@ def _texts(*texts: str) -> list[bytes]:
 @pytest.mark.parametrize(
     ("base", "ours", "theirs"),
     [
-        ("x blank f g blank y", "x blank y", "x blank y"),  # f and g, with either blank line
+        ("x blank f g blank y", "x blank y", "x blank y"),  # f, g and one blank removed
         ("x blank y", "x blank f blank y", "x blank f blank y"),
         ("x blank y", "x blank f blank g blank y", "x blank f blank y"),
         ("x end y end z", "x end y new end z", "x end y new end z"),
@@ -148,12 +150,12 @@ def _texts(*texts: str) -> list[bytes]:
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
-    """Only one reading is sensible: others differ only in which equal line was kept."""
+    """Only one reading makes sense: the others only keep a different one of two equal lines."""
     assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
 
 
 def test_a_doubtful_landing_is_shown_between_markers() -> None:
-    """Upstream removed one of two equal blocks, the patch the end of the second one."""
+    """Upstream removed one of two equal blocks; the patch removed the end of the second block."""
     result = carried(*_texts("a b a b", "a b", "a b a"))
     assert result.outcome is Outcome.AMBIGUOUS
     assert "of the old file" in result.note

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide the outcome of merging one text: clean, offset, 3-way, landed, suspected or ambiguous."""
+"""Decide a merge's outcome: clean, offset, 3-way, landed, suspected, ambiguous or conflict."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# An upstream region this similar to the patch's counts as the patch with changes.
+# # If upstream's text in a conflict is this similar to the patch's, upstream may have the patch.
 _ALIKE = 0.6
-# Number of context lines on each side of an edit that locate it, as in a patch.
+# # An edit is located by this many context lines on each side, as in a patch.
 _HOLD = 3
-# Lines shorter than this, such as `)` or `else:`, do not show where they came from.
+# # A line shorter than this, such as `)` or `else:`, does not show that upstream took the patch.
 _TELLING = 6
 
 
 def judge(
     base: Text, ours: Text, theirs: Text, hunks: Sequence[Hunk], merge: Merge
 ) -> tuple[Outcome, str]:
-    """Return the outcome of one file and a short note.
+    """Return the outcome for one file, with a short note.
 
-    `theirs` is the base with the patch; `hunks` are the patch's hunks against `base`. A merge with
-    two readings is never called landed or merged.
+    `theirs` is the base with the patch applied; `hunks` are the patch's hunks against `base`. If a
+    merge has two possible results, the outcome is `ambiguous`.
     """
     if merge.conflicts:
         return _of_conflict(ours, hunks, merge.conflicts)
@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Return text that names the first line of up to three conflicts in upstream's new file."""
+    """Return the line numbers, in upstream's new file, of the first three conflicts, as text."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
@@ -149,7 +149,7 @@ def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
-    """Return a significant line of the patch if upstream added all of them since the base."""
+    """Return one of the patch's added lines if upstream added all significant ones; else ""."""
     added = Counter(line for line in _added_lines(hunks) if len(line.strip()) >= _TELLING)
     if not added:
         return ""
@@ -167,7 +167,7 @@ def _marks(lines: Counter[bytes]) -> Mapping[bytes, Mark]:
 
 
 def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int | None:
-    """Return how far the hunk's old lines moved as one block; None if they did not."""
+    """Return by how many lines the hunk's old lines moved as one block; None if they did not."""
     start, size = hunk.old_index, len(hunk.old)
     if not size:
         start, size = max(start - 1, 0), 1
@@ -178,9 +178,9 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 
 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
-    """Return the ranges of the base within which upstream's insertion or deletion can slide.
+    """Return the base ranges within which an upstream insertion or deletion can slide.
 
-    If upstream adds one more equal block, any of the blocks may be the new one.
+    For example, if upstream adds one more equal block, any of the blocks may be the new one.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []
@@ -200,7 +200,7 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Return whether one such range contains the hunk and its context, so nothing locates it."""
+    """Return whether a range of `loose` covers an edit and its context, so nothing locates it."""
     first = hunk.old_index
     for edit in hunk.edits:
         start = max(min(first, first + edit.start - _HOLD), 0)
@@ -213,8 +213,8 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
     """Return whether only repeated lines locate the hunk.
 
-    That is so if its old lines occur more or less often than before, and its matched runs contain
-    no line that is unique on both sides.
+    That is the case if upstream changed how often its old lines occur, and no line of the matching
+    runs is unique on both sides.
     """
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
     block = base.marks[start:stop]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: merges of texts whose lines have an identity that the engine does not see.
+"""Test support: merges of texts whose lines have an identity that the engine does not see.
 
-The identity of a base line is its position, so equal lines stay distinct. Both sides' edits name
-positions, and the merge by positions is the truth. The engine sees only text; it must give the same
-result or ask a person.
+A base line's identity is its position, so equal lines stay distinct. Each side's edits name
+positions, and merging them by position gives the correct result. The engine sees only the text; it
+must give the same result or ask the user.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LineEdit:
 
 @dataclass(frozen=True)
 class Story:
-    """A base, and the edits of upstream and of the patch, both in order and not touching."""
+    """A base text with upstream's and the patch's edits, each in order and not touching."""
 
     base: Lines
     upstream: tuple[LineEdit, ...]
@@ -51,7 +51,7 @@ class Story:
 
     @property
     def landed(self) -> bool:
-        """Whether upstream made all edits of the patch, line by line, and perhaps more."""
+        """Whether upstream made every edit of the patch, on the same lines, and perhaps more."""
         removed = _removed(self.upstream)
         return _removed(self.patch) <= removed and all(
             any(_has_new(mine, edit) for mine in self.upstream) for edit in self.patch if edit.new
@@ -59,7 +59,7 @@ class Story:
 
     @property
     def truth(self) -> Lines | None:
-        """The merge of both sides' edits by identity; None if they contradict each other."""
+        """The merge of both sides' edits by line identity; None if they contradict each other."""
         pending = [
             edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed
         ]
@@ -71,8 +71,8 @@ class Story:
     def is_told(self) -> bool:
         """Whether the texts show every edit.
 
-        They do not if a side removed a line and added an equal one, because the line then looks
-        unchanged.
+        A text hides an edit if a side removed a line and added an equal one, because the line then
+        looks unchanged.
         """
         for edits in (self.upstream, self.patch):
             removed = _removed(edits)
@@ -85,10 +85,10 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield each story whose slid edits give the same text and share a removed line.
+        """Yield each story whose patch edits are slid but give the same text and share a removal.
 
-        A function may be removed with the blank line above it or below it, which gives the same
-        text.
+        For example, a function may be removed with the blank line above or below it; the text is
+        the same.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):
@@ -100,7 +100,7 @@ class Story:
 
 
 def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
-    """Return the base with edits, two of which may remove the same line."""
+    """Return the base with the edits applied. Two edits may remove the same line."""
     removed, out = _removed(edits), list[bytes]()
     new: dict[int, Lines] = {}
     for edit in edits:
@@ -113,13 +113,13 @@ def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
 
 
 def merged(story: Story) -> FileMerge:
-    """Return the engine's merge of the texts of a story."""
+    """Return the engine's merge of the story's texts."""
     base, ours, theirs = (b"".join(lines) for lines in (story.base, story.ours, story.theirs))
     return carried(base, ours, theirs)
 
 
 def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
-    """Return the merge of the patch from `base` to `theirs` onto upstream's `ours`."""
+    """Return the merge of the patch, which turns `base` into `theirs`, with upstream's `ours`."""
     before, after = Blob(base), Blob(theirs)
     (diff,) = parse_diff(render_patch(b"Subject: Any", [Change("a", "a", before, after)]))
     words = {mark_of(line): line for hunk in diff.hunks for line in (*hunk.old, *hunk.new)}
@@ -128,7 +128,7 @@ def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
 
 
 def single_edits(size: int, new: Sequence[Lines] = ((),)) -> Iterator[LineEdit]:
-    """Yield every edit of one stretch of `size` lines into one of `new`."""
+    """Yield every edit that replaces a non-empty range of `size` lines with one of `new`."""
     for start in range(size):
         for stop in range(start + 1, size + 1):
             for lines in new:
@@ -151,7 +151,7 @@ def _removed(edits: Sequence[LineEdit]) -> set[int]:
 
 
 def _has_new(mine: LineEdit, edit: LineEdit) -> bool:
-    """Return whether `mine` adds the new lines of `edit` at the same place, perhaps with more."""
+    """Return whether `mine` adds the new lines of `edit` in the same place."""
     size = len(edit.new)
     if mine.start != edit.start and mine.stop != edit.stop:
         return False
@@ -166,7 +166,7 @@ def _shifted(edit: LineEdit, steps: int) -> LineEdit:
 
 
 def _contradict(one: LineEdit, other: LineEdit) -> bool:
-    """Return whether the two cannot be combined; only pure removals may overlap."""
+    """Return whether the two edits cannot be combined. Overlapping edits must both only remove."""
     if not one.new and not other.new:
         return False
     if one.start == one.stop == other.start == other.stop:

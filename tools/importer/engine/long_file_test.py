@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with thousands of lines are aligned in pieces, with the same result."""
+"""Tests that files with thousands of lines are aligned in pieces, with the same result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _file(lines: int, numbers: int) -> list[str]:
 
 
 def _edited(lines: Sequence[str]) -> list[str]:
-    """Remove some lines, insert some, and move a stretch down."""
+    """Remove some lines, insert some, and move a range of lines down."""
     chance = random.Random(2)
     out = list(lines)
     for number in range(0, len(out), 97):
@@ -32,7 +32,7 @@ def _edited(lines: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("numbers", [10**9, 40])
 def test_cuts_change_no_alignment(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
-    """Either all lines differ, or only runs of lines do."""
+    """Long texts: one without repeated lines, and one in which only runs of lines are unique."""
     old = _file(3000, numbers)
     new = _edited(old)
     texts = [marks_of(line.encode() for line in lines) for lines in (old, new)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: strategies for small trees with the rare names, modes and contents of real trees."""
+"""Test support: strategies that draw small trees with the unusual names and modes of real ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def trees() -> st.SearchStrategy[Files]:
 
 @st.composite
 def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
-    """Draw a tree and a copy with files edited, moved, added, deleted, or changed in kind."""
+    """Draw a tree, and a copy with files edited, moved, added, deleted or changed in type."""
     before = draw(trees())
     after: Files = {}
     for path, blob in before.items():

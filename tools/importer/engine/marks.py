@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of lines: six-byte hashes that stand for lines when only equality matters.
+"""Marks of lines: six-byte hashes that replace lines when only equality matters.
 
-Two different lines of one 10,000-line file get the same mark with a probability of 1 in 5 million.
+In a 10,000-line file, the probability that any two different lines have the same mark is 1 in 5
+million.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Mark = bytes
 
 
 def mark_of(line: bytes) -> Mark:
-    """Return the mark of one line, its line end included."""
+    """Return the mark of one line, including its line ending."""
     return hashlib.blake2b(line, digest_size=MARK_BYTES).digest()
 
 
@@ -38,5 +39,5 @@ _MOST_KNOWN = 500_000
 
 
 def path_mark(path: str) -> bytes:
-    """Return a four-byte mark of a path: one tree in 300,000 of 13,000 paths has a false match."""
+    """Return a four-byte hash of a path; 1 in 300,000 trees of 13,000 paths has a false match."""
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()

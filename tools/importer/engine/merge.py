@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three-way merge of one text: upstream's changes and the patch's, against their base.
 
-Possibly only the marks of the base's lines are available. If changes of the two sides overlap or
-touch, that is a conflict, unless they are equal or upstream's is a superset of the patch's.
+The base may be known only by the marks (hashes) of its lines. Changes of the two sides that overlap
+or touch conflict, unless they are equal or upstream's change is a superset of the patch's.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Labels:
 
 @dataclass(frozen=True)
 class Region:
-    """A range that at least one side changed: base[start:stop], ours[ours_start:ours_stop].
+    """A range that the patch changed: base[start:stop] is ours[ours_start:ours_stop] upstream.
 
-    `theirs` is the patch's version of it, as lines.
+    `theirs` has the patch's lines for the range.
     """
 
     start: int
@@ -44,9 +44,9 @@ class Region:
 class Merge:
     """A merged text. `lines` has conflict markers around each region of `conflicts`.
 
-    `edits` are the differences between ours and the result, in the positions of both. `upstream`
-    holds the changes from base to ours, `stretches` holds the patch's changes, and `matches` holds
-    the base's lines that ours kept.
+    `edits` lists the differences between ours and the result, with positions in both. `upstream`
+    has the changes from base to ours, `stretches` has the patch's changes, and `matches` has the
+    base lines that ours kept.
     """
 
     lines: tuple[bytes, ...]
@@ -65,7 +65,7 @@ def merge_texts(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> Merge:
-    """Merge three texts. `ours` has lines; other lines are looked up in `words` by their marks.
+    """Merge three texts. `ours` must have its lines; others are looked up in `words` by mark.
 
     A line that only the base has is never written, except between conflict markers.
     """
@@ -78,7 +78,7 @@ def merge_texts(
     out: list[bytes] = []
     conflicts: list[Region] = []
     edits: list[Change] = []
-    position = 0  # index in ours
+    position = 0  # index into ours
     touched = stretches(base.marks, ours.marks, theirs.marks, our_changes, their_changes)
     for stretch in touched:
         if stretch.same:
@@ -113,7 +113,7 @@ def contested(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> list[bytes]:
-    """Return ours with every stretch that the patch changes between markers."""
+    """Return ours with conflict markers around every stretch that the patch changes."""
     assert ours.lines is not None
     words = words or {}
     labels = labels or Labels()
@@ -157,5 +157,5 @@ def _marked(
 
 
 def _ended(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the lines, each ending with a newline, as a conflict marker needs a separate line."""
+    """End every line with a newline, because a conflict marker needs its own line."""
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

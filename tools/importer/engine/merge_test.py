@@ -72,14 +72,14 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
 
 
 def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
-    """Upstream's second `1` is before or after the base's; the patch also adds one after it."""
+    """Upstream's second `1` may be before or after the base's; the patch adds one after it."""
     base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
 
 
 def test_which_of_two_lines_upstream_took_out_is_no_guess() -> None:
-    """Both sides removed one of three `2`; the patch also removed the line after them."""
+    """Both sides removed one of three lines `2`; the patch also removed the line after them."""
     base, ours, theirs = b"0\n2\n2\n2\nlast", b"1\n2\n2\nlast", b"1\n2\n2\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
@@ -98,9 +98,9 @@ def test_where_git_is_without_doubt_we_say_the_same_or_nothing(
 def test_of_lines_that_repeat_we_say_what_git_says_or_nothing(
     tmp_path: Path, three: tuple[bytes, bytes, bytes]
 ) -> None:
-    """Derandomized: among repeated lines, git sometimes chooses another alignment.
+    """Derandomized, because git sometimes aligns repeated lines differently.
 
-    It does so for one in 2,000 of texts with three different lines, and neither is wrong.
+    That happens for one in 2,000 texts with three distinct lines, and neither result is wrong.
     """
     _check_against_git(tmp_path, three)
 
@@ -124,7 +124,7 @@ def test_marks_alone_are_enough(three: tuple[bytes, bytes, bytes]) -> None:
     full = merge_texts(base, ours, theirs)
     marks = merge_texts(Text(base.marks), ours, Text(theirs.marks), words=words)
     assert [region.start for region in full.conflicts] == [r.start for r in marks.conflicts]
-    # Between markers, one line may stand for several lines that neither side kept.
+    # # Between markers, one placeholder line may replace several lines that neither side kept.
     places = [(edit.start, edit.stop) for edit in full.edits]
     assert places == [(edit.start, edit.stop) for edit in marks.edits]
     if not full.conflicts:
@@ -135,9 +135,9 @@ def test_marks_alone_are_enough(three: tuple[bytes, bytes, bytes]) -> None:
 def test_the_plain_cases(three: tuple[bytes, bytes, bytes]) -> None:
     base, ours, _ = (Text.of(data) for data in three)
     assert merge_texts(base, base, ours).lines == ours.lines  # only the patch changed it
-    assert merge_texts(base, ours, base).lines == ours.lines  # only upstream did
+    assert merge_texts(base, ours, base).lines == ours.lines  # only upstream changed it
     both = merge_texts(base, ours, ours)
-    assert (both.lines, both.edits) == (ours.lines, ())  # both did the same
+    assert (both.lines, both.edits) == (ours.lines, ())  # both made the same change
 
 
 @given(three=_three())
@@ -159,11 +159,11 @@ def test_edits_tell_where_the_result_differs(three: tuple[bytes, bytes, bytes]) 
     ("base", "ours", "theirs", "result"),
     [
         ("a b c", "A b c", "a b C", "A b C"),
-        ("a b", "A b", "a B", None),  # changes that touch
+        ("a b", "A b", "a B", None),  # the changes touch
         ("a b c d", "a x b c d", "a b c x d", "a x b c x d"),
         ("a c", "a x c", "a y c", None),
         ("a c", "a x c", "a x c", "a x c"),
-        ("a c", "a x y c", "a x c", "a x y c"),  # the patch landed as part of a larger change
+        ("a c", "a x y c", "a x c", "a x y c"),  # the patch landed in a larger change
         ("a c", "a y x c", "a x c", "a y x c"),
         ("a b c", "A B2 c", "a c", None),  # upstream rewrote the line that the patch removes
         ("a b c", "c", "a c", "c"),  # upstream removed that line and its neighbour

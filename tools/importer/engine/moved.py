@@ -12,19 +12,19 @@ from tools.importer.engine.marks import Mark, path_mark
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import Snapshot
 
-# As in git: two files count as the same if at least half of the lines are equal.
+# # Like git, treat a file as moved if at least half of its lines are equal.
 _LIKENESS = 0.5
 # Two candidates with scores closer than this are ambiguous.
 _MARGIN = 0.1
-# The maximum number of files read per group: those with the same extension, then the others.
+# # The maximum number of files read, once for the same extension and once for all others.
 _READ = 3000
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search. `path` is None if no file, or more than one, is similar enough.
+    """The result of a search. `path` is None unless exactly one file is similar enough.
 
-    `note` names the candidates.
+    `note` names the file, or the two best candidates.
     """
 
     path: str | None
@@ -32,7 +32,7 @@ class Found:
 
 
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
-    """Search for `path`, whose lines are `marks`, among the paths that are new since the base."""
+    """Search the paths that are new since the base for the file `path`, whose lines are `marks`."""
     name = path.rsplit("/", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
@@ -51,8 +51,8 @@ def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> F
 def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
     """Yield files that may now contain lines of `path`.
 
-    They are its siblings in the same directory, and new files with its extension, whose paths the
-    base did not have.
+    Candidates have the same extension. They are the siblings in the same directory, then the paths
+    that the base did not have.
     """
     directory = path.rpartition("/")[0]
     paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]
@@ -65,7 +65,7 @@ def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
 
 
 def _kind(path: str) -> str:
-    """Return the extension of a file's name; empty for `LICENSE` and `.bazelrc`."""
+    """Return the extension of a file name; empty for `LICENSE` and `.bazelrc`."""
     name = path.rsplit("/", 1)[-1]
     return name.rpartition(".")[2] if "." in name[1:] else ""
 

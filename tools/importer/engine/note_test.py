@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notes on patches that need a decision: the lines found, and where moved lines are now."""
+"""Tests of the notes on patches that need a decision: they say where upstream has the lines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of carrying a patch to another upstream tree."""
+"""The outcome of rebasing a patch onto another upstream tree."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tools.importer.snapshot import Blob
 class Outcome(enum.Enum):
     """Outcomes from best to worst; a patch has the worst of its files' outcomes."""
 
-    CLEAN = "clean"  # every hunk applies at exactly its lines
+    CLEAN = "clean"  # every hunk applies at its recorded lines
     OFFSET = "offset"  # the same lines, elsewhere in the file
-    THREE_WAY = "3-way"  # lines around it changed, and the merge is unambiguous
-    RESOLVED = "resolved"  # a person resolved it
+    THREE_WAY = "3-way"  # the lines around it changed, but the merge is unambiguous
+    RESOLVED = "resolved"  # the user resolved it
     LANDED = "landed"  # upstream has the change: the merge changes nothing
-    NOT_APPLICABLE = "not applicable"  # the origin lacks such files; the patch is kept
-    SKIPPED = "skipped"  # a person dropped it from this import
+    NOT_APPLICABLE = "not applicable"  # the origin never has these files; the patch is kept
+    SKIPPED = "skipped"  # the user dropped it from this import
     SUSPECTED = "suspected"  # upstream seems to have the change, but modified
-    AMBIGUOUS = "ambiguous"  # the merge has two readings
+    AMBIGUOUS = "ambiguous"  # the merge has more than one possible result
     FILE_GONE = "file gone"  # upstream deleted the file, or moved it and the new path is unknown
     CONFLICT = "conflict"
 
     @property
     def stops(self) -> bool:
-        """Whether a person has to decide before the import continues."""
+        """Whether the user must decide before the import continues."""
         return self in (self.SUSPECTED, self.AMBIGUOUS, self.FILE_GONE, self.CONFLICT)
 
     @property
     def drops(self) -> bool:
-        """Whether the patch leaves the series."""
+        """Whether the patch is removed from the series."""
         return self in (self.LANDED, self.SKIPPED)
 
 
@@ -43,10 +43,10 @@ class FileResult:
     """The result for one file of one patch.
 
     `path` is the old path of the file, `new_path` its current one (upstream may have moved it).
-    `before` and `after` are the new tree's file without and with the patch; None if it does not
-    exist. If the file needs a decision, `after` has conflict markers with base, ours (upstream's
-    new) and theirs (the patch's). `note` describes the result, `inner` is the diff from the
-    patch's version to upstream's, and `conflicts` are the regions between the markers.
+    `before` and `after` are the new tree's file without and with the patch; None means no such
+    file. If the file needs a decision, `after` has conflict markers with base, ours (upstream) and
+    theirs (the patch). `note` describes the result, `inner` is the diff from the patch's version to
+    upstream's, and `conflicts` are the regions between the markers.
     """
 
     path: str
@@ -72,12 +72,12 @@ class PatchResult:
 
 @dataclass(frozen=True)
 class Skip:
-    """A decision to drop the patch from this import."""
+    """The user's decision to drop the patch from this import."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A decision: a person's resolved files, by new path; None deletes a file."""
+    """The user's resolved files, by new path; None deletes a file."""
 
     files: Mapping[str, Blob | None]
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enumerate all readings of a short edit: the choices of old lines that the new text has kept.
+"""Enumerate all readings of a short edit.
 
-A reading keeps as many lines as possible. If several lines are equal, any of them may be kept.
+A reading is one choice of the old lines that the new text has kept; it keeps as many as possible.
+If several lines are equal, any of them may be the one that was kept.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from tools.importer.engine.align import Change
 from tools.importer.engine.marks import Mark
 
-# Larger tables are not computed, because one would take a tenth of a second.
+# # The maximum size of a table of line pairs; a larger one would take over a tenth of a second.
 _CELLS = 200_000
 
 
@@ -20,7 +21,7 @@ _CELLS = 200_000
 class Readings:
     """The readings of `new` as an edit of `old`.
 
-    `kept` maps an old line to its new index if every reading keeps it there.
+    `kept` maps an old line to its new index if every reading keeps the line at that index.
     """
 
     old: tuple[Mark, ...]
@@ -29,7 +30,7 @@ class Readings:
     _rest: tuple[tuple[int, ...], ...]
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield each reading as its changes, in order; the number of readings may be huge."""
+        """Yield each reading as a list of changes, in order. The number of readings may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
             position, new_position = 0, 0
@@ -40,7 +41,7 @@ class Readings:
             yield out
 
     def _places(self, first: int, new_first: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield the kept lines of each reading of the two tails, as pairs of indices."""
+        """Yield the kept lines of each reading of old[first:] and new[new_first:], as indices."""
         stack: list[tuple[int, int, list[tuple[int, int]]]] = [(first, new_first, [])]
         while stack:
             line, new_line, places = stack.pop()
@@ -61,7 +62,7 @@ class Readings:
 
 
 def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
-    """Return the readings of two short texts; None if they are too long."""
+    """Return the readings of two short texts, or None if they are too long."""
     if len(old) * len(new) > _CELLS:
         return None
     rest = _common(old, new)
@@ -87,7 +88,7 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
-    """Return the longest common subsequence's length of old[i:] and new[j:], indexed by i, j."""
+    """Return a table: [i][j] is the length of the longest common subsequence of both tails."""
     size = len(new)
     row = (0,) * (size + 1)
     table = [row]

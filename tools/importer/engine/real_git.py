@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a bare git repository whose trees are given as files in memory."""
+"""Test support: a bare git repository whose trees are given as in-memory files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ALONE = {
 
 
 class RefusedByGit(AssertionError):
-    """git failed; the message has its error output."""
+    """git failed. The message is its error output."""
 
 
 class RealGit:
-    """Git plumbing without a working tree, so line-end or mode settings have no effect."""
+    """git plumbing without a working tree, so line-ending and mode settings have no effect."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -35,7 +35,7 @@ class RealGit:
         self("init", "-q", "--bare", ".")
 
     def __call__(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> bytes:
-        """Return git's output; with `check`, raise its error output on failure."""
+        """Return git's output. With `check`, raise an error with git's error output on failure."""
         done = subprocess.run(
             ["git", *arguments],
             cwd=self.directory,
@@ -81,7 +81,7 @@ class RealGit:
         return self("write-tree").decode().strip()
 
     def diff(self, before: str, after: str, *options: str) -> bytes:
-        """Return git's own patch from one commit to another, with full ids and binary data."""
+        """Return git's own patch between two commits, with full ids and binary data."""
         return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
 
 

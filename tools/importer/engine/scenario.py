@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: an upstream tree, a series of patches for it, and another tree to rebase them onto."""
+"""Test support: an upstream tree, a patch series for it, and another tree to rebase it onto."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Texts = Mapping[str, str | bytes | Blob | None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A series on the tree `old` with its recorded base, as read from disk."""
+    """A series for the tree `old` with its recorded base, as read from disk."""
 
     series: Series
     base: Base
@@ -32,7 +32,7 @@ class Scenario:
         return carry(self.series, self.base, DictSnapshot("new", new), keep_going=keep_going)
 
     def outcomes(self, new: Texts) -> dict[str, Outcome]:
-        """Merge the series onto `old` overlaid with `new`; return the outcome of each patch."""
+        """Rebase the series onto the tree `new`; return the outcome of each patch."""
         carried = self.to(over(self.old, new), keep_going=True)
         return {result.patch.name[:-6]: result.outcome for result in carried.results}
 
@@ -67,7 +67,7 @@ def make_scenario(
 ) -> Scenario:
     """Write a series below `root`: each step is a patch on top of the previous ones.
 
-    `moves` are renames, old path to new, for steps that remove one path and add the other.
+    `moves` maps old to new paths for steps that rename a file instead of removing and adding it.
     """
     files = over({}, old)
     now = files
@@ -96,7 +96,7 @@ def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
 
 
 def next_scenario(root: Path, carried: Carry, new: Files) -> Scenario:
-    """Write a rebased series below `root`, as an import publishes it."""
+    """Write a rebased series below `root`, as an import would publish it."""
     root.mkdir(parents=True, exist_ok=True)
     for name, data in carried.series_files().items():
         (root / name).write_bytes(data)

@@ -10,10 +10,10 @@ from tools.importer.engine.marks import Mark
 
 
 def slid(old: Sequence[Mark], new: Sequence[Mark], changes: Sequence[Change]) -> list[Change]:
-    """Slide each change down, unless it could then be another copy of a neighbouring block.
+    """Slide each change down, unless that could make it affect another copy of an equal block.
 
-    Removing a function with the blank line above it or with the one below it is the same change.
-    Either of two equal blocks may be meant.
+    Removing a function with the blank line above it or the one below it is the same change.
+    Removing one of two equal blocks is not, because either block may be meant.
     """
     out: list[Change] = []
     for index in range(len(changes) - 1, -1, -1):

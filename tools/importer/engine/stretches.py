@@ -15,8 +15,8 @@ from tools.importer.engine.marks import Mark
 class Stretch:
     """base[start:stop] became ours[ours_start:ours_stop] upstream, theirs[begin:end] in the patch.
 
-    `ours` and `theirs` are both sides' changes in it. If `same` is true, upstream's version
-    contains all of the patch's changes and is kept.
+    `ours` and `theirs` are the two sides' changes within it. If `same` is true, upstream's version
+    contains all of the patch's changes, so it is kept.
     """
 
     start: int
@@ -41,9 +41,9 @@ def stretches(
     our_changes: Sequence[Change],
     their_changes: Sequence[Change],
 ) -> list[Stretch]:
-    """Return each stretch that the patch changes, in order. Touching changes share a stretch."""
+    """Return each stretch that the patch changes, in order. Changes that touch share a stretch."""
     out: list[Stretch] = []
-    shift = 0  # offset of ours from the base, after the last change before this position
+    shift = 0  # offset of ours from the base, before this group
     passed = 0
     for group in _groups(our_changes, their_changes):
         while (
@@ -121,10 +121,10 @@ def _holds(
 ) -> bool:
     """Return whether upstream's change is a superset of the patch's.
 
-    Ignore the common head and tail of both versions. The rest of the patch's version must be a part
-    of the base, so the patch's own change is in the common part. The common part must not be empty,
-    because if upstream rewrites a line that the patch removes, neither version has the line, but
-    the patch has not landed. Upstream's version must not have a line that the patch removes. If
+    Compare both versions without their common head and tail. The rest of the patch's version must
+    come from the base, so that the patch's own change is in the common part. The common part must
+    not be empty: if upstream rewrites a line that the patch removes, neither version has the line,
+    but the patch has not landed. Upstream's version must not have a line that the patch removes. If
     upstream removed the whole stretch, a patch that only removes lines has landed.
     """
     if not ours:
@@ -147,9 +147,9 @@ def _doubtful(
 ) -> bool:
     """Return whether a line next to base[start:stop] equals upstream's line at that end.
 
-    Then either of the two may be the base's line, so it is unknown what upstream added to the
-    patch's change. The same holds if upstream removed such a line and the patch did not, because
-    the patch may have removed the other one.
+    In that case, either line may be the base's, so it is unknown what upstream added to the patch's
+    change. The same holds if upstream removed such a line and the patch did not, because upstream
+    may have removed the line outside the range.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]
@@ -159,7 +159,7 @@ def _doubtful(
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
-    """Return whether the base has `inner`, at the end that has no common lines, if one has none."""
+    """Return whether the base contains `inner`, at its start or end if `head` or `tail` is 0."""
     size = len(inner)
     if not size:
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a whole series to a snapshot strictly, with the same code as the build."""
+"""Apply a whole series to a snapshot strictly, with the same code that the build uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.importer.snapshot import Blob, Snapshot
 def apply_to_snapshot(
     series: Series, snapshot: Snapshot, *, absent: Collection[str] = ()
 ) -> dict[str, Blob | None]:
-    """Return the new content of every file that the series touches; None for a deleted one.
+    """Return the new content of every file that the series touches; None if it is deleted.
 
     Changes to `absent` paths, which the origin lacks, are skipped. Raises ApplyError.
     """

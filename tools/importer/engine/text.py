@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text file for the engine: its lines, their marks, and the count of each mark."""
+"""A text file as the engine sees it: its lines, their marks, and the count of each mark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
-# Lines shorter than this, such as `)` and `else:`, identify nothing.
+# # A line shorter than this, such as `)` or `else:`, is not significant.
 _TELLING = 6
 
 
 @dataclass(frozen=True)
 class Text:
-    """Lines with their line ends. `lines` is None if only their marks are known."""
+    """Lines including their line endings. `lines` is None if only their marks are known."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None
@@ -37,7 +37,8 @@ class Text:
         return b"".join(self.lines)
 
 
-# Each file is merged, judged, rendered and used as the next patch's base: caching saves 3 passes.
+# # Each file is merged, judged, rendered and used as the next patch's base. The cache saves 3
+# passes.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))
@@ -47,16 +48,16 @@ def _text_of(data: bytes) -> Text:
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return lines of a text by looking up its marks in `words`.
+    """Return lines of a text, found by looking up their marks in `words`.
 
-    A run of unknown lines becomes one line that counts them and names `label`. Insignificant lines
-    between them, such as a blank line, are counted with them.
+    One placeholder line replaces a run of unknown lines: it gives their number and names `label`.
+    Insignificant lines within the run, such as blank lines, are counted too.
     """
     if text.lines is not None:
         return list(text.lines[start:stop])
     out: list[bytes] = []
-    hidden = 0  # number of lines that the next note stands for
-    folded: list[bytes] = []  # known but insignificant lines after them
+    hidden = 0  # number of lines that the next placeholder replaces
+    folded: list[bytes] = []  # insignificant lines after the unknown ones
     for mark in text.marks[start:stop]:
         word = words.get(mark)
         if word is None:

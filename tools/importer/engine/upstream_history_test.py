@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream as a git history that takes our patches one by one: the right outcome at every commit.
+"""An upstream git history that takes our patches one by one: each commit has the right outcome.
 
-One patch lands inside a bigger commit, one lands modified, one is taken and later reverted. Other
-commits run in between: files move, similar blocks come and go.
+One patch lands inside a bigger commit, one lands modified, and one is taken and later reverted. In
+between, other commits move files, and add and remove similar blocks.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _put(files: Files, path: str, *changes: tuple[str, str]) -> Files:
 
 @pytest.fixture(name="history", scope="module")
 def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
-    """Return the tree of each commit, by its subject, as git has them."""
+    """Return each commit's tree as git has it, by commit subject."""
     git = RealGit(tmp_path_factory.mktemp("upstream"))
     now = over({}, {"lib/backend.py": _BACKEND, "lib/cache.py": _CACHE, "run": _RUN})
     commits = {"start": git.commit("main", now, "start")}
@@ -180,7 +180,7 @@ def test_from_the_start_to_each_commit(
 
 
 def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
-    """Import each commit: landed patches leave the series, and the rest is rebased each time."""
+    """Import each commit: landed patches are dropped, and the remaining ones are rebased."""
     names = list(history)
     scenario = make_scenario(tmp_path / "start", history["start"], _series(history["start"]))
     decided: dict[str, Decision] = {}

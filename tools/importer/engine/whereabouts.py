@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the new place of lines that upstream moved and a conflicting hunk changes, as a hint."""
+"""Find where upstream moved the lines that a conflicting hunk changes, as a hint to the user."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.importer.engine.text import Text
 from tools.importer.names import shown
 from tools.importer.unified import Hunk
 
-# Lines shorter than this, such as `)` or `else:`, occur everywhere.
+# # A line shorter than this, such as `)` or `else:`, is not significant: it occurs everywhere.
 _TELLING = 6
-# Ignore this many lines of the new file around a conflict, which are not another place.
+# # Ignore this many lines before and after a conflict: they are not another place.
 _NEAR = 8
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of `size` lines of a hunk in a text; `at` is the index of the first."""
+    """The position of `size` lines of a hunk in a text; `at` is the index of the first line."""
 
     at: int
     size: int
@@ -36,9 +36,9 @@ def whereabouts(
 ) -> str:
     """Return a note on where upstream has the lines that conflicting hunks change, or "".
 
-    `ours` is the new tree's file, None if it is gone. `others` are the patch's other files.
-    `elsewhere` yields files outside the patch; it is called only if `others` lack the lines.
-    Three significant lines of a hunk, or half of it, must occur together, and at only one place.
+    `ours` is the new tree's file; None if it is gone. `others` are the patch's other files.
+    `elsewhere` yields files outside the patch; it is called only if `others` lack the lines. Three
+    significant lines, or two that lie in half of the hunk, must occur together in only one place.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:
@@ -75,7 +75,7 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the only place that has most of a hunk's old lines, including one that it changes."""
+    """Return the only position that has most of a hunk's old lines, including a changed one."""
     block = marks_of(hunk.old)
     if not block or not set(block) & set(marks):
         return None
