@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apply a series strictly: exact context at the exact line, or nothing at all.
 
-No fuzz and no offset, because a hunk that fits somewhere else may fit in the wrong place, and no
+There is no fuzz and no offset, because a hunk that fits elsewhere may be in the wrong place, and no
 error would show it. The whole series is applied in memory first. Files are written only if every
-hunk fits, each through a temporary file and a rename.
+hunk fits, each to a temporary file that is then renamed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
 
 class ApplyError(UserError):
-    """A patch that does not fit; the message has patch, file, hunk, line found and next step."""
+    """A patch that does not fit. The message has patch, file, hunk, line found and next step."""
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:
     """Patch `tree` in place and return the changed paths, sorted. Writes only if all hunks fit.
 
-    Changes to `absent` paths are skipped: the tree's origin does not contain such files.
+    Changes to `absent` paths, which the tree's origin never contains, are skipped.
     """
     changed = patched_files(series, tree, absent=absent)
     for path, blob in changed.items():
@@ -64,7 +64,7 @@ def apply_patch(
 ) -> None:
     """Apply one patch to `work`, which has the files touched so far; `read` returns all others.
 
-    Changes to `absent` paths are skipped: the tree's origin does not contain such files.
+    Changes to `absent` paths, which the tree's origin never contains, are skipped.
     """
     for diff in patch.files:
         if any(path in absent for path in diff.paths):
@@ -76,9 +76,9 @@ def apply_patch(
 
 
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
-    """Refuse a path below a file or a link, because a write through a link could leave the tree.
+    """Reject a path below a file or a link, because a write through a link could leave the tree.
 
-    `has_file` tells whether a path that the series does not touch exists. Raises ApplyError.
+    `has_file` tells whether the tree has a path that the series does not touch. Raises ApplyError.
     """
     for path, blob in work.items():
         parts = path.split("/") if blob is not None else []
@@ -94,7 +94,7 @@ def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], boo
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
-    """Apply one file's change to `files`, which has its paths. `name` is the patch's name."""
+    """Apply one file's change to `files`, which maps its paths to contents."""
     where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)
@@ -144,7 +144,7 @@ def apply_to_lines(lines: list[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines with their ends; only a newline ends one. The last may have none."""
+    """Split into lines with their endings. Only a newline ends a line; the last may lack one."""
     lines = data.split(b"\n")
     tail = lines.pop()
     return [line + b"\n" for line in lines] + ([tail] if tail else [])

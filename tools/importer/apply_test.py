@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applying a series: at exactly its lines, or not at all."""
+"""Tests that a series applies at exactly its recorded lines, or not at all."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_applying_a_diff_gives_the_new_text(
 def test_a_shifted_text_is_never_patched_in_the_wrong_place(
     old: list[bytes], new: list[bytes], extra: bytes
 ) -> None:
-    """With a line added on top, a patch fails, unless the same text is at its own lines."""
+    """A patch must not apply to a shifted file, unless the same text is still at its lines."""
     before, after = b"".join(old), b"".join(new)
     for diff in parse_diff(_diff(before, after)):
         try:

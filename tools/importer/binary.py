@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary changes in git's format: deflated, in base 85, each side whole or as a delta."""
+"""Binary changes in git's format: deflated and base85-encoded, each side whole or as a delta."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 _HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
 _LINE_BYTES = 52  # data bytes per line, as in git
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# A limit on the memory that a hostile length can use; upstream's largest source is far smaller.
+# # Limits the memory that a hostile length can use; upstream's largest source is far smaller.
 _LIMIT = 1 << 27
 
 
 class BinaryError(ValueError):
-    """A binary patch that cannot be read. The message names the fault."""
+    """A binary patch that cannot be read. The message names the defect."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def apply_side(side: Side, other: bytes) -> bytes:
 
 
 def write_literal(data: bytes) -> bytes:
-    """Return the lines of one side as a whole file; the last line is empty."""
+    """Return a side's lines in the whole-file form; the last line is empty."""
     out = [b"literal %d\n" % len(data)]
     packed = zlib.compress(data, 9)
     for start in range(0, len(packed), _LINE_BYTES):

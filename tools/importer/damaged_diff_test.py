@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged diffs: each is parsed as what it states, or refused with a one-line error.
+"""Tests of damaged diffs: each is parsed as it stands, or rejected with a one-line error.
 
-Real diffs by git are damaged at random: bits, lines, headers, counts, names. An accepted diff is
-unchanged after our reader and writer, stays inside the tree, and has the same effect as with git. A
-refused one changes no file.
+Real diffs from git are damaged at random: bits, lines, headers, counts, names. An accepted diff
+survives reading and writing, stays inside the tree, and has the same effect as with git. A rejected
+diff changes no file.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _damaged(draw: st.DrawFn) -> bytes:
 
 
 def _parsed(data: bytes) -> tuple[FileDiff, ...] | None:
-    """Return the diffs, or None if refused with a one-line error that names a line of the text."""
+    """Return the diffs, or None if they are rejected with a one-line error that names a line."""
     try:
         return parse_diff(data)
     except DiffError as error:
@@ -155,7 +155,7 @@ def _check(diff: FileDiff) -> None:
 
 
 def _written(hunk: Hunk) -> bytes:
-    """Return a hunk as text again, with our own line counts."""
+    """Write a hunk as text again, with line counts computed by us."""
     out = [b"@@ -%d,%d +1,%d @@%b\n" % (hunk.old_start, len(hunk.old), len(hunk.new), hunk.section)]
 
     def put(mark: bytes, lines: Sequence[bytes]) -> None:
@@ -224,7 +224,7 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether new line numbers follow from old ones; git relies on that, we do not."""
+    """Return whether the new line numbers follow from the old ones; only git relies on that."""
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of error that end a command, and the exit status of each.
 
-A message is one line: the problem, its place, the value found, the next step. Any other exception
-is a bug in the importer and keeps its traceback.
+A message is one line: the problem, its location, the value found, the next step. Any other
+exception is a bug in the importer and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ExitCode(enum.IntEnum):
 
 
 class UserError(ValueError):
-    """An error that the caller can fix: a wrong name, a bad patch, a dirty tree."""
+    """An error that the user can fix: a wrong name, a bad patch, a dirty tree."""
 
 
 class EnvironmentProblem(RuntimeError):
-    """A failure of the environment: network, disk, a tool.
+    """A failure of the environment: the network, the disk or a tool.
 
     The message names the tool, its exit status and its output.
     """

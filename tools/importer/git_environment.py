@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clear the caller's GIT_* variables that select a repository, an index or an editor.
 
-A git hook or a shell may have set GIT_DIR or GIT_INDEX_FILE, and each git that we start would then
-use that repository. Only variables for network access, authorship and git's own files are kept.
+A git hook or a shell may have set GIT_DIR or GIT_INDEX_FILE, and each git that we start would use
+that repository. Only variables for network access, authorship and git's own files are kept.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _LETTERS = {value: key for key, value in _CONTROLS.items()}
 
 
 class NameProblem(ValueError):
-    """A name that no patch may use. The message has the name and the reason."""
+    """A name that no patch may use. The message gives the name and the reason."""
 
 
 def unquote(name: bytes) -> bytes:
@@ -51,7 +51,7 @@ def quote(name: bytes) -> bytes:
 
 
 def shown(name: bytes | str, *, limit: int = 200) -> str:
-    """Return text from a file as one printable line for a message, cut at `limit` characters."""
+    """Return text from a file as one printable line for a message, cut to `limit` characters."""
     if isinstance(name, str) and len(name) <= limit and name.isprintable():
         return name
     data = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
@@ -65,7 +65,7 @@ def shown(name: bytes | str, *, limit: int = 200) -> str:
 def plain_path(name: bytes) -> str:
     """Return a relative path without `.` and `..`, decoded. Raises NameProblem.
 
-    Bytes that are not UTF-8 become surrogates, as in all of Python's file functions.
+    Bytes that are not UTF-8 become surrogates, as in Python's own file functions.
     """
     path = name.decode("utf-8", "surrogateescape")
     parts = path.split("/")
@@ -77,10 +77,10 @@ def plain_path(name: bytes) -> str:
 
 
 def escapes(path: str, target: str) -> bool:
-    """Return whether a symlink at `path`, to `target`, leads or may lead out of the tree.
+    """Return whether a symlink at `path`, pointing to `target`, may lead out of the tree.
 
-    It may if `..` follows a name: that name can itself be a link, and `..` is then the parent of
-    the link's target.
+    It may if `..` follows a name: that name can be another link, and `..` then means the parent of
+    that link's target.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check who can write to a directory: refuse one that another user may have filled."""
+"""Check who can write to a directory, and reject one that another user may have filled."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tools.importer.errors import UserError
 
 
 def check_own(directory: Path, step: str, *, link: bool = False) -> None:
-    """Refuse a directory that other users may have filled; a missing directory is accepted.
+    """Reject a directory that other users may have filled; accept a missing directory.
 
-    `link` also accepts a link to a safe directory. Raises UserError, whose text ends with `step`.
+    With `link`, a link to a safe directory is accepted too. Raises UserError, whose text ends with
+    `step`.
     """
     try:
         status = directory.stat() if link else directory.lstat()

@@ -18,7 +18,7 @@ STATE = ".import"
 
 @dataclass(frozen=True)
 class Project:
-    """The files of one project, as absolute paths; `origins` has settings by kind of origin."""
+    """The files of one project, as absolute paths. `origins` has the settings by origin kind."""
 
     workspace: Path
     name: str
@@ -29,7 +29,7 @@ class Project:
 
     @property
     def state(self) -> Path:
-        """The directory with an unfinished command's state: git ignores it; same file system."""
+        """The directory for an unfinished command's state: git-ignored, same file system."""
         return self.workspace / STATE
 
     def series_of(self, label: str) -> Path:

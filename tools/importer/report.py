@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A command's output: on a terminal, as plain lines, or as one JSON document.
 
-Result lines go to standard output, progress never does. Progress is a bar on the terminal, or a
-line on standard error for a step that takes over a second. With `--json`, standard output is a
+Result lines go to standard output; progress never does. Progress is a bar on a terminal; otherwise,
+a step that takes over a second gets a line on standard error. With `--json`, standard output is a
 single document.
 """
 
@@ -29,14 +29,14 @@ class Progress(Protocol):
     """One running step."""
 
     def advance(self, n: int = 1) -> None:
-        """Add `n` to the step's finished units. Thread-safe."""
+        """Add `n` to the number of finished units. Thread-safe."""
 
 
 class Report(Protocol):
     """The output interface for commands and libraries, which never print."""
 
     def say(self, line: str) -> None:
-        """Show a line to people."""
+        """Show a line to the user."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
         """Show the progress of a step within this context; `total` is None if unknown."""
@@ -46,7 +46,7 @@ class Report(Protocol):
 
 
 def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> Report:
-    """Return the JSON report if `as_json`; otherwise one for a terminal or for plain lines."""
+    """Return a JSON report if `as_json`; otherwise, a report for a terminal or in plain lines."""
     out, err = out or sys.stdout, err or sys.stderr
     if as_json:
         return JsonReport(out)
@@ -56,7 +56,7 @@ def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None 
 
 
 def tell(line: str, file: TextIO) -> None:
-    """Print a line. After the reader has closed the pipe (`head`), drop output silently."""
+    """Print a line. Once the reader has closed the pipe (`head`), drop output silently."""
     try:
         print(line, file=file, flush=True)
     except BrokenPipeError:
@@ -81,7 +81,7 @@ def _drop(file: TextIO) -> None:
 
 
 class PlainReport:
-    """A report of plain lines, for logs and pipes."""
+    """A report in plain lines, for logs and pipes."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out, self._err = out, err
@@ -102,7 +102,7 @@ class PlainReport:
 
 
 class TerminalReport:
-    """A report of lines, with progress bars below them while steps run."""
+    """A report in lines, with progress bars below them while steps run."""
 
     def __init__(self, out: TextIO) -> None:
         # Imported here: rich takes as long to load as a short command, and scripts never need it.
@@ -165,7 +165,7 @@ class _NoProgress:
 
 
 class _PlainProgress:
-    """Progress as a line after a step's first second, then one every ten seconds."""
+    """Progress as a line after a step's first second, and then every ten seconds."""
 
     def __init__(self, label: str, total: int | None, err: TextIO) -> None:
         self._label, self._total, self._err = label, total, err

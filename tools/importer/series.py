@@ -33,7 +33,7 @@ TEMPLATE = {
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
-# Enough for every hand-written header; a longer one means that the file is not a patch.
+# # Enough for any hand-written header; a longer one means that the file is not a patch.
 _HEADER_LINES = 200
 _HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
@@ -41,12 +41,12 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A fault in a series that the user must fix: one line with place, problem and next step."""
+    """A defect in a series that the user must fix. The message has place, problem and next step."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A patch's limits: added lines and, if stated, touched files."""
+    """A patch's limits: its added lines and, if given, its touched files."""
 
     lines: int
     files: int | None = None
@@ -74,7 +74,7 @@ class Patch:
 
     @property
     def expires(self) -> datetime.date | None:
-        """The last day before the patch needs a review."""
+        """The last day before the patch must be reviewed."""
         text = self.header.get("Expires")
         return datetime.date.fromisoformat(text) if text else None
 
@@ -136,7 +136,7 @@ def overdue(series: Series, today: datetime.date) -> list[Patch]:
 
 
 def parse_header(text: str, where: str) -> dict[str, str]:
-    """Return a patch's checked header. `where` names the file in errors."""
+    """Return a patch's checked header. Errors call the file `where`."""
     header: dict[str, str] = {}
     key = ""
     for number, line in enumerate(text.split("\n", _HEADER_LINES + 1), start=1):

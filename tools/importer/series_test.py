@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of series: order, owners and reasons are required; an error is one line."""
+"""Tests of series: order, owners and reasons are required; an error is one line long."""
 
 from __future__ import annotations
 

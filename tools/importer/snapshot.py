@@ -17,14 +17,14 @@ MODES = (REGULAR, EXECUTABLE, SYMLINK)
 
 @dataclass(frozen=True)
 class Blob:
-    """A file: its bytes and its git mode (one of MODES). The bytes of a link are its target."""
+    """A file: its bytes and its git mode (one of MODES). A link's bytes are its target."""
 
     data: bytes
     mode: str = REGULAR
 
     @cached_property
     def oid(self) -> str:
-        """Git's id of these bytes: 40 hex digits; the mode is not part of it."""
+        """Git's id for these bytes: 40 hex digits. It does not depend on the mode."""
         return blob_id(self.data)
 
 
@@ -40,7 +40,7 @@ class Snapshot(Protocol):
 
     @property
     def label(self) -> str:
-        """The name shown to people: a tag such as `v2.14.1`, or a short commit id."""
+        """The name shown to users: a tag such as `v2.14.1`, or a short commit id."""
 
     @property
     def commit(self) -> str | None:
@@ -48,7 +48,7 @@ class Snapshot(Protocol):
 
     @property
     def pin(self) -> Mapping[str, object]:
-        """JSON data for fetching exactly these bytes again: `kind` first, with hashes."""
+        """JSON data for fetching exactly these bytes again: `kind` first, then hashes."""
 
     def paths(self) -> Collection[str]:
         """Return the paths of all files, relative to upstream's repository."""
@@ -59,8 +59,8 @@ class Snapshot(Protocol):
     def carries(self, path: str) -> bool:
         """Return whether this origin would contain `path` if upstream had it.
 
-        False for tests and C++ sources in a wheel. A patch for them is then `not applicable` and
-        kept, instead of being treated as a patch for a removed file.
+        False for tests and C++ sources in a wheel, for example. A patch to them is then `not
+        applicable` and kept, instead of being treated as a patch to a removed file.
         """
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of tools/import.py with a bazelw that builds nothing: output, arguments, exit status."""
+"""Tests of tools/import.py with a fake bazelw: output, arguments, exit status."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 Times, owners and empty directories are ignored, so the same bytes give the same hash on every
 machine. The hash is the sha256 of lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
-Modes are git's: 100644, 100755 and 120000 (a link, whose digest is that of its target's name).
+Modes are git's: 100644, 100755 and 120000 (a link, whose digest is the hash of its target's name).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def entry_of(root: Path, path: str) -> Entry:
 
 
 def hash_entries(entries: Mapping[str, Entry]) -> str:
-    """Return the hash of a tree, or of a part of one, from its entries."""
+    """Return the hash of a tree, or of part of one, from its entries."""
     total = hashlib.sha256()
     for path in sorted(entries, key=os.fsencode):
         entry = entries[path]
@@ -64,7 +64,7 @@ def _entry(full: str, link: bool) -> Entry:
 
 
 def _read(full: str) -> tuple[int, str]:
-    """Return a file's mode and digest. The buffer has the file's size, as most are small."""
+    """Return a file's mode and digest. Most files are small, so one read suffices."""
     with open(full, "rb", buffering=0) as source:
         status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)

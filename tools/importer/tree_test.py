@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree hash depends on the relevant properties of a tree and nothing else."""
+"""Tests that the tree hash depends on a tree's relevant properties and nothing else."""
 
 from __future__ import annotations
 

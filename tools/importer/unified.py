@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read unified diffs, as bytes, into hunks.
 
-Bytes, not text: upstream files may have CRLF line ends, any encoding, or no newline at the end, and
-a patch must state all of that exactly. The dialect is git's: changed, added, deleted and renamed
-files, modes, symlinks, binary files and quoted names. A copy is refused: write it as a new file.
+Diffs are bytes, not text: upstream files may have CRLF line endings, any encoding, or no newline at
+the end, and a patch must state all of that exactly. The dialect is git's: changed, added, deleted
+and renamed files, modes, symlinks, binary files and quoted names. Copies are rejected; write a new
+file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
 _MARKS = (b" ", b"+", b"-")
-_SIGNATURE = b"-- "  # ends a mail by `git format-patch`; git's version follows
+_SIGNATURE = b"-- "  # ends a mail from `git format-patch`; git's version follows
 _BINARY = b"GIT binary patch"
 
 
@@ -46,11 +47,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class Hunk:
-    """A hunk. `old` and `new` have whole lines with their line ends; `added` counts `+` lines.
+    """A hunk. `old` and `new` have whole lines with their endings; `added` counts `+` lines.
 
-    `old_start` counts from 1. It is 0 only for a new file. If `old` is empty, it is the line
-    *before* the insertion, as in every unified diff. `edits` are the changes inside the hunk,
-    `section` is the text after the second `@@`.
+    `old_start` counts from 1; it is 0 only for a new file. If `old` is empty, `old_start` is the
+    line *before* the insertion, as in every unified diff. `edits` lists the changes inside the
+    hunk, and `section` is the text after the second `@@`.
     """
 
     old_start: int
@@ -164,7 +165,7 @@ class _Reader:
         return self.headers_only(head)
 
     def check_header(self, head: _Header) -> None:
-        """Refuse extended lines that contradict each other."""
+        """Reject extended header lines that contradict each other."""
         renames = (head.rename_from is not None) + (head.rename_to is not None)
         if renames == 1:
             raise self.error("'rename from' and 'rename to' belong together", index=head.line)
@@ -178,7 +179,7 @@ class _Reader:
             )
 
     def extended(self, head: _Header) -> bool:
-        """Parse one extended header line. Return False at the first line of another kind."""
+        """Parse one extended header line. Return False if the line is not one."""
         key, _, rest = self.lines[self.at].partition(b" ")
         line = self.lines[self.at]
         if line.startswith((b"old mode ", b"deleted file mode ")):
@@ -211,7 +212,7 @@ class _Reader:
         return self.checked_mode(line.rsplit(b" ", 1)[1].decode("ascii", "replace"))
 
     def checked_mode(self, mode: str) -> str:
-        if mode == "100664":  # what old versions of git wrote for a regular file
+        if mode == "100664":  # old versions of git wrote this for a regular file
             return REGULAR
         if mode not in MODES:
             raise self.error(f"mode {shown(mode)} is not one of {', '.join(MODES)}")
@@ -273,7 +274,7 @@ class _Reader:
         return FileDiff(old, new, (), head.old_mode, head.new_mode, binary)
 
     def headers_only(self, head: _Header) -> FileDiff:
-        """Return a rename or change of mode, or an empty file that is created or deleted."""
+        """Return a rename, a mode change, or the creation or deletion of an empty file."""
         old, new = self.header_paths(head)
         moved = old != new or head.old_mode != head.new_mode
         if not moved:

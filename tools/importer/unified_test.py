@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading diffs: which are accepted, and the line named by each refusal."""
+"""Tests of reading diffs: which are accepted, and which line each error names."""
 
 from __future__ import annotations
 

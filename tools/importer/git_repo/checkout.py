@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Update the index and the working tree after a branch moved.
 
-A file is written only if the new commit's content differs from the old commit's, and the file
-still has the old content. So local edits and the times of unchanged files are kept. Each file is
-written to a temporary name and renamed. The update is idempotent: if the process was killed,
-another run skips files that are already new.
+A file is written only if the old and the new commit differ in its content, and the working tree
+still has the old content. This keeps local edits, and the timestamps of unchanged files. Each file
+is written under a temporary name and renamed. The update is idempotent: after a killed run, the
+next one skips the files that are already updated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Seen = tuple[int, int, int, int] | None
 
 @dataclass(frozen=True)
 class Step:
-    """A file to write or delete; `seen` is its file status when it was checked."""
+    """A file to write or delete. `seen` is its file status from the check."""
 
     path: str
     entry: TreeEntry | None
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The planned update of a working tree: files, and entries of the index."""
+    """The planned update of a working tree: its files and its index entries."""
 
     steps: tuple[Step, ...]
     index: Mapping[str, TreeEntry | None]
@@ -121,7 +121,7 @@ class Checkout:
         return Plan(tuple(steps), {path: new for path, (_, new) in changes.items()})
 
     def follow(self, plan: Plan, report: Report) -> None:
-        """Write the files, then the index. Raises UserError if a file changed since the plan."""
+        """Write the files, then the index. Raises UserError if a file changed after planning."""
         writes = [step for step in plan.steps if step.entry]
         with report.progress("files", len(plan.steps)) as progress:
             # Deepest first, so that a directory is empty when a file replaces it.
@@ -164,7 +164,7 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return symlinks where a directory was, is or will be: nothing is read through them."""
+        """Return symlinks where a directory was, is or will be; they must not be followed."""
         parents = {parent for path in changes for parent in _parents(path)}
         links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
         for parent in sorted(links - changes.keys()):
@@ -222,9 +222,9 @@ class Checkout:
         return entries
 
     def _find_converted(self, paths: Iterable[str]) -> set[str]:
-        """Return files that git converts when it writes them: line ends, filters.
+        """Return the files that git converts on checkout, by line endings or filters.
 
-        git writes these; all others have their blob's bytes, which is much faster.
+        git writes these. All others are written directly from their blobs, which is much faster.
         """
         data = b"".join(os.fsencode(path) + b"\0" for path in paths)
         out = self.repository.git.run("check-attr", "-z", "--stdin", *_CONVERTING, data=data)
@@ -236,12 +236,12 @@ class Checkout:
         }
 
     def _trust_mode(self) -> bool:
-        """Return whether the repository's settings trust the executable bit of files."""
+        """Return whether the repository's settings say that files' executable bits are reliable."""
         out = self.repository.git.run("config", "--bool", "--get", "core.fileMode", accept=(0, 1))
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Let git write the files that it converts to a staging directory."""
+        """Let git write the files that it converts into a staging directory."""
         entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return
@@ -304,7 +304,7 @@ class Checkout:
 def changes_between(
     old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], destination: str
 ) -> dict[str, Change]:
-    """Return the paths, from the repository's root, at which two trees at `destination` differ."""
+    """Return the paths that differ between two trees at `destination`, relative to the root."""
     return {
         f"{destination}/{path}": (old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add one upstream change to the series, by reference.
 
-Its diff is merged onto the patched tree, file by file. The result is an ordinary patch; it leaves
-the series at the first import whose base contains it.
+The change's diff is merged onto the patched tree, file by file. The result is an ordinary patch. It
+is dropped from the series by the first import whose base contains the change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 
 @dataclass(frozen=True)
 class Header:
-    """The patch's header fields set by the user; None takes the value from the change."""
+    """Header fields of the new patch as set by the user; None means the value from the change."""
 
     owner: str
     subject: str | None = None
@@ -47,9 +47,9 @@ class Header:
 
 @dataclass(frozen=True)
 class Picked:
-    """A patch made from a change.
+    """A patch created from an upstream change.
 
-    `files` is the whole series directory; empty if the patched tree already has the change.
+    `files` is the whole series directory; it is empty if the patched tree already has the change.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Picked:
 
 
 class PickConflictError(UserError):
-    """A conflict: `files` has the change merged onto our tree, with markers in `conflicts`."""
+    """A conflict. `files` has the merged files; those in `conflicts` have conflict markers."""
 
     def __init__(
         self, message: str, files: Mapping[str, Blob | None], conflicts: tuple[str, ...]
@@ -88,10 +88,10 @@ def cherry_pick(
     *,
     resolved: Path | None = None,
 ) -> Picked:
-    """Return the series with `change` as its last patch. `snapshot` is the tree without patches.
+    """Return the series with `change` as its last patch. `snapshot` is the unpatched tree.
 
-    `resolved` has the user's version of files that conflicted. Raises UserError, or its subclass
-    PickConflictError; writes nothing.
+    `resolved` has the user's versions of conflicting files. Raises UserError, or its subclass
+    PickConflictError. Writes nothing.
     """
     _refuse_second(series, change)
     absent = [
@@ -229,7 +229,7 @@ def _refuse_second(series: Series, change: UpstreamChange) -> None:
 
 
 def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) -> dict[str, bytes]:
-    """Return the series' new files, after the usual checks, with its base recorded."""
+    """Return the new files of the series, after the usual checks, including its recorded base."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
     files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}

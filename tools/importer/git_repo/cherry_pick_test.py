@@ -37,7 +37,7 @@ def edited(index: int, text: bytes, lines: list[bytes] = LINES) -> bytes:
 
 
 class Upstream:
-    """A release v1 with a series of one patch, and upstream's later commits."""
+    """A release v1 with a series of one patch, and later upstream commits."""
 
     def __init__(self, directory: Path) -> None:
         self.path = new_repository(directory / "upstream")
@@ -88,7 +88,7 @@ class Upstream:
 
 
 class _Wheel(DictSnapshot):
-    """A tree without tests, like a wheel."""
+    """A tree whose origin has no tests, like a wheel."""
 
     def __init__(self, snapshot: CommitSnapshot) -> None:
         files = {path: snapshot.read(path) for path in snapshot.paths() if "test" not in path}
@@ -187,7 +187,7 @@ def test_a_unique_prefix_will_do_and_another_will_not(upstream: Upstream) -> Non
 def test_a_prefix_of_two_commits_names_them(upstream: Upstream) -> None:
     tree = git(upstream.path, "rev-parse", "HEAD^{tree}")
     commits: dict[str, str] = {}
-    for number in range(3000):  # 65536 prefixes: about 300 commits suffice for one pair
+    for number in range(3000):  # 65,536 prefixes: about 300 commits suffice for a collision
         commit = git(upstream.path, "commit-tree", tree, "-m", str(number))
         if commit[:4] in commits:
             break

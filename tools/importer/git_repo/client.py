@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run git with a fixed configuration: only the repository itself affects the result.
 
-The user's configuration, locale, hooks and environment have no influence: the same call gives the
-same bytes on every machine. The oldest supported git is 2.39.
+The user's configuration, locale, hooks and environment have no effect: the same call gives the same
+bytes on every machine. The oldest supported git is 2.39.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tools.importer.errors import EnvironmentProblem
 
 SETTINGS = (
     "core.hooksPath=/dev/null",  # a hook could change what is committed, or refuse a ref
-    "core.fsmonitor=false",  # may name a program, which git would run for our temporary index
-    "core.autocrlf=false",  # keep the tree's bytes, not the machine's line ends
-    "core.safecrlf=false",  # no warnings: upstream mixes line ends
+    "core.fsmonitor=false",  # may name a program that git would run for our temporary index
+    "core.autocrlf=false",  # keep the tree's bytes instead of the platform's line endings
+    "core.safecrlf=false",  # no warnings: upstream mixes line endings
     "core.attributesFile=/dev/null",  # the default is a file in the home directory
     "core.excludesFile=/dev/null",  # the same
     "core.splitIndex=false",  # a temporary index must be one file
@@ -32,7 +32,7 @@ SETTINGS = (
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",  # would mix gpg's output into the log that we parse
     "protocol.version=2",  # servers then send a commit by its id, and only the requested refs
-    "submodule.recurse=false",  # a submodule is only an id here
+    "submodule.recurse=false",  # here, a submodule is only an id
 )
 
 _NOBODY = {
@@ -46,7 +46,7 @@ _ENVIRONMENT = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_LITERAL_PATHSPECS": "1",  # `*` in an upstream file name is literal
     "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show substitute objects
-    "GIT_OPTIONAL_LOCKS": "0",  # reading takes no lock from the user's own git
+    "GIT_OPTIONAL_LOCKS": "0",  # reading must not lock out the user's own git
     "GIT_TERMINAL_PROMPT": "0",  # a password prompt would hang a job
     "GIT_ASKPASS": "true",
     "GIT_NAMESPACE": "",
@@ -59,10 +59,10 @@ _ENVIRONMENT = {
 
 
 class Client:
-    """git in one directory; `variables` in the environment select the repository.
+    """git in one directory, for the repository that the environment `variables` select.
 
-    With `network`, git reads the user's configuration (proxies, certificates, credentials), except
-    for the values in SETTINGS.
+    With `network`, git reads the user's configuration (proxies, certificates, credentials), but the
+    values in SETTINGS override it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Client:
         variables: Mapping[str, str] | None = None,
         accept: Sequence[int] = (0,),
     ) -> bytes:
-        """Return git's output. A status that is not in `accept` raises EnvironmentProblem."""
+        """Return git's output. Raises EnvironmentProblem if its status is not in `accept`."""
         status, out, stderr = self.attempt(*arguments, data=data, variables=variables)
         if status not in accept:
             raise problem(arguments, self.directory, status, stderr)
@@ -87,7 +87,7 @@ class Client:
     def attempt(
         self, *arguments: str, data: bytes = b"", variables: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, str]:
-        """Return git's exit status, output and error output."""
+        """Return git's exit status, standard output and standard error."""
         process = self.start(*arguments, variables=variables)
         out, stderr = process.communicate(data)
         return process.returncode, out, stderr.decode("utf-8", "replace").strip()
@@ -108,7 +108,7 @@ class Client:
 def problem(
     arguments: Sequence[str], directory: Path, status: int, stderr: str
 ) -> EnvironmentProblem:
-    """Return the error for a failed git: its subcommand, exit status and first error lines."""
+    """Return the error for a failed git: subcommand, exit status and first lines of its output."""
     lines = [line for line in stderr.splitlines() if line.strip()] or ["it said nothing"]
     return EnvironmentProblem(
         f"git {arguments[0]} in {directory}: exit status {status}: {' / '.join(lines[:3])}"
@@ -116,7 +116,7 @@ def problem(
 
 
 def person_setting(directory: Path, key: str) -> str | None:
-    """Return one setting of the user's own git; no other function asks for one."""
+    """Return one setting from the user's own git configuration; no other function reads it."""
     process = _runner(directory).execute(
         # --null: a value may contain newlines; --includes: read included files like git itself
         ["git", "config", "--null", "--includes", "--get", key],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse everything that would leave the destination: its path, file paths, symbolic links."""
+"""Reject everything that leads outside the destination: its path, file paths, symbolic links."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LINKS = 40  # Linux follows at most this many links
 def check_destination(destination: str, repository: Repository, commit: str | None) -> str:
     """Return `destination` as a plain path below the repository. Raises UserError.
 
-    Each parent must be a directory in `commit` and in the working tree: not a link to another
-    place, a file or a submodule.
+    Each parent must be a directory, both in `commit` and in the working tree; links, files and
+    submodules are rejected.
     """
     path = destination.rstrip("/")
     fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
@@ -68,7 +68,7 @@ def path_fault(path: str) -> str | None:
 
 
 def check_paths(paths: Iterable[str], origin: str) -> None:
-    """Refuse upstream paths that would be written outside. Raises UserError."""
+    """Reject upstream paths that lead outside the destination. Raises UserError."""
     for path in paths:
         fault = path_fault(path)
         if fault:
@@ -78,7 +78,7 @@ def check_paths(paths: Iterable[str], origin: str) -> None:
 
 
 def check_links(links: Mapping[str, str], origin: str) -> None:
-    """Refuse symbolic links that lead out of their tree; `links` maps path to target.
+    """Reject symbolic links that lead out of their tree. `links` maps paths to targets.
 
     Raises UserError.
     """
@@ -92,7 +92,7 @@ def check_links(links: Mapping[str, str], origin: str) -> None:
 
 
 class Globs:
-    """Globs of paths: `*` does not match slashes, `**` does."""
+    """A set of paths given by globs: `*` does not match slashes, `**` does."""
 
     def __init__(self, globs: Sequence[str]) -> None:
         self.globs = tuple(globs)
@@ -127,7 +127,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Follow a link like the kernel, through other links, as its text does not show the end."""
+    """Follow a link as the kernel does, through other links; return why it escapes, or None."""
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

@@ -63,7 +63,7 @@ _LINKS = st.dictionaries(st.sampled_from(["a", "b", "c/a", "c/b", "c/d/a"]), _TA
 def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
 ) -> None:
-    """The kernel itself is the oracle, with real links inside a deep directory tree."""
+    """Compare with the kernel, by following real links inside a deep directory tree."""
     top = tmp_path_factory.mktemp("links").resolve()
     root = top / "1/2/3/4/5/6"
     (root / "c/d").mkdir(parents=True)
@@ -139,7 +139,7 @@ def test_a_destination_through_a_link_is_refused(repo: Path, tmp_path: Path) -> 
         bring(repo, source(TREE), destination="out/torch")
     git(repo, "rm", "--quiet", "out")
     git(repo, "commit", "--quiet", "--message=gone")
-    (repo / "out").symlink_to(tmp_path / "elsewhere")  # in the working tree only
+    (repo / "out").symlink_to(tmp_path / "elsewhere")  # only in the working tree
     with pytest.raises(UserError, match="out is a symbolic link"):
         bring(repo, source(TREE), destination="out/torch")
     assert list((tmp_path / "elsewhere").iterdir()) == []

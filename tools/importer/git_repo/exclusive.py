@@ -32,9 +32,9 @@ _MACHINE = (
 def exclusive(repository: Repository) -> Iterator[None]:
     """Lock the repository against other importers. Raises UserError if one is running.
 
-    An OSError caused by the machine inside the block, such as a full disk, becomes an
-    EnvironmentProblem. The kernel releases the lock when the process that holds it exits, so
-    it is never stale.
+    An OSError from the machine inside the block, such as a full disk, becomes an
+    EnvironmentProblem. The kernel releases the lock when the process that holds it exits, so the
+    lock is never stale.
     """
     try:
         with _held(repository):

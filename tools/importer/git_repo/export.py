@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offer patches to upstream: one branch per patch in a checkout of upstream, or mail files."""
+"""Export patches for upstream: as branches in an upstream checkout, or as mail files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HE
 
 class State(enum.Enum):
     NEW = "new"
-    REPLACED = "replaced"  # a branch overwritten with --force
+    REPLACED = "replaced"  # overwrote a branch, because of --force
     UNCHANGED = "unchanged"
-    LANDED = "landed"  # upstream already has it
+    LANDED = "landed"  # upstream already has the patch
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported patch: `ref` and `commit` of its branch, or the `file` it was written to."""
+    """An exported patch: the `ref` and `commit` of its branch, or the `file` it was written to."""
 
     patch: str
     title: str
@@ -47,15 +47,15 @@ class Exported:
 
 @dataclass(frozen=True)
 class Offer:
-    """Patches of `series` for upstream; `base` is the recorded tree that `series` applies to."""
+    """The patches of `series` to export. `base` is the recorded tree that the series applies to."""
 
     project: str
     series: Series
     base: Base
-    onto: str | None = None  # a revision; None: the base's commit, or upstream's main without one
+    onto: str | None = None  # a revision; None: the base's commit, or upstream's main
     force: bool = False
     dry_run: bool = False
-    only: Collection[str] = field(default=())  # names of patches; empty means all
+    only: Collection[str] = field(default=())  # patch names; empty means all
 
     @property
     def patches(self) -> list[Patch]:
@@ -67,7 +67,7 @@ def export_branches(
 ) -> list[Exported]:
     """Create a branch `<project>/<subject>` for each patch whose Reason is upstream.
 
-    `bodies` receives a text for each pull request. A refused patch does not stop the others.
+    `bodies` is a directory for pull-request texts. A rejected patch does not stop the others.
     """
     wanted = {patch.name for patch in offer.patches if patch.header["Reason"] == "upstream"}
     if not wanted:
@@ -82,7 +82,7 @@ def export_branches(
 
 
 def export_files(offer: Offer, directory: Path, patches: Sequence[Patch]) -> list[Exported]:
-    """Write each patch as mail, `<subject>.patch`, and their order in `series`."""
+    """Write each patch as mail to `<subject>.patch`, and their order to `series`."""
     done: list[Exported] = []
     for patch in patches:
         data = mbox(_letter(offer.series, patch), with_headers=patch.header["Reason"] != "upstream")
@@ -188,7 +188,7 @@ class _Branches:
 
 
 def _start(repository: Repository, offer: Offer) -> str:
-    """Return the commit at which branches start."""
+    """Return the commit from which the branches start."""
     if offer.onto:
         commit = repository.find(offer.onto)
         if commit is None:

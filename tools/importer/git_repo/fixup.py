@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write local edits to a vendored tree as a patch for the series; a person fills in its headers."""
+"""Write local edits to a vendored tree as a patch for the series; the user fills in its header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Test:"""
 
 
 def fixup_patch(edits: Sequence[Edit], destination: str) -> bytes:
-    """Return a patch with empty headers, which the series' check refuses until they are filled in.
+    """Return a patch with an empty header, which the series check rejects until it is filled in.
 
     It applies after the last patch of the vendored series.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: real repositories, offline and without the user's configuration."""
+"""Test support: real repositories, offline and independent of the user's configuration."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def make_series(
     *,
     prose: str = "",
 ) -> Series:
-    """Create a series against `commit` with git's own diffs: name -> (reason, changed files).
+    """Create a series for `commit` from git's own diffs: name -> (reason, changed files).
 
-    Its base is recorded too. The branch of `upstream` does not move.
+    The series' base is recorded too. The branch in `upstream` does not move.
     """
     commit = git(upstream, "rev-parse", commit)
     branch = git(upstream, "symbolic-ref", "--short", "HEAD")

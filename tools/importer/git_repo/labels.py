@@ -24,7 +24,7 @@ _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of one commit; `revision` is None if the origin records no upstream commit."""
+    """The labels of one commit. `revision` is None if the origin has no upstream commit id."""
 
     project: str
     tag: str

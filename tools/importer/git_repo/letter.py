@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch for upstream's readers: title, reason and test plan, as a commit or as mail."""
+"""A patch as upstream's maintainers read it: title, reason and test plan, as commit or mail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.importer.engine import header_of
 from tools.importer.git_repo.repository import Person
 from tools.importer.series import Patch
 
-# As in `git format-patch --zero-commit`: equal patches give equal files.
+# # Zero, as in `git format-patch --zero-commit`, so that equal patches give equal files.
 _SEPARATOR = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
 
@@ -22,7 +22,7 @@ _SPECIAL = re.compile(
 
 @dataclass(frozen=True)
 class Letter:
-    """A patch's text. `reason` is its prose; `headers` are our own, for patches we keep."""
+    """A patch's text. `reason` is its prose; `headers` are the series' own header fields."""
 
     title: str
     reason: str
@@ -59,9 +59,9 @@ def letter_of(patch: Patch, data: bytes) -> Letter:
 def mbox(letter: Letter, *, with_headers: bool) -> bytes:
     """Return the patch as `git format-patch` would write it, deterministically.
 
-    `with_headers` keeps the headers of the series in the text. `git am --keep-cr --keep-non-patch`
-    gives the same tree as the series. Without the first option it loses CRLF, without the second
-    the brackets of a subject.
+    `with_headers` keeps the series' header fields in the text. `git am --keep-cr --keep-non-patch`
+    then gives the same tree as the series. Without the first option it loses CRLF line endings, and
+    without the second it loses brackets in a subject.
     """
     text = f"{letter.body}\n\n{letter.headers}" if with_headers else letter.body
     lines = "".join(f"{_guarded(line)}\n" for line in text.splitlines())
@@ -82,7 +82,7 @@ def _guarded(line: str) -> str:
 
 
 def _sender(owner: str) -> str:
-    """Return an owner as a mail sender; a team gets an invalid address, since mail needs one."""
+    """Return an owner as a mail sender. A team gets an invalid address, because mail needs one."""
     match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
     name, address = (match[1], match[2]) if match else (owner, "")
     if not address and re.fullmatch(r"[^<>@\s]+@[^<>@\s]+", owner):

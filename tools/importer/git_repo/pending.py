@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record that vendoring writes before it publishes, so that a killed run can be completed."""
+"""A record that vendoring writes before it publishes, so that a killed run can be completed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """A ref update from `old` (None: new ref) to `new`; the working tree below `at` follows."""
+    """A ref update from `old` (None: new ref) to `new`, and then of the working tree below `at`."""
 
     ref: str
     old: str | None
@@ -25,7 +25,7 @@ class Pending:
 
 
 def write_pending(repository: Repository, pending: Pending) -> None:
-    """Write the record durably, before the ref can reach the disk."""
+    """Write the record durably, before the ref update can reach the disk."""
     aside = repository.git_dir / f"{_FILE}.new"
     with aside.open("w", encoding="utf-8") as out:
         json.dump(dataclasses.asdict(pending), out)

@@ -47,14 +47,15 @@ class Person:
 
 
 class Repository:
-    """A repository on this machine; `work_tree` is None for a bare one."""
+    """A repository on this machine. `work_tree` is None if the repository is bare."""
 
     def __init__(self, git_dir: Path, work_tree: Path | None, *, network: bool = False) -> None:
         self.git_dir = git_dir
         self.work_tree = work_tree
         self.common_dir = _common_dir(git_dir)
         variables = {
-            # Named explicitly, so that the caller's variables and directory have no effect.
+            # # Set explicitly, so that the caller's environment and current directory have no
+            # effect.
             "GIT_DIR": os.fspath(git_dir),
             "GIT_COMMON_DIR": os.fspath(self.common_dir),
             "GIT_OBJECT_DIRECTORY": os.fspath(self.common_dir / "objects"),
@@ -85,7 +86,7 @@ class Repository:
 
     @property
     def place(self) -> Path:
-        """The directory to show in messages."""
+        """The directory that messages name."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:
@@ -119,7 +120,7 @@ class Repository:
         return None
 
     def files(self, treeish: str) -> dict[str, TreeEntry]:
-        """Return every file of a tree, by path."""
+        """Return every file of a tree, by its path."""
         return self._list(treeish, "-r")
 
     def files_at(self, commit: str | None, path: str) -> dict[str, TreeEntry]:
@@ -159,7 +160,7 @@ class Repository:
                     yield self._answer(oid)
             done = True
         finally:
-            if not done:  # the next query would read the replies that are left
+            if not done:  # otherwise, the next query would read the remaining replies
                 self._reader.proc.kill()
                 self._reader.proc.communicate()
                 self._reader = None
@@ -228,7 +229,7 @@ class Repository:
         when: datetime.datetime,
         committer: Person | None = None,
     ) -> str:
-        """Store a commit. `when` must have a time zone."""
+        """Store a commit. `when` must be timezone-aware."""
         committer = committer or author
         date = f"@{int(when.timestamp())} {when:%z}"
         variables = {
@@ -248,9 +249,9 @@ class Repository:
         return out.decode().strip()
 
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
-        """Point `ref` at `new` if it still points at `old` (None: no ref). Raises UserError.
+        """Move `ref` to `new` if it still points at `old` (None: no ref). Raises UserError.
 
-        Only this step publishes; git does it by renaming a lock file.
+        Only this step publishes anything. It is atomic: git renames a lock file.
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
         who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}  # reflog
@@ -347,7 +348,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Return the shared git directory, as a linked worktree has only its own HEAD and index."""
+    """Return the shared git directory; a linked worktree has its own HEAD and index only."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

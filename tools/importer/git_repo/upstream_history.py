@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's repository with its history; find the change that a reference names.
+"""Upstream's repository with its history, and the search for the change that a reference names.
 
-A repository on this disk is read in place. For a remote one, the cache keeps a bare copy with
+A repository on the local disk is read in place. For a remote one, the cache keeps a bare copy with
 commits only; git fetches the few trees and files of a change when they are read.
 """
 
@@ -28,7 +28,7 @@ _COMMIT = re.compile(r"(?:(https?://[^\s?#]+?)/commit/)?([0-9a-fA-F]{4,40})(?:[?
 
 @dataclass(frozen=True)
 class UpstreamChange:
-    """A change from tree-ish `base` to `commit`. `link` is its web page; `pull` the PR's number."""
+    """A change from tree-ish `base` to `commit`. `link` is its web page, `pull` its PR's number."""
 
     base: str
     commit: str
@@ -38,7 +38,7 @@ class UpstreamChange:
 
 
 class UpstreamHistory:
-    """Upstream's repository: `url` is for messages; `fetches` is the fetch URL of a copy."""
+    """Upstream's repository. `url` is for messages; `fetches` is the URL a copy fetches from."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository
@@ -47,7 +47,7 @@ class UpstreamHistory:
         self._report = report
 
     def find(self, reference: str) -> UpstreamChange:
-        """Return the change for a commit, a prefix, a pull request or a link. Raises UserError."""
+        """Return the change that a commit id, prefix, PR or link names. Raises UserError."""
         pull, commit = _PULL.fullmatch(reference), _COMMIT.fullmatch(reference)
         if self._fetches:
             self._fetch("+HEAD:refs/heads/main")
@@ -112,12 +112,12 @@ class UpstreamHistory:
         base = out.decode().strip()
         if base == head:
             raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
-        # The first commit of a pull request has the best title; later ones answer reviews.
+        # # The first commit of a pull request has the best title; later ones respond to reviews.
         first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return the newest commit of main whose message names this pull request."""
+        """Return main's newest commit whose message names this pull request."""
         if not mains:
             return None
         out = self._log(
@@ -134,7 +134,7 @@ class UpstreamHistory:
         return None
 
     def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
-        # The change of a merge is its diff to the first parent.
+        # # The change of a merge commit is its diff against the first parent.
         base = self.repository.find(f"{commit}^") or EMPTY_TREE
         subject = self._log("--max-count=1", "--format=%s", commit, "--").strip()
         return UpstreamChange(base, commit, _title(subject), link, pull)
@@ -195,5 +195,5 @@ def _local(url: str) -> Path | None:
 
 
 def _title(subject: str) -> str:
-    """Return a subject without the number that upstream's merge appends."""
+    """Return a subject without the pull-request number that upstream's merge appends."""
     return re.sub(r"\s*\(#\d+\)\s*$", "", subject).strip()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit a patched upstream tree into a monorepo, as one commit with labels.
 
-Objects are written first, when no ref points at them; moving one ref publishes them. If the process
-is killed at any point, the branch has either the old or the new tree. The next run completes a
-half-written working tree.
+Vendoring first writes objects that no ref points at; moving one ref then publishes them. If the
+process is killed at any point, the branch has either the old or the new tree. The next run
+completes a half-written working tree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Files = Mapping[str, TreeEntry]
 
 @dataclass(frozen=True)
 class Source:
-    """The tree to vendor: `tree` has the patches applied."""
+    """The tree to vendor. `tree` already has the patches applied."""
 
     project: str
     tag: str
@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """The destination: `branch` is a full ref, None for the checked-out branch."""
+    """The destination. `branch` is a full ref; None means the checked-out branch."""
 
     at: str
     keep: Sequence[str] = ()
@@ -61,7 +61,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """The differing paths, relative to the destination and sorted."""
+    """The paths that differ, relative to the destination and sorted."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -70,7 +70,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Result:
-    """`commit` is None if none was needed; `caught_up`: an interrupted run was completed first."""
+    """`commit` is None if nothing changed. `caught_up`: an interrupted run was completed first."""
 
     outcome: Outcome
     ref: str
@@ -89,7 +89,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """Committed edits that no patch has. `edits` is the input of a fix-up patch."""
+    """Committed edits that are in no patch. `edits` is the input for a fix-up patch."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)
@@ -106,7 +106,7 @@ def vendor(
     report: Report,
     dry_run: bool = False,
 ) -> Result:
-    """Vendor `source`. Raises UserError or LocalEditsError before anything is changed."""
+    """Vendor `source`. Raises UserError or LocalEditsError before changing anything."""
     with exclusive(repository):
         return _Vendoring(repository, source, place, report).run(author, when, dry_run)
 
@@ -161,7 +161,7 @@ class _Vendoring:
         return Result(Outcome.COMMITTED, self.ref, commit, difference, caught_up)
 
     def _branch(self, place: Place) -> tuple[str, Checkout | None]:
-        """Return the ref to move, and the working tree that must be updated with it."""
+        """Return the ref to move, and the checkout that must be updated with it, if any."""
         where = self.repository.place
         current = self.repository.current_branch()
         ref = place.branch or current
@@ -178,7 +178,7 @@ class _Vendoring:
         return ref, None
 
     def _catch_up(self, dry_run: bool) -> bool:
-        """Complete the working tree of a run that was killed after it published."""
+        """Complete the working tree after a run that was killed once it had published."""
         pending = read_pending(self.repository)
         if pending is None or dry_run:
             return False
@@ -193,7 +193,7 @@ class _Vendoring:
         return followed
 
     def _check_edits(self, current: Files, last: Vendored | None) -> None:
-        """Refuse edits that were committed below the destination and that no patch has."""
+        """Reject edits that were committed below the destination but are in no patch."""
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(
@@ -227,7 +227,7 @@ class _Vendoring:
         )
 
     def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
-        """Return the tree of the last vendored commit, checked against its label."""
+        """Return the tree of the last vendored commit, after comparing it with its label."""
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
@@ -247,7 +247,7 @@ class _Vendoring:
     def _read_source(
         self, have: set[str], writer: BlobWriter | None, dry_run: bool
     ) -> dict[str, TreeEntry]:
-        """Read the whole source once: return its entries, and store the blobs not in `have`."""
+        """Read the whole source once; return its entries, and store the blobs not in `have`."""
         tree, have = self.source.tree, set(have)
         paths = sorted(path for path in tree.paths() if path not in self.keep)
         check_paths(paths, self.origin)
@@ -269,7 +269,7 @@ class _Vendoring:
         return entries
 
     def _plan(self, old: Files, new: Files) -> Plan | None:
-        """Check the working tree before anything is changed."""
+        """Check the working tree before changing anything."""
         if self.checkout is None:
             return None
         return self.checkout.plan(changes_between(old, new, self.at))
@@ -312,7 +312,7 @@ def _difference(old: Files, new: Files) -> Difference:
 
 
 def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
-    """Refuse an upstream file at the path of a directory with kept files, and the reverse."""
+    """Reject upstream files that are parents of kept files, and kept files that are parents."""
     for inner, outer in ((kept, upcoming), (upcoming, kept)):
         for path in inner:
             parts = path.split("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: vendor small trees into real monorepos, and inspect the results."""
+"""Test support: vendor small trees into real monorepos, and inspect the results."""
 
 from __future__ import annotations
 

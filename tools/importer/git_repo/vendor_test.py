@@ -91,7 +91,7 @@ def test_kept_files_are_never_touched(repo: Path) -> None:
     assert committed(repo)["torch/google/BUILD"].data == b"ours\n"
     assert bring(repo, source(upstream, tag="v2")).outcome is Outcome.UNCHANGED
     git(repo, "reflog", "expire", "--expire=now", "--all")
-    git(repo, "gc", "--quiet", "--prune=now")  # no commit has the tree without kept files
+    git(repo, "gc", "--quiet", "--prune=now")  # no commit has the tree that lacks the kept files
     assert bring(repo, source(TREE, tag="v3")).outcome is Outcome.COMMITTED
 
 
