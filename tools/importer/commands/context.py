@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The context of every command: the project, the report, and the caller's directory."""
+"""The context in which commands run: the project, the report and the caller's directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.importer.report import Report
 
 @dataclass(frozen=True)
 class Context:
-    """The context of one call; relative paths on its command line start at `cwd`."""
+    """The context of one run. Relative paths on the command line are relative to `cwd`."""
 
     project: Project
     report: Report
@@ -25,7 +25,7 @@ class Context:
 
 
 class Access(enum.Enum):
-    """A command's access to the workspace: the constant ACCESS of its module, default WRITES."""
+    """How a command accesses the workspace: its module's constant ACCESS; the default is WRITES."""
 
     READS = "reads"  # other commands may run at the same time
     WRITES = "writes"  # exclusive; first completes a half-published tree

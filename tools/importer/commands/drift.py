@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drift: show the outcome of each patch on each of several releases; change nothing."""
+"""drift: show the outcome of each patch on each of several releases, without changing anything."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
-    # A document written to standard output must be the only output there.
+    # # If the document goes to standard output, nothing else may be printed there.
     alone = args.format != "text" and args.output is None
     origins = _Quiet(report) if alone else report
 

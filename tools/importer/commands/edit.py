@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""edit: write the tree with the series up to one patch, so that a person can change that patch."""
+"""edit: write out the tree with the series up to one patch, so that the user can change it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry our patches of a vendored project from one upstream release to another.
+"""Rebase our patches to a vendored project from one upstream release onto another.
 
 Without a command word it imports: `import.py --tag v2.14.1`.
 """
@@ -30,11 +30,11 @@ Loader = Callable[[], Command]
 
 
 def _in(module: str) -> Loader:
-    """Return a loader that imports the command on use, since only some need libcst, git or pip."""
+    """Return a loader that imports the command lazily; only some need libcst, git or pip."""
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
-# Commands by their word, in the order of the help.
+# # Commands by their name, in the order in which the help lists them.
 COMMANDS: Mapping[str, Loader] = {
     "import": _in("import_"),
     "continue": _in("continue_"),
@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Loader] = {
 _DEFAULT = "import"
 _HELP = ("-h", "--help")
 
-# Errors that the machine can cause in any program; every other OSError is a bug here.
+# # Errors that the system can cause in any program. Any other OSError is a bug in the importer.
 _MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -79,7 +79,7 @@ _EPILOG = """exit status:
 
 
 def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COMMANDS) -> int:
-    """Parse, call the command, and return its exit status."""
+    """Parse the arguments, run the command, and return its exit status."""
     try:
         with without_callers_repository():
             return _main(list(sys.argv[1:] if argv is None else argv), commands)
@@ -119,7 +119,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
     args = _parser(called).parse_args(arguments)
     command = called[args.command]
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    # If started directly from a checkout, work on that checkout.
+    # # When run directly from a checkout, work on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
     cwd = _called_from()
     project = load_project((cwd / root).resolve(), shared.project)
@@ -127,7 +127,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Run a command on a fully published tree, and exclusively if it writes."""
+    """Run a command on a fully published tree, and under the lock if it writes."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
@@ -136,7 +136,8 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Dry runs too, because on a half-published tree their output would be wrong.
+            # # Dry runs need this too, because their output would be wrong on a half-published
+            # tree.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:
@@ -163,7 +164,7 @@ def _with_command(arguments: list[str], commands: Mapping[str, Loader]) -> list[
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that exits with 1 after a bad argument, because 2 means a conflict here."""
+    """A parser that exits with 1 after a bad argument, because 2 means a conflict."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See {self.prog} --help")

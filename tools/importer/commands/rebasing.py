@@ -43,7 +43,7 @@ def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdi
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to store; `source` is the name shown in messages."""
+    """Return the inputs to store. `source` is the tree's name in messages."""
     return {**edit.as_json(), "source": edit.name}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole edits in a small workspace: begun, refreshed, stopped, resumed, dropped, killed."""
+"""Tests of whole edits in a small workspace: begun, refreshed, stopped, dropped or killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 
 
 def _laid_out(directory: Path) -> SampleWorkspace:
-    """Return a workspace that builds another release, with a series of v1 and its recorded base."""
+    """Return a workspace that builds another release than v1, the one its series applies to."""
     sample = make_workspace(directory)
     sample.series("v1", _SERIES)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0
@@ -219,7 +219,7 @@ def test_a_series_changed_under_an_edit_is_not_overwritten(
 
 
 def test_killed_anywhere_a_refresh_is_old_or_new(tmp_path: Path) -> None:
-    """Kill at each of the first calls, then at every seventh: the next command repairs the tree."""
+    """Kill at each of the first calls, then at every seventh; the next command repairs the tree."""
     point, step, killed = 0, 1, True
     while killed:
         sample = _laid_out(tmp_path / str(point))

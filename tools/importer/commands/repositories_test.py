@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands vendor, export and cherry-pick on a small workspace and real repositories."""
+"""Tests of vendor, export and cherry-pick, with a small workspace and real repositories."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How `continue` and `skip` resume: each command that can stop has an entry in this module."""
+"""Resume a stopped command. Each command that can stop has an entry in this module."""
 
 from __future__ import annotations
 

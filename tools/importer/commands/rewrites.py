@@ -100,7 +100,7 @@ def _refuse(stale: list[str], release: Release) -> None:
 def _check_guards(
     series: Series, release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[str, ...]:
-    """Return the files that could not be read. Raises UserError for places that no rule knows."""
+    """Return the unreadable files. Raises UserError if a place is not covered by any rule."""
     from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
@@ -114,10 +114,11 @@ def _check_guards(
 def _updated(
     stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the new series, if its other patches still apply, and the files not readable."""
+    """Return the new series, whose other patches must still apply, and the unreadable files."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
-    # A new rule's patch is generated from upstream's files, so it precedes all written patches.
+    # # A new rule's patch is generated from unpatched files, so it precedes all hand-written
+    # patches.
     files["series"] = "".join(f"{name}\n" for name in stale if name not in files).encode()
     files["series"] += listed.encode()
     files |= stale

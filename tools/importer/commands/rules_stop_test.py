@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports that stop at calls that no rule covers, and continue after a line in rewrites.txt."""
+"""Tests of imports that stop at calls no rule covers, and continue once rewrites.txt has them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rules_table(sample: SampleWorkspace) -> Path:
 
 
 def import_v2(sample: SampleWorkspace, *more: str, **files: str) -> int:
-    """Import a release that also has these files: `new="..."` is torch/new.py."""
+    """Import a release that also has these files: `new="..."` is the content of torch/new.py."""
     own = {f"torch/{name}.py": text for name, text in files.items()}
     tree = sample.release("v2", {**V1, "torch/r.py": _READS, **own})
     return sample.run("--tag", "v2", "--origin", str(tree), *more)
@@ -83,7 +83,7 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
     assert (sample.root / "patches/torch/v2/ruled.patch").exists()
     capsys.readouterr()
     assert import_v2(sample, "--dry-run", "--overwrite", new=_BINARY, b=clash, lists=_LISTS) == 2
-    assert "would stop at row.patch" in capsys.readouterr().out  # the calls now have their lines
+    assert "would stop at row.patch" in capsys.readouterr().out  # the calls have their lines
 
 
 def test_a_call_that_is_to_be_rewritten_is_a_line_as_well(sample: SampleWorkspace) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a small workspace with a series, upstream releases as trees, and import.py on it."""
+"""Test support: a small workspace with a series, upstream releases as trees, and import.py."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def edited(text: str, **lines: str) -> str:
 
 @dataclass(frozen=True)
 class SampleWorkspace:
-    """A workspace below `root`, with upstream's releases next to it in `upstream`."""
+    """A workspace below `root`, with upstream releases next to it in `upstream`."""
 
     root: Path
     upstream: Path
 
     def release(self, label: str, files: Mapping[str, str]) -> Path:
-        """Write a release of upstream as a directory tree."""
+        """Write an upstream release as a directory tree."""
         for path, text in files.items():
             target = self.upstream / label / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class SampleWorkspace:
         return self.upstream / label
 
     def series(self, label: str, patches: Mapping[str, Mapping[str, str | None]]) -> Path:
-        """Write a series on V1 with its base; `patches` maps a patch to its files' new texts."""
+        """Write a series for V1 and its base. `patches` maps patches to their files' new texts."""
         directory = self.root / "patches/torch" / label
         directory.mkdir(parents=True)
         now: dict[str, Blob] = {path: Blob(text.encode()) for path, text in V1.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report the outcome of each patch: lines for people, data for machines."""
+"""Report the outcome of each patch: lines for users, data for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = (Outcome.CLEAN, Outcome.OFFSET, Outcome.THREE_WAY, Outcome.RESOLVED)
 
 
 def carry_lines(result: Carry) -> Iterator[str]:
-    """Yield one line per patch with its outcome, then the dropped and kept ones with the reason."""
+    """Yield one line per patch with its outcome, then the dropped and kept patches with reasons."""
     width = max((len(each.outcome.value) for each in result.results), default=0)
     for each in result.results:
         note = f"  ({_note(each)})" if _note(each) else ""

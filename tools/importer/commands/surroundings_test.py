@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in difficult environments: a closed pipe, a git hook, files owned by other users."""
+"""Tests of commands in difficult environments: closed pipes, git hooks, files of other users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _without_reader(
     done = subprocess.run(
         [sys.executable, "-c", program, "--workspace", str(sample.root), *arguments],
         cwd=_ROOT,
-        # Buffered, as usual: text that is left in the buffer fails when the program exits.
+        # # Output is buffered, as usual: writing out the rest fails when the program exits.
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace single calls in the bytes of a file; all other bytes stay unchanged.
+"""Replace single calls in a file's bytes, leaving all other bytes unchanged.
 
-Only the call itself is parsed as a concrete syntax tree, which keeps its comments, breaks and CRLF.
-The replacement covers exactly its bytes. So the cost depends on the call, not on the file's size.
+Only the call itself is parsed as a concrete syntax tree, which keeps its comments, line breaks and
+CRLF. The replacement covers exactly its bytes, so the cost depends on the call, not on the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def rewrite_file(
     """
     root = target.split(".")[0]
     places = {(site.line, site.column) for site, _ in sites}
-    # Two calls that begin at the same position, as in `f()()`, see the same variables.
+    # # Two calls that begin at the same position, as in `f()()`, are in the same scope.
     calls = (call for named in module.calls.values() for call in named)
     if any(
         (call.lineno, call.col_offset) in places and module.is_local(root, call) for call in calls

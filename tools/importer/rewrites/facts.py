@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about one file: these are kept, and its much larger syntax tree is dropped.
+"""Facts about one file. They are kept, while its much larger syntax tree is dropped.
 
-Facts depend only on the bytes and on the paths received from other files. So they are cached across
-trees and rules, because an import checks upstream's tree and then the patched one, which differs in
+Facts depend only on the file's bytes and the paths it receives from other files. So they are cached
+across trees and rules: an import checks upstream's tree and then the patched one, which differs in
 a dozen of 2,000 files.
 """
 
@@ -24,10 +24,10 @@ _HELD_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Facts:
-    """The data flow of paths from `__file__` through a file, given the paths it receives.
+    """How paths from `__file__` flow through a file, given the paths that it receives.
 
-    `exports` are its names for these paths, `passed` are paths passed to other files, `sites` are
-    calls on these paths.
+    `exports` are its names for these paths, `passed` are paths that it passes to other files, and
+    `sites` are calls on these paths.
     """
 
     exports: frozenset[Export]
@@ -40,7 +40,7 @@ NOTHING = Facts(frozenset(), frozenset(), ())
 
 @dataclass(frozen=True)
 class Tree:
-    """The Python files of a tree, by path."""
+    """A tree's Python files, by path."""
 
     files: Mapping[str, bytes]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place in a tree that no rule covers; a line of data records the user's decision on it."""
+"""A place in a tree that no rule covers. The user's decision on it is a line of data."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data flow of paths computed from `__file__` within one file.
 
-The flow follows names, not the order of statements: a name holds a path if any assignment gives
-it one. This over-approximates on purpose: a false positive becomes an exception with a reason, but
-no test would show a missed call. Through a parameter the flow is weaker (`PASSED`), because other
-callers pass other paths.
+The flow follows names, not the order of statements: a name holds a path if any assignment gives it
+one. This deliberately over-approximates: a false positive becomes an exception with a reason, but
+no test would show a missed call. A path that comes through a parameter is marked weaker (`PASSED`),
+because other callers pass other paths.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Imported:
-    """An export from the file `maker`."""
+    """An export of the file `maker`."""
 
     maker: str
     export: Export
@@ -79,7 +79,7 @@ class Flow:
     exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
-        """Mark `__file__`, `x.__file__` and calls of inspect's functions that return a file."""
+        """Mark `__file__`, `x.__file__` and calls of `inspect` functions that return a file."""
         for node in self.module.own_files:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):

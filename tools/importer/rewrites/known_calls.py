@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviewed calls, as data: `rewrites.txt` next to the series, with one line for each.
+"""Reviewed calls, as data: `rewrites.txt` next to the series, with one line for each call or file.
 
     RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls in the function (1) stay unchanged
     RULE rewrite RELEASE PATH xN                from that release on, N calls in the file are
@@ -76,7 +76,7 @@ def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Ru
 
 
 def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> bytes:
-    """Return the file with a proposed line for each finding, between markers to be removed."""
+    """Return the file with a proposed line for each finding, between temporary markers."""
     lines = data.decode("utf-8").split("\n")
     for finding in findings:
         proposal = _proposal(finding, label)

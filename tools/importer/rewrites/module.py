@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Python source, prepared for data flow: parents, scopes, reads of names, imports.
+"""One Python source file, prepared for data flow: parents, scopes, reads of names, imports.
 
 It is built once per file with the standard `ast`, which is ten times as fast as a concrete syntax
 tree and records each node's byte position. Files are never executed or imported. One pass over the
@@ -39,7 +39,7 @@ _NAMED = frozenset(
 class Import:
     """The target of a local name: `name` in a module, or the module itself (`name` is empty).
 
-    `module` is a path with slashes, from the root of absolute imports.
+    `module` is a path with slashes, relative to the root of absolute imports.
     """
 
     module: str
@@ -52,7 +52,7 @@ class Import:
 
 
 class Module:
-    """A parsed file. `path` has slashes and starts at the root of its absolute imports."""
+    """A parsed file. `path` has slashes and is relative to the root of its absolute imports."""
 
     def __init__(self, path: str, data: bytes) -> None:
         """Parse the file. Raises SyntaxError or ValueError if Python cannot read it."""

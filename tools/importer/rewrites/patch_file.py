@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patch file of a rule: the series commits exactly what the rule generates from the tree."""
+"""A rule's patch file. The series must contain exactly what the rule generates from the tree."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def patch_files(
 ) -> dict[str, bytes]:
     """Return each rule's patch by file name, generated from upstream's tree.
 
-    Patches in the series keep their order and names. A new one is `<rule>.patch`, at the end.
-    Rules without a target have no patch. Raises UserError like the rules.
+    Patches in the series keep their order and names. A new one is appended as `<rule>.patch`. Rules
+    without a target have no patch. Raises UserError if a rule does.
     """
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
@@ -60,7 +60,7 @@ def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> b
 
 
 def same_patch(one: bytes, other: bytes) -> bool:
-    """Return whether two patch files differ at most in the order of files, as after an import."""
+    """Return whether two patch files are equal, except for the order of their files."""
     if header_of(one) != header_of(other):
         return False
     first, second = parse_diff(one), parse_diff(other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rewrite rule, as data: the calls to match, their replacement, exceptions, and expected counts.
+"""A rewrite rule as data: the calls to match, their replacement, exceptions, expected counts.
 
 A rule without a `target` rewrites nothing. It is a guard: in a tree with all patches, no call may
 remain without a recorded reason.
@@ -19,7 +19,7 @@ PATH = "path"
 
 @dataclass(frozen=True)
 class Operation:
-    """A form of the call. `call` captures its path as PATH; `suffix` is put after the new call."""
+    """A form of the call. `call` captures its path as PATH; `suffix` follows the new call."""
 
     name: str
     call: m.Call
@@ -38,10 +38,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite rule. `guarded` callees may not be called on a path from `__file__`, except `kept`.
+    """A rewrite rule. No `guarded` callee may be called on a path from `__file__`, except `kept`.
 
     `expected` has the number of rewritten calls per file, by the first release with that number.
-    Both are data (see known_calls.py). `header` is the patch's, without its Subject.
+    `kept` and `expected` are data (see known_calls.py). `header` is the patch's header without its
+    Subject.
     """
 
     name: str
@@ -78,7 +79,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
 
 
 def _age(label: str) -> tuple[bool, tuple[int, ...], bool, str]:
-    """Order releases by number; candidates before them, branches and commits last."""
+    """Return a sort key: by number, candidates before releases, branches and commits last."""
     match = _RELEASE.fullmatch(label)
     if match is None:
         return (True, (), True, "")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rule on a tree; return the changed files and findings, the deviations from the rule.
+"""Run a rule on a tree; return the changed files and the findings, which no rule covers.
 
-The result is generated from every tree, never merged. So a call that upstream added is either
-rewritten, and the file's number of matches must be right, or reported by the guard as a finding.
-`examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions` raise
-UserError for them.
+The result is generated from every tree, never merged. A call that upstream added is either
+rewritten, so that the file's number of matches must be updated, or reported as a finding.
+`examine`, `look` and `decide` return findings. `run_rule`, `check_guards` and `decisions` raise
+UserError instead.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def run_rule(
 def examine(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite all matching calls in a tree, and return the other ones as findings."""
+    """Rewrite all matching calls in a tree, and return the others as findings."""
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -204,7 +204,7 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
-    """Separate the kept calls. If a function has more calls than may stay, it keeps none."""
+    """Separate the kept calls. A function with more calls than it may have keeps none."""
     kept = {}
     taken: set[Site] = set()
     for each in rule.kept:

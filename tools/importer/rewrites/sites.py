@@ -19,8 +19,8 @@ _WRITES = frozenset("wax+")
 class Site:
     """A call: its place, its callee, and its bytes (from `start` up to `end` in the file).
 
-    `column` counts bytes in its line, as in `ast`. A site does not refer to a node, since that
-    would keep a whole tree in memory.
+    `column` counts bytes within the line, as in `ast`. A site does not refer to an `ast` node,
+    because that would keep the whole tree in memory.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Site:
 def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
     """Return the calls that have a path from `__file__` as first argument or before the dot.
 
-    Calls that write are excluded: writing next to the sources is wrong with or without a PAR.
+    Calls that write are excluded: writing next to the sources is wrong even without a PAR.
     """
     module = flow.module
     calls = {call for node in flow.marks for call in _on(flow, node) if not _writes(call)}

@@ -46,7 +46,7 @@ def moved_pin(
         "commit": new.commit,
         "version": new.pin["version"],
         "wheel": {
-            **old["wheel"],  # keep its index of builds without CUDA
+            **old["wheel"],  # keep its index, which has builds without CUDA
             "filename": new.pin["filename"],
             "sha256": new.pin["sha256"],
         },

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files for a person to resolve: written below `.import/conflict`, read back as a decision.
+"""Files for the user to resolve: written below `.import/conflict`, read back as a decision.
 
-Each is at its path in the new tree. Conflicting text has markers. If a merge cannot write markers
-(for a binary, or a file that upstream deleted), the person must change the file or confirm it.
+Each file is at its path in the new tree. Conflicting text has markers. If a merge cannot write
+markers (for a binary file, or one that upstream deleted), the user must change the file or confirm
+it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MIDDLE = b"======="
 
 @dataclass(frozen=True)
 class Unsettled:
-    """The remaining work on a file; `line` counts from 1, and 0 means the whole file."""
+    """The work left on one file. `line` counts from 1; 0 means the whole file."""
 
     path: str
     line: int
@@ -40,7 +41,7 @@ class Unsettled:
 
 
 def stop_of(result: PatchResult) -> Stop:
-    """Return the files of an undecided patch that a person has to resolve."""
+    """Return the files of an undecided patch that the user must resolve."""
     files = {file.new_path: _stop_file(result, file) for file in _open_files(result)}
     return Stop(result.patch.name, result.outcome.value, files)
 
@@ -64,14 +65,14 @@ def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
 
 
 def hide_conflict(state: Path) -> None:
-    """Delete the conflict files, which are resolved or no longer needed."""
+    """Delete the conflict files once they are resolved or no longer needed."""
     (state / SUMMARY).unlink(missing_ok=True)
     if (state / DIRECTORY).exists():
         shutil.rmtree(state / DIRECTORY)
 
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
-    """Return the remaining work, in the order of paths: markers and unchanged files."""
+    """Return the work left, in path order: markers and unchanged files."""
     problems: list[Unsettled] = []
     others = [path for path in _laid_out(state) if path not in stop.files]
     for path, file in sorted(stop.files.items()):
@@ -80,14 +81,14 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        moved = digest is None and bool(others)  # the change moved to the file that replaced it
+        moved = digest is None and bool(others)  # the change moved to another file
         if not markers and digest == file.digest and not moved:
             problems.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
     return problems
 
 
 def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
-    """Return the files as the person left them; a missing file is deleted. Raises UserError."""
+    """Return the files as the user left them; a missing file is deleted. Raises UserError."""
     files: dict[str, Blob | None] = {
         path: _read(state, path, file) for path, file in stop.files.items()
     }

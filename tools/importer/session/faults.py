@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: kill a process, or make the disk fail, at the n-th change to the file system."""
+"""Test support: kill a process, or make the disk fail, at its n-th change to the file system."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ CALLS = ("open", "write", "fsync", "rename", "replace", "link", "unlink", "mkdir
 
 
 def killed_at(number: int, action: Callable[[], object]) -> bool:
-    """Run `action` in a child that SIGKILLs itself before its `number`-th call (from 0) of CALLS.
+    """Run `action` in a child process that kills itself before its `number`-th call of CALLS.
 
-    Return whether it was killed. An action with fewer calls runs to its end and must not fail.
+    `number` counts from 0. Return whether the child was killed. An action with fewer calls runs to
+    its end and must not fail.
     """
     child = os.fork()
     if not child:

@@ -41,9 +41,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """A publication: `made` lists new directories; `clears` lists state files to delete at its end.
+    """A publication. `made` lists new directories; `clears` lists state files to delete at the end.
 
-    `what` names it in messages.
+    `what` is its name in messages.
     """
 
     what: str
@@ -66,7 +66,7 @@ def recover(workspace: Path, state: Path) -> str | None:
     """Finish an interrupted publication, or its rollback.
 
     Return a line that reports it, or None if nothing was interrupted. Raises UserError if a file
-    was edited before its move: edits are never overwritten.
+    was edited before it was moved: edits are never overwritten.
     """
     if (state / BACK).is_dir():
         return roll_back(workspace, state)
@@ -97,7 +97,7 @@ def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
 def roll_back(workspace: Path, state: Path) -> str | None:
     """Restore the old files. Idempotent. Return None if no publication was started."""
     if (state / VALID).is_dir():
-        os.rename(state / VALID, state / BACK)  # from here on, no command rolls forward
+        os.rename(state / VALID, state / BACK)  # from now on, no command finishes the publication
     if not (state / BACK).is_dir():
         return None
     root = state / BACK
@@ -153,7 +153,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
         os.unlink(target)
         return
     if not new.exists():
-        return  # already moved; keep later edits to the file
+        return  # already moved; keep any later edits
     _check(target, (move.before, move.after), move, check)
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(new, target)
@@ -162,7 +162,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
 def _move_back(workspace: Path, root: Path, number: int, move: Move) -> None:
     target, old = workspace / move.path, root / "old" / str(number)
     if move.after is not None and (root / "new" / str(number)).exists():
-        return  # this file never moved
+        return  # this file was never moved
     _check(target, (move.before, move.after), move, True)
     if move.before is None:
         target.unlink(missing_ok=True)

@@ -41,14 +41,14 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     """Return edited, deleted and new files below `paths`, or None outside a git repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
-    import git  # imported here: most commands do not use git
+    import git  # imported lazily: most commands do not use git
 
     tool = git.cmd.Git(workspace)
     tool.update_environment(**_CALM)
     try:
-        # -z: unquoted names. all: list the files in new directories. No optional locks: do not
-        # refresh the index, which another git may be using. safe.directory: the caller named this
-        # checkout, even if another user owns it.
+        # # -z: unquoted names. all: list the files in new directories. No optional locks: do not #
+        # refresh the index, which another git may be using. safe.directory: git may read this #
+        # checkout even if another user owns it, because the caller named it.
         out = tool.execute(
             [
                 "git",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allow one command at a time in a workspace; the kernel releases the lock of a dead holder."""
+"""Allow one command at a time in a workspace; the kernel releases the lock if its holder dies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IGNORE = ".gitignore"
 def lock(state: Path) -> Iterator[None]:
     """Hold the workspace's lock. Raises UserError, naming the process, if another command holds it.
 
-    Create the state directory, ignored by git, and delete it at the end if it is empty.
+    Create the state directory, which git ignores, and delete it at the end if it is empty.
     """
     handle = _acquire(state)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One import: rebase the series of a release onto another upstream tree, and write its files."""
+"""One import: rebase a release's series onto another upstream tree, and write its files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OURS = ("*.patch", "series", "base.json", "base.lines")
 
 @dataclass(frozen=True)
 class Source:
-    """The series to rebase. `base` is None if none was recorded yet."""
+    """The series to rebase. `base` is None if no base was recorded."""
 
     label: str
     series: Series
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Carried:
-    """A complete result: the files of the new series directory, by name."""
+    """A complete result: the new series directory's files, by name."""
 
     label: str
     files: Mapping[str, bytes]
@@ -76,7 +76,7 @@ def load_source(project: Project, label: str) -> Source:
 
 
 def _check_names(source: Source) -> None:
-    """Refuse paths with a backslash: upstream may have them, but builds do not unpack them."""
+    """Reject paths with a backslash: upstream may have them, but builds do not unpack them."""
     for patch in source.series.patches:
         for path in (path for diff in patch.files for path in diff.paths):
             if "\\" in path:
@@ -87,7 +87,7 @@ def _check_names(source: Source) -> None:
 
 
 def digest_of_directory(directory: Path) -> str:
-    """Return a hash over the inputs of an import: the order, the diffs and the base.
+    """Return a hash of an import's inputs: the patches' order, their diffs and the base.
 
     Headers are excluded, because they may be corrected while an import waits.
     """
@@ -108,11 +108,11 @@ def replay(
     rewrites: Rewrites | None = None,
     old: Snapshot | None = None,
 ) -> Carry:
-    """Merge the series as far as the decisions reach; deterministic. Raises UserError.
+    """Merge the series until a patch needs another decision. Deterministic. Raises UserError.
 
-    A place that no rule covers ends the merge like a conflict, before all patches. Pass the same
-    `rewrites` of `new` to `finish`, so that files are parsed only once. `old`, the base's tree, is
-    used only for the text of conflicts.
+    A place that no rule covers stops the merge before the first patch, like a conflict. Pass the
+    same `rewrites` object to `finish`, so that files are parsed only once. `old`, the base's tree,
+    only adds text to conflicts.
     """
     _check_names(source)
     if source.base is None:
@@ -154,7 +154,7 @@ def forecast(
     rewrites: Rewrites,
     old: Snapshot | None = None,
 ) -> tuple[PatchResult, ...]:
-    """Return the further patches that need a decision if the first such patch is left out."""
+    """Return the later patches that need a decision if the first such patch is left out."""
     if source.base is None:
         return ()
     every = {**rewrites.decide(source.series)[0], **decisions}
@@ -191,7 +191,7 @@ def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 def directory_changes(
     project: Project, carried: Carried, source: Source, *, overwrite: bool
 ) -> dict[str, bytes | None]:
-    """Return the changes of the new release's series directory, by path in the workspace.
+    """Return the files to write or delete in the new release's series directory, by path.
 
     Raises UserError if a different series of that release already exists.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop a command at a patch, or discard it; every step leaves a valid state for the next command.
+"""Stop a command at a patch, or discard it; after every step, the state is valid.
 
-The order of writes matters, because the process may be killed between any two. The files that a
-person edits belong to the patch named in the state. So the state records the decision before the
-next patch's files replace them. It then names no patch until the new files can be shown.
+The order of writes matters, because the process may be killed between any two. The files that the
+user edits belong to the patch that the state names. So the state records the user's decision before
+the next patch's files replace them. It then names no patch until the new files can be shown.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 
 
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
-    """Return whether the person's files can be read back; False if a kill came before that."""
+    """Return whether the user's files can be read back; False if a kill came before that."""
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 

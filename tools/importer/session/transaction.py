@@ -46,14 +46,14 @@ class Changes:
 
 
 class Transaction:
-    """Collects files and publishes them. `what` names it in messages: "the import of v2.14.1"."""
+    """Collects files and publishes them. `what` is for messages: "the import of v2.14.1"."""
 
     def __init__(self, workspace: Path, state: Path, *, what: str) -> None:
         self._workspace, self._state, self._what = workspace, state, what
         self._files: dict[str, bytes | None] = {}
 
     def write(self, path: str, data: bytes) -> None:
-        """Write this file on publication; an existing one keeps its mode. Raises UserError."""
+        """Write this file on publication. An existing file keeps its mode. Raises UserError."""
         self._files[self._checked(path)] = data
 
     def delete(self, path: str) -> None:

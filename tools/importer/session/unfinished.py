@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a command that waits for a person: its inputs and the decisions so far.
+"""The state of a command that waits for the user: its inputs and the decisions so far.
 
 No computed results are stored. The command is replayed from its inputs, which takes less than a
-second and gives the same bytes. So a kill loses no decision, and a decision is one small file that
-is written atomically.
+second and gives the same bytes. A decision is one small file that is written atomically, so a kill
+loses no decision.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class StopFile:
-    """A file that a person has to resolve, as written to `.import/conflict`.
+    """A file that the user must resolve, as written to `.import/conflict`.
 
-    `digest` is its original sha256, None if no file was written. `marks` are lines of upstream or
-    of the patch that look like conflict markers.
+    `digest` is its original sha256; None if no file was written. `marks` lists upstream's and the
+    patch's own lines that look like conflict markers.
     """
 
     digest: str | None
@@ -53,7 +53,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A command's state. `command` continues it; `inputs` are needed to replay it."""
+    """A stopped command's state. `command` is its name; `inputs` are needed to replay it."""
 
     command: str
     project: str
