@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect changes to upstream's licence: an import stops until a person has read the new text.
+"""Detect changes to upstream's licence: an import stops until the user has read the new text.
 
 The sha256 of a text's words is compared: white space may change, but nothing else, not even a
 year. The texts themselves are not stored here. licence.json, next to METADATA, has the hash of each
@@ -32,7 +32,7 @@ _MARK = b"\xef\xbb\xbf"  # some editors write this at the start of UTF-8 files
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """The hash of each licence file, by path. `changes` are lines for people, not recorded."""
+    """The hash of each licence file, by path. `changes` are lines for the user, not recorded."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)
@@ -144,7 +144,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return lines with normalised white space."""
+    """Return the lines with normalised white space."""
     return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
 
 

@@ -36,9 +36,10 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The locked wheels. `direct` has the keys in requirements.in, `of_torch` torch's requirements.
+    """The locked wheels. `direct` has the keys in requirements.in.
 
-    `of_tests` has the keys in the groups for tests; no program contains those wheels.
+    `of_torch` has the keys of torch's requirements. `of_tests` has the keys in the test groups; no
+    program contains those wheels.
     """
 
     packages: tuple[Locked, ...]
@@ -48,7 +49,7 @@ class Wheels:
 
 
 def wheels(workspace: Path) -> Wheels:
-    """Read the locks of wheels. Raises UserError."""
+    """Read the lock files for wheels. Raises UserError."""
     room = workspace / "third_party" / "pypi"
     licences = _licences(workspace, "pypi")
     of_torch = read_json(room / "lock.json").get("torch_requires")

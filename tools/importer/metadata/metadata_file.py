@@ -27,7 +27,7 @@ _SEE = "See tools/importer/metadata/README.md for its fields"
 
 
 class UrlType(enum.Enum):
-    """The kind of page at a URL."""
+    """The kind of page that a URL leads to."""
 
     HOMEPAGE = "HOMEPAGE"
     GIT = "GIT"
@@ -74,7 +74,7 @@ class Metadata:
     def at(
         self, version: str, urls: tuple[Url, ...], *, modifications: str, today: datetime.date
     ) -> Metadata:
-        """Return the metadata for a pin. The date changes only with the version: deterministic."""
+        """Return the metadata for a pin. The date changes only if the version changes."""
         homepage = tuple(url for url in self.urls if url.type is UrlType.HOMEPAGE)
         return replace(
             self,
@@ -165,7 +165,7 @@ def _message(data: Metadata) -> Message:
 
 
 class _Fields:
-    """A block's fields by name and type; raises if one is missing, unknown or of a wrong type."""
+    """A block's fields by name and type. Raises if one is missing, unknown or mistyped."""
 
     def __init__(self, message: Message, where: str, known: tuple[str, ...]) -> None:
         self.message, self.where = message, where

@@ -55,7 +55,7 @@ Value = str | int | Symbol | Message
 
 
 def write(message: Message, *, indent: str = "") -> str:
-    """Return one line per field, with blocks indented by two spaces. A text stays on one line."""
+    """Return one line per field, indenting blocks by two spaces. A string stays on one line."""
     return "".join(_lines(message, indent))
 
 
@@ -171,7 +171,7 @@ def _unescaped(quoted: str, line: int) -> str:
             return code
         number = _code_point(code)
         if number > 127:
-            # In the format an octal escape is a byte; this reader would make it a code point.
+            # # In the format, an octal escape is a byte; this reader would make it a code point.
             raise TextprotoError(line, f"cannot read the escape \\{code}; write the character")
         return chr(number)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dependencies with a METADATA file, from their pins: projects, C sources, tools."""
+"""Dependencies that have a METADATA file, read from their pins: projects, C sources, tools."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 class Vendored:
     """A dependency. `metadata` is the path of its METADATA file, relative to the workspace's root.
 
-    `version` is the name people use, `release` the package's number (torch: v2.13.0, 2.13.0+cpu).
-    `purls` are package URLs, the main one first. `needs` has keys of the lock of wheels.
+    `version` is the usual name, `release` the package's number (torch: v2.13.0, 2.13.0+cpu).
+    `purls` are package URLs, the main one first. `needs` has keys in the lock file for wheels.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Vendored:
 
     @property
     def download(self) -> str:
-        """The URL of its bytes; empty if only the machine's settings determine it."""
+        """The download URL; empty if only the machine's settings determine it."""
         archives = (url.value for url in self.urls if url.type is UrlType.ARCHIVE)
         return next(archives, "")
 

@@ -43,9 +43,9 @@ class Problem:
 def render_all(
     project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
 ) -> dict[str, bytes]:
-    """Return METADATA of the project and the bill of materials, as they are with that build pin.
+    """Return the project's METADATA and the bill of materials as they would be with a build pin.
 
-    `today` is the date of an upgrade, used if the version differs. Raises UserError.
+    `today` is the upgrade date, used if the version differs. Raises UserError.
     """
     files = render_workspace(project.workspace, pins={project.name: pin}, today=today)
     own = project.metadata.relative_to(project.workspace).as_posix()
@@ -80,7 +80,7 @@ def render_workspace(
 
 
 def check_all(workspace: Path) -> list[Problem]:
-    """Return the stale files, by path; a single problem if an input cannot be read."""
+    """Return the stale files, by path, or a single problem if an input cannot be read."""
     try:
         files = render_workspace(workspace)
     except UserError as error:
@@ -114,7 +114,7 @@ def _vendored(
 
 
 def _today() -> datetime.date:
-    """Return the date in UTC, or that in SOURCE_DATE_EPOCH for reproducible builds."""
+    """Return the date in UTC; SOURCE_DATE_EPOCH overrides it for reproducible builds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.datetime.now(datetime.UTC)
     return (datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else now).date()

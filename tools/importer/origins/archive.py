@@ -2,8 +2,8 @@
 """Convert any archive to one checked zip, so that its files can be read by path.
 
 A compressed tar can only be read from front to back, so it is rewritten once, in one pass and with
-little memory. Nothing is extracted to the disk. The zip keeps the archive's names. Its comment has
-the top directory that is not part of the tree, and the commit if the archive records it.
+little memory. Nothing is extracted to disk. The zip keeps the archive's names. Its comment records
+the top directory, which is not part of the tree, and the commit if the archive has it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BAD_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The comment in a tree's zip: `top` ends with a slash, or is empty."""
+    """The comment in a tree's zip. `top` is empty or ends with a slash."""
 
     top: str
     commit: str | None

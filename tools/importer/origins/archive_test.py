@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives become the same trees, except for dangerous members, which are refused."""
+"""Tests that archives give the right trees, and that dangerous members are rejected."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_any_tree_comes_back(
         _file(f"top/{path}", data, 0o755 if executable else 0o644)
         for path, (data, executable) in files.items()
     ]
-    # A second directory next to `top` keeps both in the tree.
+    # # With a second directory next to `top`, both are part of the tree.
     archive = _open(_tar(directory / "a.tar", *members, _file("other/x")), directory / "out.zip")
     assert set(archive.paths()) == {"other/x", *(f"top/{path}" for path in files)}
     for path, (data, executable) in files.items():

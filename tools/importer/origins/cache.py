@@ -48,7 +48,7 @@ class Cache:
         return path if path.is_file() and not path.is_symlink() else None
 
     def keep(self, file: Path) -> tuple[Path, str]:
-        """Move `file`, which must be in scratch(), to its hash's path; return path and hash."""
+        """Move `file` from scratch() to the path for its hash; return the path and the hash."""
         with self.writing():
             sha256 = file_digest(file)
             target = self.root / "files" / sha256
@@ -56,7 +56,7 @@ class Cache:
         return target, sha256
 
     def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
-        """Return the zip of that archive's tree; if it is not cached, `make` writes it."""
+        """Return the zip of the tree in that archive. If it is not cached, `make` writes it."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
             with self.scratch() as directory:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache under failures: killed writers, concurrent writers, a full disk."""
+"""Tests of the cache under failures: killed writers, concurrent writers, a full disk."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_killed_writer_leaves_no_file_and_its_scratch_goes(tmp_path: Path) -> 
     (leftover,) = (tmp_path / "scratch").iterdir()
     long_ago = time.time() - 2 * 24 * 3600
     os.utime(leftover, (long_ago, long_ago))
-    with cache.locked("one"):  # the lock was released when its holder died
+    with cache.locked("one"):  # the kernel released the lock when its holder died
         tree = cache.tree(_SHA256, _make)
     assert tree.read_bytes() == _DATA
     assert not leftover.exists()

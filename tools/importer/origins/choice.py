@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the origin for an import: the requested one, or the best one that can be reached."""
+"""Choose the origin for an import: the requested one, or the best one that is reachable."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _candidates(
     project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
 ) -> Sequence[Origin]:
     if origin is None and wanted.version is None:
-        return _git(project, report, cache)  # all other origins only have releases
+        return _git(project, report, cache)  # all other origins have only releases
     if origin is None:
         wheels = _wheels(project, report, cache)
         return [
@@ -162,7 +162,7 @@ def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _check_style(project: Project, tag: str | None) -> None:
-    """Refuse a tag without its `v`, because the series would get a different directory."""
+    """Reject a tag without its `v`, because the series would get a different directory."""
     usual = read_build_pin(project.pin).get("tag")
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of choosing an origin and of the reported reasons, with one class of fake origins."""
+"""Tests of the choice of an origin and the reported reasons, with one class of fake origins."""
 
 from __future__ import annotations
 

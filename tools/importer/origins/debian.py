@@ -24,7 +24,7 @@ _PACKAGING = re.compile(r".*\.debian\.tar\.\w+")
 
 
 class DebianOrigin:
-    """The origin of the source package `package`."""
+    """The origin for the source package `package`."""
 
     title = "Debian's source package"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real apt with a small archive of source packages that the test creates."""
+"""Tests of the real apt with a small archive of source packages that the test creates."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_debian_leaves_out() -> None:
 
 @pytest.fixture(name="mirror")
 def _mirror() -> Iterator[Path]:
-    """Yield the mirror; its path is short, since apt makes file names from whole addresses."""
+    """Yield the mirror. Its path is short, because apt makes file names from whole addresses."""
     with tempfile.TemporaryDirectory(prefix="apt.", dir="/tmp") as directory:
         root = Path(directory)
         _publish(root, "stable", "2.6.0+dfsg-7")

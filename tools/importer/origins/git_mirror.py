@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bare repository in the cache with the objects fetched from one git origin.
 
-An origin on this disk is used as an alternate, so its whole history is available without a copy.
-From a remote origin only the requested commit is fetched, without its history.
+An origin on the local disk is used as an alternate, so its whole history is available without a
+copy. From a remote origin, only the requested commit is fetched, without its history.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _UNSET = (
     ),
 )
 
-# Reading must not depend on any settings. Fetching does: proxies, certificates, credentials and
+# # Reading must not depend on any settings. Fetching may: proxies, certificates, credentials and #
 # mirrors are the user's choice, and the commit id proves that the right objects arrived.
 _NO_SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -75,7 +75,7 @@ class GitError(Exception):
 
 
 class GitMirror:
-    """The cached repository of one origin; `url` is a git URL or a path."""
+    """The cached repository for one origin. `url` is a git URL or a path."""
 
     def __init__(self, url: str, cache: Cache) -> None:
         self.url = check_url(url)
@@ -86,7 +86,7 @@ class GitMirror:
         self._lock = f"git-{key}"
 
     def refs(self, *patterns: str) -> dict[str, str]:
-        """Return ids by full ref name; annotated tags also as `NAME^{}`. Raises GitError."""
+        """Return ids by full ref name; annotated tags also appear as `NAME^{}`. Raises GitError."""
         text = self._run("ls-remote", ["--", self._source(), *patterns], seconds=_LIST_SECONDS)
         rows = (line.split("\t", 1) for line in text.splitlines() if "\t" in line)
         return {name: oid for oid, name in rows}
@@ -111,7 +111,7 @@ class GitMirror:
             self.read("update-ref", [f"refs/pinned/{commit}", commit])
 
     def expand(self, short: str) -> str | None:
-        """Return the full commit id for a short one; only for an origin on this disk."""
+        """Return the full commit id for a short one. The origin must be on the local disk."""
         if self.local is None:
             return None
         with self._cache.locked(self._lock), self._cache.writing():
@@ -202,9 +202,9 @@ class GitMirror:
             )
 
     def _trust(self, scratch: Path) -> Mapping[str, str]:
-        """Return settings for reading an origin on this disk that another user may own.
+        """Return settings for reading a local origin that another user may own.
 
-        git then requires safe.directory; naming the repository as the origin is consent.
+        git otherwise requires safe.directory. Naming the repository as the origin is consent.
         """
         if self.local is None:
             return {}
@@ -327,7 +327,7 @@ def _quoted(path: Path) -> str:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    """Write a file atomically: readers of the repository hold no lock."""
+    """Write a file atomically, because readers of the repository do not hold a lock."""
     if not file.is_file() or file.read_bytes() != data:
         new = file.with_name(f"{file.name}.new")
         new.write_bytes(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin for git repositories, remote or on this disk; the pin is the commit id."""
+"""The origin for git repositories, remote or local. The pin is the commit id."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Entry:
 class GitSnapshot:
     """The tree of one commit. `repository` is the bare repository that contains it.
 
-    That has the whole history if the origin is on this disk, otherwise only this commit.
+    It has the whole history if the origin is on the local disk; otherwise, only this commit.
     """
 
     natives = False
@@ -167,7 +167,7 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """Return the error for a missing pinned commit; say if its ref names another commit now."""
+    """Return the error for a missing pinned commit, and whether its ref now names another one."""
     name = optional_text(pin, "ref")
     try:
         refs = mirror.refs(name, name + _PEELED) if name else {}

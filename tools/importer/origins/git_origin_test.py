@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""git repositories on this disk and behind a git server; the pin is the commit."""
+"""Tests of git origins, on the local disk and behind a git server; the pin is the commit."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _free_port() -> int:
 
 @pytest.fixture(name="server")
 def _server(upstream: Path) -> Iterator[str]:
-    """Start a git server for everything next to `upstream`; yield its address."""
+    """Start a git server for all repositories next to `upstream`; yield its address."""
     port = _free_port()
     daemon = subprocess.Popen(
         ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins on this disk: an archive, pinned by its sha256, or a directory, by its tree's hash."""
+"""Origins on the local disk: archives, pinned by sha256, and directories, pinned by tree hash."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TreeOrigin:
 
 
 class TreeSnapshot:
-    """The files of a directory; each file's hash is checked when it is read."""
+    """The files of a directory. Each file's hash is checked when the file is read."""
 
     natives = False
     commit = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives and directories on this disk as origins."""
+"""Tests of archives and directories on the local disk as origins."""
 
 from __future__ import annotations
 

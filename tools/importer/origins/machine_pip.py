@@ -19,7 +19,7 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# After failed connections, pip also ends with "No matching distribution".
+# # If it could not connect, pip also ends with "No matching distribution".
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
 # If the index is unreachable, fail within seconds.
 _PATIENCE = ("--timeout=20", "--retries=1")
@@ -27,7 +27,7 @@ _PATIENCE = ("--timeout=20", "--retries=1")
 
 @dataclass(frozen=True)
 class Request:
-    """A wheel to download: `options` choose the platform; `sha256`, if set, allows one file."""
+    """A wheel to download. `options` select the platform; `sha256`, if set, fixes the file."""
 
     project: str
     version: str
@@ -68,11 +68,12 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the pip of python3 on PATH, or else a pip that is found or fetched."""
+    """Return the pip of the python3 on PATH; otherwise, find or fetch one."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
-            # An empty directory: `-m` would import a pip from the caller's current directory.
+            # # Run in an empty directory, because `-m` would import a pip from the caller's
+            # directory.
             probe = [python, "-m", "pip", "--version"]
             if not subprocess.run(
                 probe, cwd=directory, capture_output=True, check=False
@@ -85,9 +86,9 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because they may
-    # be an administrator's rule about downloads. pip treats an empty PIP_CONSTRAINT as unset and
-    # reads its configuration, but a user who sets it to nothing wants no constraint.
+    # # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because an #
+    # administrator may restrict downloads with them. pip treats an empty PIP_CONSTRAINT as unset
+    # and # reads its configuration, but a user who sets it to nothing wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

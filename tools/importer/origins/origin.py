@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of origins, requests to them, and the error for a missing release."""
+"""The interface of origins, the requests to them, and the error for a missing release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for a release's tag, or a git ref or commit; without both, the current state."""
+    """A request for a release tag, or a git ref or commit; without both, the latest state."""
 
     tag: str | None = None
     ref: str | None = None
@@ -29,7 +29,7 @@ class Wanted:
         if self.tag is not None and self.ref is not None:
             raise UserError(f"both a tag ({self.tag}) and a ref ({self.ref}) are given. Give one")
         for kind, name in (("tag", self.tag), ("ref", self.ref)):
-            # A tag names a directory of the series, so it must not contain `..`.
+            # # A tag names a series directory, so it must not contain `..`.
             if name is not None and not _LABEL.fullmatch(name):
                 raise UserError(f"'{name}' cannot be the name of a {kind}. Write it as in v2.14.1")
 
@@ -39,15 +39,15 @@ class Wanted:
 
     @property
     def version(self) -> str | None:
-        """The version of a release's tag; None if the tag is not a release's."""
+        """The version that a release tag names; None if the tag is not a release tag."""
         match = _RELEASE.fullmatch(self.tag or "")
         return match[1] if match else None
 
 
 class NotHereError(Exception):
-    """The origin was reached but lacks the release. One line; `known` has names of its releases.
+    """The origin was reached but lacks the release. `known` has the names of its releases.
 
-    `complete` is False if this kind of origin lacks some releases, so this one may still exist.
+    `complete` is False if this kind of origin lacks some releases, so the release may still exist.
     """
 
     def __init__(self, message: str, *, known: Iterable[str] = (), complete: bool = True) -> None:
@@ -70,7 +70,7 @@ class Origin(Protocol):
 
     @property
     def title(self) -> str:
-        """The name of this kind in messages."""
+        """The name of this kind of origin in messages."""
 
     def find(self, wanted: Wanted) -> OriginSnapshot:
         """Fetch a release. Raises NotHereError, EnvironmentProblem (unreachable) or UserError."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: small real wheels, repositories and projects."""
+"""Test support: small real wheels, repositories and projects."""
 
 from __future__ import annotations
 

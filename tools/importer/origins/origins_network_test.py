@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: real releases from this machine's pip and Debian mirror, compared with each other.
+"""NETWORK: compare real releases from this machine's pip and Debian mirror with each other.
 
-Not part of the test suite, which runs without a network: it fetches 200 MB and takes a minute. Run
+This is not part of the test suite, because it fetches 200 MB and takes a minute. Run
 it after a change to wheel_contents.json, and when upstream changes how it packs its wheels:
 
     TORCH_GOOGLE_NETWORK=1 python -m pytest tools/importer/origins/origins_network_test.py
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="fetches 200 MB; set TORCH_GOOGLE_NETWORK=1 to run it",
 )
 
-# A release that Debian stable has and that also has wheels.
+# # A release that is in Debian stable and also has wheels.
 _BOTH = "v2.6.0"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check paths and links from untrusted trees: refuse those that leave the tree or are git's own."""
+"""Check paths and links from untrusted trees: they must stay in the tree and outside `.git`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_link(path: str, target: str, source: str) -> str:
 
 
 def check_nesting(files: Iterable[str], source: str) -> None:
-    """Refuse a file whose parent is another file or link. Raises UserError."""
+    """Reject a file whose parent is another file or a link. Raises UserError."""
     known = set(files)
     parents: set[str] = set()
     for path in known:

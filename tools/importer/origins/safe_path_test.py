@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the allowed paths of files and targets of links."""
+"""Tests of which file paths and link targets are allowed."""
 
 from __future__ import annotations
 

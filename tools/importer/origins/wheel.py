@@ -34,7 +34,7 @@ _SOURCE_PLATFORMS = (
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# As in //third_party/pypi: overrides the URL of the index that has the builds without CUDA.
+# # As in //third_party/pypi, this overrides the URL of the index that has builds without CUDA.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
@@ -167,7 +167,7 @@ class WheelOrigin:
 
 
 class SourceWheelOrigin(WheelOrigin):
-    """Any wheel of the version, because all have the same Python sources."""
+    """A wheel for any platform, because all wheels of a version have the same Python sources."""
 
     title = "another platform's wheel, for its sources"
 

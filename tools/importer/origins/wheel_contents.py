@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the upstream paths in a wheel: it adds build outputs, and many sources are not packed."""
+"""Find upstream's paths in a wheel, which adds build outputs and does not pack many sources."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Kind = tuple[str, str]
 class WheelContents:
     """Path patterns, in which `*` also matches slashes.
 
-    `roots` are packages at the same path in upstream's repository. `built` matches files that the
-    build adds below them, `left_out` upstream files below them that the build does not pack.
+    `roots` are packages at the same path in upstream's repository. Below them, `built` matches
+    files that the build adds, and `left_out` matches upstream files that the build does not pack.
     """
 
     roots: tuple[str, ...]
@@ -39,7 +39,7 @@ class WheelContents:
     def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
         """Return whether a wheel with files of these kinds would contain `path` if upstream had it.
 
-        Every Python module in a package is packed; another file is packed if its kind is.
+        A wheel has every Python module of its packages; it has other files if their kind is packed.
         """
         if not self.is_upstream(path) or self._left_out.match(path):
             return False

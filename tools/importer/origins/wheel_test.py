@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels fetched by the machine's real pip from directories that the test creates."""
+"""Tests of wheels that the machine's real pip fetches from directories that the test creates."""
 
 from __future__ import annotations
 

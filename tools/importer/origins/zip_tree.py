@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zip members, read by path on demand."""
+"""The members of a zip file, read by path on demand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ZipMembers:
 class ArchiveSnapshot:
     """The tree of an archive, from the zip written by archive.write_tree.
 
-    `absent` tells whether the archive's maker left out a path. A directory without files (a
+    `absent` tells whether the archive's author left out a path. A directory without files (a
     submodule, or a directory left out completely) counts as left out.
     """
 
