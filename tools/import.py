@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the importer from a bare python3: //tools/importer:import, with its pinned dependencies.
 
-Standard library only, Python 3.9 or later. The importer itself is in tools/importer; see its
-README.
+This file uses only the standard library of Python 3.9 or later. The importer is in tools/importer;
+see its README.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # Pass the script's text, since the temporary file is already deleted. Bazel writes bash.
+    # # Pass the script's text, because the temporary file is already deleted. Bazel writes a bash
+    # script.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of moving a patch series to another upstream release."""
+"""Benchmark of rebasing a patch series onto another upstream release."""

@@ -2,7 +2,7 @@
 """Generate an upstream project of any size, two later releases, and patches, from a seed.
 
 Files resemble PyTorch's: 1 to 100 kB, most of them small; some lines are common, most are unique. A
-release changes every twentieth file, and nearly all patched ones: it inserts lines above the patch,
+release changes every twentieth file and nearly all patched ones: it inserts lines above the patch,
 deletes one line, and in every third patched file changes a line next to the patch.
 """
 
@@ -28,7 +28,7 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
     """Return `files` files in three releases, and `patches` patches to the first release."""
     chance = random.Random(seed)
     first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
-    paths = sorted(path for path, text in first.items() if len(text) > 5000)  # room for patches
+    paths = sorted(path for path, text in first.items() if len(text) > 5000)  # fits patches
     # Some files have several patches: on average, four patches share three files.
     touched = chance.sample(paths, max(1, patches * 3 // 4))
     now, places, steps = dict(first), dict[str, list[str]](), []
@@ -124,7 +124,7 @@ def _next(
         if beside and index % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
             lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
         elif len(lines) > 20:
-            # The last lines are far from the lines that patches change.
+            # # The last lines are far from those that patches change.
             lines[-2] = f"    release_{number} = at the end\n"
         lines[1:1] = [f"    release_{number}_{n} = new\n" for n in range(1 + chance.randrange(4))]
         yield path, "".join(lines)

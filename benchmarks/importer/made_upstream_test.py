@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated upstream is deterministic, and needs the same kinds of merges as a real one."""
+"""Tests that the generated upstream is deterministic and needs the same merges as a real one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same series and release for three tools, each with a work directory and its reset."""
+"""Give three tools the same series and release, each in a work directory that can be reset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A tool to compare, and an unmeasured command that resets its directory before a start."""
+    """A tool to compare, with an unmeasured command that resets its directory before each start."""
 
     peer: Peer
     reset: Callable[[], None]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn the pinned wheel into the patched tree of `@torch`. Run by the repository rule; stdlib only.
+"""Turn the pinned wheel into the patched tree of `@torch`, using only the standard library.
 
     unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR
 
-writes DIR/site (torch, functorch, torchgen and the distribution's metadata) and
-DIR/SOURCE_INFO.json. Every step checks its input, and the hash of the result must equal the pinned
-one, so `@torch` always consists of the same bytes. The importer, which writes that hash, makes the
-tree with the same functions: `build_tree` on disk, `patched_tree` and `tree_hash_of` without
-writing it.
+The repository rule runs this. It writes DIR/site (torch, functorch, torchgen and the distribution's
+metadata) and DIR/SOURCE_INFO.json. Every step checks its input, and the hash of the result must
+equal the pinned one, so `@torch` always consists of the same bytes. The importer, which writes that
+hash, uses the same functions: `build_tree` writes the tree to disk; `patched_tree` and
+`tree_hash_of` do not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 VERSION = "torch/version.py"
-BASE = "base.json"  # in the series: the release that it was made against
+BASE = "base.json"  # in the series directory: records the release that the series applies to
 
 # Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests (with their models) and the
 # protobuf compiler. torch starts only one program, the shared-memory manager. Headers in lib/ are
@@ -67,7 +67,7 @@ class UnpackError(UserError):
 
 @dataclass(frozen=True)
 class Pin:
-    """The single definition of which torch is used. Error messages refer to it as `file`."""
+    """The release that the build uses, as pinned. Error messages call its file `file`."""
 
     tag: str
     commit: str
@@ -87,7 +87,7 @@ class Member:
 
 @dataclass(frozen=True)
 class TreeBuild:
-    """A finished tree: its hash, its files, and the digest of the series applied to it."""
+    """A finished tree: its hash, its files, and the digest of its patch series."""
 
     tree_hash: str
     series_digest: str
@@ -197,9 +197,9 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
 class _Site:
-    """An unfinished tree: `members` has all of its files; `root` has all or some of them on disk.
+    """An unfinished tree. `members` has all of its files; `root` has all or some of them on disk.
 
-    Patches, seam and stamps need few files, so the others may be known by their hashes only.
+    Patches, seam and stamps need only a few files, so the others may be known only by their hashes.
     """
 
     def __init__(self, root: Path) -> None:
@@ -216,7 +216,7 @@ class _Site:
         """Read the files in the wheel; write all of them, or only `selected`.
 
         A file or directory that conflicts with a selected path is unpacked too, so that a patch is
-        refused for the same reasons as in the whole tree.
+        rejected for the same reasons as in the whole tree.
         """
         above = {str(parent) for path in selected or () for parent in PurePosixPath(path).parents}
         with zipfile.ZipFile(wheel) as archive:
@@ -251,7 +251,7 @@ class _Site:
         return TreeBuild(self.hash(), series.digest, version, commit, self.members)
 
     def absent(self, series: Series) -> frozenset[str]:
-        """Return the recorded paths that patches touch and no wheel has (tests, C++ sources).
+        """Return the recorded paths that patches touch but wheels never have (tests, C++ sources).
 
         They are recorded and not detected, because a path that is missing by mistake must stop the
         build.
@@ -302,7 +302,7 @@ class _Site:
             self.update(path)
 
     def stamp_sources(self, version: str) -> None:
-        """Write the key of compile caches: it changes with any source, header or native library."""
+        """Write the compile caches' key, which changes with any source, header or library."""
         sources = {
             path: member.entry for path, member in self.members.items() if not _is_metadata(path)
         }
@@ -327,7 +327,7 @@ class _Site:
 
 
 def read_member(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> Member:
-    """Hash a file in a wheel. A damaged one raises UnpackError."""
+    """Hash a file in a wheel. Raises UnpackError if it is damaged."""
     return _copy(archive, item, None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table as JSON: for machines, and for the committed copy in patches/.
+"""The table as JSON: for programs, and for the committed copy in patches/.
 
 Keys and their order are part of the format. The document is deterministic.
 """
@@ -75,7 +75,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """Return a file without default values, as most files have not moved and have no note."""
+    """Return a file without default values, because most files have not moved and have no note."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drift.json matches the releases: the pinned one always, others if the network is available."""
+"""Tests that drift.json matches the pinned release, and all others if a network is available."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# Patches that were resolved by hand also need a person in the reverse import; no others do.
+# # A patch that was resolved by hand also needs a decision in the reverse import; no others do.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -162,7 +162,7 @@ _OF_SOURCES = {
 
 @pytest.mark.parametrize("label", _BACK)
 def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
-    """Only marks are needed, so the files of the series' own release are not read."""
+    """Only line hashes are needed, so the files of the series' own release are not read."""
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)

@@ -16,7 +16,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, title
 from tools.importer.engine import Outcome
 
-# A sign next to each word, for readers who cannot distinguish colours.
+# # A sign next to each outcome, for readers who cannot distinguish colours.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",
@@ -114,7 +114,7 @@ def _counts(table: Table) -> str:
 
 
 def _rows(table: Table, row: Row) -> str:
-    """Return a patch as two rows: its outcomes, and its subject, which opens the details."""
+    """Return a patch as two rows: its outcomes, and its subject, which expands to the details."""
     cells = "".join(f"<td>{_badge(cell.outcome)}</td>" for cell in row.cells)
     details = "".join(
         _detail(release, cell) for release, cell in zip(table.releases, row.cells, strict=True)

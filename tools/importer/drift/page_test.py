@@ -18,7 +18,7 @@ _HOSTILE = "</td></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'&
 
 
 class _Page(HTMLParser):
-    """A parser that checks that tags nest, and collects the text."""
+    """A parser that checks that tags are nested correctly, and collects the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

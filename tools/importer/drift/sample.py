@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a small upstream with a series, and releases that give each outcome."""
+"""Test support: a small upstream with a series, and releases that give each outcome."""
 
 from __future__ import annotations
 

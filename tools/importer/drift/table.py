@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of patches and releases: the outcome of each patch on each release.
 
-Only the files that the patches touch are read, and others if upstream moved one of those.
+Only the files that the patches touch are read, unless upstream moved one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.importer.snapshot import Snapshot
 
 REWRITE = "Rewrite"
 
-# Generates the patches of rules for a tree, by patch name. Raises UserError.
+# # A function that generates the rules' patches for a tree, by patch name. Raises UserError.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 
@@ -31,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True)
 class FileCell:
-    """One file of one patch on one release. `inner` is the diff from the patch's to upstream's."""
+    """One file of one patch on one release. `inner` is the diff from the patch to upstream."""
 
     path: str
     new_path: str
@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Release:
-    """One column; `origin` is the pin with which the same bytes can be fetched again."""
+    """One column. `origin` is the pin with which the same bytes can be fetched again."""
 
     label: str
     commit: str | None
@@ -61,7 +61,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Row:
-    """One patch: some of its header's fields, and a cell for each release."""
+    """One patch: some of its header fields, and a cell for each release."""
 
     name: str
     subject: str
@@ -95,11 +95,11 @@ class Table:
 def measure(
     series: Series, base: Base, targets: Iterable[Target], *, remake: Remake | None = None
 ) -> Table:
-    """Merge `series` from `base` onto each target. A patch that needs a decision is left out there.
+    """Rebase `series` from `base` onto each target, skipping patches that need a decision there.
 
-    `remake` generates the patches of rules; without it they are merged like others. Targets are
-    taken one by one, so an iterator may fetch them lazily. Raises UserError if the series does not
-    apply to its recorded base.
+    `remake` generates the rules' patches; without it, they are merged like all others. Targets are
+    consumed one by one, so an iterator may fetch them lazily. Raises UserError if the series does
+    not apply to its recorded base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []

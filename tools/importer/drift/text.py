@@ -31,7 +31,7 @@ def summary(table: Table) -> list[str]:
 
 
 def attention_lines(table: Table) -> list[str]:
-    """Return the lines below the table, with a heading; none if no patch needs a decision."""
+    """Return the lines below the table, with a heading, or no lines if no decision is needed."""
     items = attention(table)
     if not items:
         return []

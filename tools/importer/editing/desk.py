@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edit directory `.import/edit`: a person edits one patch there, as a tree and a header."""
+"""The edit directory `.import/edit`, in which the user edits one patch, as a tree and a header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADER = "header"
 
 
 class Desk:
-    """The edit directory of a workspace; `state` is the project's state directory."""
+    """A workspace's edit directory. `state` is the project's state directory."""
 
     def __init__(self, state: Path) -> None:
         self.root = state / DESK

@@ -36,7 +36,7 @@ def open_unrecorded(project: Project, report: Report, label: str | None = None) 
 
 
 def pinned_wheel(project: Project, report: Report) -> Path:
-    """Return the file of the wheel that the build is pinned to; fetch it if it is not cached."""
+    """Return the wheel file that the build is pinned to, fetching it if it is not cached."""
     pin = _build_pin(project)
     sha256 = str(pin["sha256"])
     cache = user_cache()

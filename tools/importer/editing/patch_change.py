@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the patch file for a person's changes to a tree."""
+"""Create the patch file for the user's changes to a tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Files = Mapping[str, Blob | None]
 
 
 def changed_patch(release: Release, index: int, header: bytes | None, edits: Files) -> bytes:
-    """Return patch number `index` with `edits` of its tree applied; `header` replaces its header.
+    """Return patch number `index` with `edits` to its tree; `header` may replace its header.
 
     If nothing changed, return the file's own bytes. Raises UserError.
     """
@@ -37,7 +37,7 @@ def changed_patch(release: Release, index: int, header: bytes | None, edits: Fil
 
 
 def new_patch(release: Release, name: str, count: int, header: bytes, edits: Files) -> bytes:
-    """Return a patch that makes `edits` after the first `count` patches. Raises UserError."""
+    """Return a new patch that makes `edits` after the first `count` patches. Raises UserError."""
     before = OverlaySnapshot(release.snapshot, tree_up_to(release, count))
     return _rendered(name, header, _changes(before, edits, None), 3)
 
@@ -54,7 +54,7 @@ def refuse_absent(release: Release, patch: Patch) -> None:
 
 
 def refuse_generated(patch: Patch) -> None:
-    """Raise UserError for a rule's patch, because the next import would discard the edit."""
+    """Reject an edit to a rule's patch, because the next import would discard it."""
     rule = patch.header.get(HEADER)
     if rule is not None:
         raise UserError(

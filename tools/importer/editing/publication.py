@@ -18,7 +18,7 @@ from tools.importer.session import Transaction, check_rewrites, read_known_calls
 
 @dataclass(frozen=True)
 class Publication:
-    """Files by their path in the workspace (None deletes one); `pinned` is the new tree hash."""
+    """Files by their path in the workspace; None deletes one. `pinned` is the new tree hash."""
 
     files: Mapping[str, bytes | None]
     last: tuple[str, ...]
@@ -40,10 +40,10 @@ def publication(
     *,
     as_it_lies: bool = False,
 ) -> Publication:
-    """Compute all files for the new series `files`; `wheel` is called if the build's pin changes.
+    """Compute all files for the new series `files`. `wheel` is called if the build's pin changes.
 
-    `as_it_lies` means that `files` are the current files, edited by hand, so the pin may be stale.
-    Raises UserError if a build would refuse the series.
+    With `as_it_lies`, `files` are the current files, edited by hand, so the pin may be stale.
+    Raises UserError if a build would reject the series.
     """
     out: dict[str, bytes | None] = {}
     directory = release.directory.relative_to(project.workspace).as_posix()
@@ -66,7 +66,7 @@ def publication(
             for name, data in base.items():
                 (series.root / name).write_bytes(
                     data
-                )  # the build learns from it which files wheels lack
+                )  # from this, the build learns which files wheels lack
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
@@ -82,9 +82,9 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 
 
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
-    """Return whether a changed patch uses `__file__`, the source path that rules guard.
+    """Return whether a changed patch uses `__file__`, so that the rules' guards must run.
 
-    Checking them reads all of upstream, which takes longer than everything else.
+    Running them reads all of upstream, which takes longer than everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

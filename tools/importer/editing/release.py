@@ -17,7 +17,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Release:
-    """A release: `label` is its tag; `directory` has its series."""
+    """A release. `label` is its tag; `directory` contains its series."""
 
     label: str
     directory: Path

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from tools.importer.snapshot import SYMLINK, Blob
 
-# git's own threshold.
+# # git uses the same threshold.
 _SIMILAR = 0.5
 
 
 def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict[str, str]:
-    """Return old path -> new path: equal files first, then files that share at least half.
+    """Map old paths to new paths: equal files first, then files that share at least half.
 
-    A file is used once; with equal scores an unchanged file name wins, then the order of paths.
+    Each file is used once. If scores are equal, an unchanged file name wins, then path order.
     """
     renames: dict[str, str] = {}
     pairs = [

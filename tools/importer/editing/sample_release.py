@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a small upstream tree with a series, in a real workspace."""
+"""Test support: a small upstream tree with a series, in a real workspace."""
 
 from __future__ import annotations
 

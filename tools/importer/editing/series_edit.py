@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Change a series: replace, insert or drop one patch, and rebase the patches after it.
 
-The engine merges them as in an import: the old tree is the old series', the new tree is upstream
-with the changed patch. So a patch whose change the new tree already has is dropped as landed, and
-one that conflicts waits for a decision.
+The engine merges the later patches as in an import: the old tree is the one that the old series
+gives, and the new tree is upstream with the changed patch. So a patch whose change the new tree
+already has is dropped as landed, and a patch that conflicts waits for a decision.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class SeriesEdit:
-    """An edit of the series with the hash `digest`, in the release `label`.
+    """An edit to the series with the hash `digest`, in the release `label`.
 
-    `data` is the new patch file. An inserted patch follows `after`; None means it is the first.
+    `data` is the new patch file. An inserted patch follows `after`; None makes it the first.
     """
 
     kind: Kind
@@ -69,7 +69,7 @@ class SeriesEdit:
 
 @dataclass(frozen=True)
 class Rebased:
-    """The result: `carried` are the rebased patches; `files` the new series, None if undecided."""
+    """The result: `carried` has the rebased patches, `files` the new series (None: undecided)."""
 
     carried: Carry
     files: Mapping[str, bytes] | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changing a patch in the middle: the patches after it keep their effect, or need a decision."""
+"""Tests of changing a patch in the middle: later patches keep their effect or need a decision."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_nothing_changed_gives_the_same_bytes(release: Release) -> None:
 def test_a_patch_in_the_middle_changes_and_later_ones_follow(
     project: Project, release: Release
 ) -> None:
-    # One more line above the third patch's hunk, which therefore moves.
+    # # Adds one line above the third patch's hunk, which therefore moves.
     grown = Blob(_TWO.data.replace(b"second\n", b"second\nand a half\n"))
     rebased = rebase(release, _replace(release, "second", {"torch/a.py": grown}))
     assert [result.outcome for result in rebased.carried.results] == [Outcome.OFFSET]
@@ -249,7 +249,7 @@ def test_a_header_alone_can_change(release: Release) -> None:
 def test_edits_away_from_other_patches_are_all_that_changes(
     tmp_path_factory: pytest.TempPathFactory, index: int, lines: list[tuple[int, int]]
 ) -> None:
-    """Upstream's lines are removed, doubled or kept: the final tree differs only by the edit."""
+    """Upstream's lines are removed, doubled or kept; the final tree differs only by the edit."""
     project = make_project(tmp_path_factory.mktemp("workspace"))
     release = make_release(
         project,
@@ -283,7 +283,7 @@ def test_edits_away_from_other_patches_are_all_that_changes(
 def test_what_rules_guard_does_not_slip_in_by_an_edit(
     project: Project, release: Release, line: str, refused: bool
 ) -> None:
-    """In a series with rules' patches, a written patch must not undo their changes."""
+    """In a series with rules' patches, a hand-written patch must not undo their changes."""
     first = release.directory / "first.patch"
     first.write_bytes(first.read_bytes().replace(b"Test:", b"Rewrite: packed-resources\nTest:"))
     release = reopened(release.directory)

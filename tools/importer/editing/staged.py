@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series that exists only in memory, written to a temporary directory to be read."""
+"""Read a series that exists only in memory, by writing it to a temporary directory."""
 
 from __future__ import annotations
 

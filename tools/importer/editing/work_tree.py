@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a person edits, and their changes.
+"""The files that the user edits, and their changes.
 
-git is not involved: each file's id is recorded when it is written, and a file has changed if its id
-differs later. Files written by editors and interpreters are ignored.
+git is not involved: each file's id is recorded when the file is written, and a file has changed if
+its id differs later. Files written by editors and interpreters are ignored.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class WorkTree:
 
 
 def is_text(blob: Blob) -> bool:
-    """Return whether people may edit a file: neither a binary nor a huge generated file."""
+    """Return whether the user may edit a file: not a binary or a huge generated file."""
     return len(blob.data) <= LARGEST and b"\0" not in blob.data[:_SNIFFED]
 
 

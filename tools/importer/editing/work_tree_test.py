@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work tree reports exactly the files that a person changed."""
+"""Tests that the work tree reports exactly the files that the user changed."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def compare(
 ) -> list[Difference]:
     """Return the differences between `entries` and `want`, sorted by path.
 
-    If both bytes and mode of a path differ, it gives two differences. Both sides must have the
-    same kind of digests: sha256, or git's blob ids.
+    A path whose bytes and mode both differ gives two differences. Both sides must use the same kind
+    of digest: sha256, or git's blob ids.
     """
     differences: list[Difference] = []
     for path in sorted(want.keys() | entries.keys()):

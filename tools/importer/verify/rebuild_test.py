@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebuilding the tree from the wheel: each kind of damage is reported with its path."""
+"""Tests of rebuilding the tree from the wheel: all damage is reported with its path."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded base that differs from upstream is detected, file by file."""
+"""Tests that a recorded base that differs from upstream is detected, file by file."""
 
 from __future__ import annotations
 

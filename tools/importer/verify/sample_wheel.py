@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a small wheel with its pin, series and seam, complete enough to verify."""
+"""Test support: a small wheel with its pin, series and seam, complete enough to verify."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SampleWheel:
                 archive.writestr(item, data, zipfile.ZIP_DEFLATED)
 
     def write_pin(self, **changes: str) -> None:
-        """Pin the current wheel."""
+        """Write a pin for the current wheel."""
         pin = {"tag": "v1.0", "commit": COMMIT, "version": "1.0+cpu", "tree_hash": "", **changes}
         sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         pinned = {**pin, "wheel": {"filename": self.wheel.name, "sha256": sha256}}

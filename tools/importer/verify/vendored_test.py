@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A vendored tree in a real repository: every changed path is reported."""
+"""Tests with a vendored tree in a real repository: every changed path is reported."""
 
 from __future__ import annotations
 

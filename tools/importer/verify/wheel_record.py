@@ -57,7 +57,7 @@ def _rows(wheel: Path, contents: WheelContents) -> dict[str, tuple[str, str]]:
 
 
 def _hex(digest: str) -> str:
-    """Return a RECORD hash (url-safe base64 without padding) in hex; a bad one is unchanged."""
+    """Convert a RECORD hash (url-safe base64 without padding) to hex; keep a bad one as is."""
     kind, _, text = digest.partition("=")
     if not digest:
         return ""
