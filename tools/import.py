@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # # Pass the script's text, because the temporary file is already deleted. Bazel writes a bash
+    # Pass the script's text, because the temporary file is already deleted. Bazel writes a bash
     # script.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 

@@ -33,7 +33,7 @@ TEMPLATE = {
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
-# # Enough for any hand-written header; a longer one means that the file is not a patch.
+# Enough for any hand-written header; a longer one means that the file is not a patch.
 _HEADER_LINES = 200
 _HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")

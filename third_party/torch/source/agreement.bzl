@@ -83,7 +83,7 @@ def agreement_report(name, source, members, copts = [], **kwargs):
     """
     kwargs = dict(
         kwargs,
-        # Each function in its own section, each call a relocation.
+        # Puts each function in its own section and makes each call a relocation.
         copts = copts + ["-O0", "-ffunction-sections", "-fdata-sections", "-U_FORTIFY_SOURCE"],
         tags = ["manual"],
         visibility = ["//visibility:private"],

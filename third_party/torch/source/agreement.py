@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that files compiled together in one unit mean the same as when compiled separately.
+"""Check that files compiled in one unit refer to the same names as when compiled separately.
 
 In a unit, a file sees the declarations of its neighbours. One of their overloads may fit a call
 better than the intended one, so the code compiles and links but calls another function. Without
 optimisation every call is a relocation, so the two ways to compile can be compared: each function
 in the unit must refer to the same names as in one of the separately compiled files.
 
-Reads the relocations that `objdump -r` prints. Motivating example:
-torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp of v2.6.0, with a neighbour that includes
-torch/csrc/jit/frontend/ir_emitter.h.
+The script reads the relocations that `objdump -r` prints. For example, in v2.6.0,
+torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp calls another function if a file in its unit
+includes torch/csrc/jit/frontend/ir_emitter.h.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTED = re.compile(
     r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
 )
-# Code that runs when a call throws. The compiler omits it if it already knows that the call cannot.
+# Code that runs when a call throws. The compiler omits it if it knows that the call cannot throw.
 _UNWINDING = re.compile(
     r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$"
     r"|_ZSt8_Destroy|_Zd[la]Pv"
@@ -68,7 +68,7 @@ def differences(together: Functions, apart: Functions) -> Iterator[str]:
             if odd:
                 yield f"the constructors of globals: {_listed(odd)} only in one of the two"
         elif name not in apart and _UNWINDING.match(name):
-            continue  # generated only for cleanup
+            continue  # exists only for cleanup
         elif name not in apart:
             yield f"{name}: no separately compiled file has this function"
         else:

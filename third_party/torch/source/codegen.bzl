@@ -57,7 +57,7 @@ torch_codegen = rule(
         "_python": attr.label(
             default = Label("//third_party/python:python3"),
             allow_single_file = True,
-            # The programs' interpreter, so that CPython is built only once.
+            # Use the programs' interpreter, so that CPython is built only once.
             cfg = "target",
         ),
         "_script": attr.label(

@@ -2,7 +2,8 @@
 """`configured_header`: expands a template as CMake's configure_file does."""
 
 def _configured_header_impl(ctx):
-    # CMake has two forms for a value and one for a condition. Conditions not in `on` are off.
+    # CMake has two forms for a value and one for a condition. A condition that is not in `on` is
+    # false.
     substitutions = {}
     for name, value in ctx.attr.values.items():
         substitutions["@%s@" % name] = value

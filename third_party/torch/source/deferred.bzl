@@ -52,8 +52,8 @@ def _deferred(ctx, linker_input, section):
     )
 
 def _linked(ctx, linker_inputs):
-    # A linker that drops unused sections must keep the constructors: only the symbols for the start
-    # and end of their section refer to them.
+    # A linker that drops unused sections must keep the constructors, although only the symbols for
+    # the start and end of their section refer to them.
     kept = cc_common.create_linker_input(
         owner = ctx.label,
         user_link_flags = depset(["-Wl,-z,nostart-stop-gc"]),

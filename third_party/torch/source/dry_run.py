@@ -4,14 +4,14 @@
     python -m third_party.torch.source.dry_run DIR       # a checkout with build_variables.bzl
     python -m third_party.torch.source.dry_run DIR --libraries torch/lib/lib{torch_cpu,c10}.so
 
-Evaluates the overlay's BUILD file on the tree without Bazel and without compiling. Every listed
+It evaluates the overlay's BUILD file on the tree, without Bazel and without compiling. Every listed
 file and every loaded upstream variable must exist, and every configured template must have exactly
-the variables that the overlay sets. Exit status 0: the overlay fits. 1: it does not; prints a line
-for each mismatch. 2: DIR is not a torch source tree.
+the variables that the overlay sets. Exit status 0: the overlay fits. 1: it does not, and each
+mismatch is printed on a line. 2: DIR is not a torch source tree.
 
---libraries is for releases of which only the wheel is available. DIR is then a tree that the
+Use --libraries for a release of which only the wheel is available. DIR is then a tree that the
 overlay fits. The report lists the files in DIR that the libraries were not compiled from, and the
-files that only the libraries have.
+files that occur only in the libraries.
 """
 
 from __future__ import annotations

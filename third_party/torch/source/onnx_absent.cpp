@@ -45,8 +45,8 @@ enum class DataType {
   kFloat8E5M2FNUZ = 20,
 };
 
-// The exporter's functions in torch._C. Its Python code first calls one of
-// them, and so does the converter from TorchScript to torch.export.
+// The exporter's functions in torch._C. Its Python code calls one of them
+// first, and so does the converter from TorchScript to torch.export.
 const char* const kFunctions[] = {
     "_jit_pass_onnx_remove_print",
     "_jit_pass_onnx_preprocess_caffe2",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the source tree of `@torch_source`. The repository rule runs this; standard library only.
+"""Create the source tree of `@torch_source`, using only the standard library.
 
     prepare.py --tree DIR --pin pin.json --patches DIR --seam DIR --contents FILE --out DIR
 
-patches the tree, drops files that the build does not read and moves the rest to OUT. It also
-drops upstream's BUILD files, because the overlay is one package. The series must apply exactly. The
-Python half goes to OUT/site, with the seam: the contents of the release's wheel, without the files
-that the build generates.
+The repository rule runs this. It patches the tree, drops files that the build does not read and
+moves the rest to OUT. It also drops upstream's BUILD files, because the overlay is one package. The
+series must apply exactly. OUT/site gets the Python sources and the seam: the contents of the
+release's wheel, without the files that the build generates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _KEPT = (
     "torchgen",
 )
 _KEPT_FILES = ("LICENSE", "NOTICE", "build_variables.bzl", "version.txt")
-# Files that the build generates: a placeholder, and a header from another flatbuffers release.
+# Files that the build generates itself: a placeholder, and a header from another flatbuffers
+# release.
 _GENERATED = ("caffe2/core/macros.h", "torch/csrc/jit/serialization/mobile_bytecode_generated.h")
 _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPACE")
 
@@ -56,9 +57,9 @@ class SourceError(UserError):
 
 # C++ sources, kernels for other devices, and CMake templates are not part of a wheel.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
-# Except in these packages, which compile the C++ files in them at run time.
+# These packages are exceptions: they compile their C++ files at run time.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
-# Files of upstream's own builds are not part of a wheel either.
+# A wheel does not contain files of upstream's own builds either.
 _OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of hooks: upstream's behaviour by default; entry points plug in before torch starts."""
+"""Tests of the board: upstream's behaviour by default; plug-ins are loaded before torch starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the patches for files: each calls its hook, and an unplugged hook behaves as upstream.
+"""Tests of the file patches: each calls its hook; without a plug-in, torch behaves as upstream.
 
-The files here are in a dictionary, under `kept://`.
+These tests keep their files in a dictionary, under `kept://`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOOKS = {name: hook for name, hook in vars(files).items() if isinstance(hook, H
 
 
 class _Keeper:
-    """A store that answers every hook."""
+    """A store that implements every hook."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -137,7 +137,7 @@ class _Doubled(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def _unplugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start with upstream's behaviour in an empty directory. It must get no files named `kept:`."""
+    """Start unplugged in an empty directory, in which no file named `kept:` may appear."""
     monkeypatch.chdir(tmp_path)
     before = {name: hook._answer for name, hook in _HOOKS.items()}
     for hook in _HOOKS.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that config modules and knobs call the board, and act as upstream until it is plugged."""
+"""Tests that config modules and knobs call the board; without a plug-in, they act as upstream."""
 
 from __future__ import annotations
 

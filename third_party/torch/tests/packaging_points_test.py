@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of places in torch where packaging needs no patch: one test for each extension point.
 
-Each runs inside a PAR and from a directory, like the tests of the patches. `torch._utils_internal`
-is the seam, a module of this build and not a patch.
+Each test runs inside a PAR and unpacked, like the tests of the patches. `torch._utils_internal` is
+the seam, a module that this build adds without a patch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
 
 
 def test_sources_are_named_py() -> None:
-    """Dynamo finds a package's directory by removing `__init__.py` from its file."""
+    """Dynamo finds a package's directory by removing `__init__.py` from the package's file name."""
     from torch._dynamo import trace_rules
 
     specs = [m.__spec__ for name, m in list(sys.modules.items()) if name.split(".")[0] == "torch"]
@@ -74,7 +74,7 @@ def test_dynamo_skips_its_own_code_and_no_other() -> None:
 
 
 def test_the_shared_memory_manager_starts() -> None:
-    """`torch._C` received the path of a runnable program at import, and names the shared file."""
+    """`torch._C` gets the path of a runnable manager at import; the shared storage names it."""
     storage = torch.arange(4.0).untyped_storage()
     manager, handle, size = storage._share_filename_cpu_()
     assert os.path.exists(manager)
@@ -136,7 +136,7 @@ def test_cutlass_is_where_the_configuration_says(
 
 
 def test_python_path_of_helpers_is_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PAR ignores it, because it does not read PYTHONPATH. Other programs do."""
+    """A PAR ignores PYTHONPATH. Other programs read it."""
     from torch._inductor.utils import python_subprocess_env
 
     monkeypatch.syspath_prepend("/of/this/process")
@@ -157,7 +157,7 @@ def test_the_compiler_is_the_configurations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [True, False])
 def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
-    """A static program has no libtorch to link, because the program itself has the symbols."""
+    """A static program has no libtorch to link; the program itself has the symbols."""
     from torch._inductor import config, cpp_builder
 
     with config.patch({"aot_inductor.link_libtorch": link}):
@@ -190,7 +190,7 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 
 def test_no_toolkit_is_the_string_none() -> None:
-    """Upstream's Bazel rules in v2.6.0 write 'None' (truthy) for None. This file is a wheel's."""
+    """In v2.6.0, upstream's Bazel rules write 'None' (truthy) for None; wheels have None."""
     for version in (torch.version.cuda, torch.version.hip, torch.version.xpu):
         assert version is None or version[0].isdigit()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the seam file answers like upstream's, or through the loader if torch is packed."""
+"""Tests that the seam returns what upstream does, or asks the loader if torch is packed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch._utils_internal_upstream as upstream
 
 
 class _PackedLoader:
-    """A stand-in for a PAR's loader, which alone knows where the native files are."""
+    """A fake PAR loader; only the loader knows where the native files are."""
 
     asked: list[str]
 

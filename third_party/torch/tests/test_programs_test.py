@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of programs that run torch's tests in a monorepo: argument parsing, and slow tests.
 
-None of these needs a patch of the pinned release. Each case is its own program, as torch's test
-files are, because torch's test code reads the environment and the arguments of the process.
+None of these needs a patch of the pinned release. Each case is its own program, like torch's test
+files, because torch's test code reads the environment and the arguments of the process.
 """
 
 from __future__ import annotations

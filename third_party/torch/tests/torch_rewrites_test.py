@@ -98,7 +98,7 @@ def test_nothing_that_a_rule_guards_is_left(patched: DictSnapshot, modules: Modu
     ids=lambda patch: patch.name,
 )
 def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, modules: Modules) -> None:
-    """Without one of these patches a guard reports its place, as it would report a new one."""
+    """Without one of these patches, a guard reports its place, as it would report a new one."""
     for diff in patch.files:
         blob = patched.read(diff.path)
         assert blob is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of making the tree from a wheel of a few files: what is kept, stamped and refused."""
+"""Tests of building the tree from a small wheel: files are kept, stamped or rejected."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_a_decision_that_cannot_be_published_is_not_kept(
     assert "v2/second.patch: adds 2 lines, over its Budget of 1" in err
     assert err.count("\n") == 1
     assert sample.run("status") == 2
-    # # While the import waits, the user may correct the header or the file.
+    # While the import waits, the user may correct the header or the file.
     patch.write_text(patch.read_text().replace("Budget: 1", "Budget: 2"))
     assert sample.run("continue") == 0
 

@@ -118,7 +118,7 @@ def _stop(
     assert stopped is not None
     directory = project.series_of(work.label)
     if directory.is_dir() and work.label != work.source and not work.overwrite:
-        # # Fail now rather than after the user has resolved all conflicts.
+        # Fail now rather than after the user has resolved all conflicts.
         raise UserError(
             f"{directory}: already exists, and {stopped.patch.name} would stop here for a decision. "
             f"Carry that series with --from {work.label}, or write over it with --overwrite"

@@ -34,7 +34,7 @@ def _in(module: str) -> Loader:
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
-# # Commands by their name, in the order in which the help lists them.
+# Commands by their name, in the order in which the help lists them.
 COMMANDS: Mapping[str, Loader] = {
     "import": _in("import_"),
     "continue": _in("continue_"),
@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Loader] = {
 _DEFAULT = "import"
 _HELP = ("-h", "--help")
 
-# # Errors that the system can cause in any program. Any other OSError is a bug in the importer.
+# Errors that the system can cause in any program. Any other OSError is a bug in the importer.
 _MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -119,7 +119,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
     args = _parser(called).parse_args(arguments)
     command = called[args.command]
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    # # When run directly from a checkout, work on that checkout.
+    # When run directly from a checkout, work on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
     cwd = _called_from()
     project = load_project((cwd / root).resolve(), shared.project)
@@ -136,8 +136,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # # Dry runs need this too, because their output would be wrong on a half-published
-            # tree.
+            # Dry runs need this too, because their output would be wrong on a half-published tree.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:

@@ -117,8 +117,7 @@ def _updated(
     """Return the new series, whose other patches must still apply, and the unreadable files."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
-    # # A new rule's patch is generated from unpatched files, so it precedes all hand-written
-    # patches.
+    # A new rule's patch is generated from unpatched files, so it precedes all hand-written patches.
     files["series"] = "".join(f"{name}\n" for name in stale if name not in files).encode()
     files["series"] += listed.encode()
     files |= stale

@@ -36,7 +36,7 @@ def _without_reader(
     done = subprocess.run(
         [sys.executable, "-c", program, "--workspace", str(sample.root), *arguments],
         cwd=_ROOT,
-        # # Output is buffered, as usual: writing out the rest fails when the program exits.
+        # Output is buffered, as usual: writing out the rest fails when the program exits.
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -65,6 +65,6 @@ def _attention(release: Release, patch: str, cell: Cell) -> Attention:
         cell.outcome,
         " and ".join(file.new_path for file in stops),
         "; ".join(dict.fromkeys(file.note for file in stops if file.note)) or cell.note,
-        # # If a rule rejects a tree, its error already gives the next step.
+        # If a rule rejects a tree, its error already gives the next step.
         _NEXT[cell.outcome].format(options=release.options) if stops else "",
     )

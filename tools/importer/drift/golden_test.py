@@ -116,7 +116,7 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# # A patch that was resolved by hand also needs a decision in the reverse import; no others do.
+# A patch that was resolved by hand also needs a decision in the reverse import; no others do.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,

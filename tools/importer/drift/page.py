@@ -16,7 +16,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, title
 from tools.importer.engine import Outcome
 
-# # A sign next to each outcome, for readers who cannot distinguish colours.
+# A sign next to each outcome, for readers who cannot distinguish colours.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",

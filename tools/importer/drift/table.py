@@ -17,7 +17,7 @@ from tools.importer.snapshot import Snapshot
 
 REWRITE = "Rewrite"
 
-# # A function that generates the rules' patches for a tree, by patch name. Raises UserError.
+# A function that generates the rules' patches for a tree, by patch name. Raises UserError.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 

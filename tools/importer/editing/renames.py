@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tools.importer.snapshot import SYMLINK, Blob
 
-# # git uses the same threshold.
+# git uses the same threshold.
 _SIMILAR = 0.5
 
 

@@ -19,14 +19,14 @@ from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
-# # If the lines of a gap between anchors form more pairs than this, the gap is treated as entirely
-# # rewritten. This can turn a merge into a conflict, but never gives a wrong result.
+# If the lines of a gap between anchors form more pairs than this, the gap is treated as entirely
+# rewritten. This can turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# # A longer range is first cut at unique runs of lines. Every _CUT_EVERY-th line is tried.
+# A longer range is first cut at unique runs of lines. Every _CUT_EVERY-th line is tried.
 _LONG = 1000
 _CUT_EVERY = 64
-# # Two versions are cut at the same unique line only if this many lines, starting with that line, #
-# are equal.
+# Two versions are cut at the same unique line only if this many lines, starting with that line, are
+# equal.
 _SAME_RUN = 8
 
 

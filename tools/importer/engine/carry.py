@@ -299,8 +299,8 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # # Sort added files by path, as in a new patch, so that the same change always gives
-            # the same # bytes.
+            # Sort added files by path, as in a new patch, so that the same change always gives the
+            # same bytes.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED

@@ -26,9 +26,9 @@ from tools.importer.engine.text import Text
 
 # A range with more readings than this counts as ambiguous.
 _READINGS = 64
-# # A line counts as moved if its order changed relative to any line within this distance.
+# A line counts as moved if its order changed relative to any line within this distance.
 _NEAR = 30
-# # A window ends this many lines from the change, unless a unique line ends it first.
+# A window ends this many lines from the change, unless a unique line ends it first.
 _FAR = 100
 
 Marks = tuple[Mark, ...]
@@ -259,8 +259,8 @@ def _agrees(
     `alike` has the readings of the patch that slide down to the same changes, `settled`.
     """
     if usual == part.ours:
-        # # Both sides count as the same change if the texts are equal, even if they may have kept #
-        # different equal lines. If upstream changed more than the patch, its text does not show #
+        # Both sides count as the same change if the texts are equal, even if they may have kept
+        # different equal lines. If upstream changed more than the patch, its text does not show
         # whether both removed the same lines.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:

@@ -58,8 +58,8 @@ def test_what_we_write_applies_in_git_and_here(
     try:
         tree = git.applied(old, patch)
     except RefusedByGit:
-        # # git rejects its own patch in these cases too: a directory name that ends in a space, and
-        # a # symlink that is moved while a directory takes its place.
+        # git rejects its own patch in these cases too: a directory name that ends in a space, and a
+        # symlink that is moved while a directory takes its place.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)
     else:

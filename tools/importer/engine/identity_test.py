@@ -126,8 +126,8 @@ def test_edits_of_any_text_of_few_words(story: Story) -> None:
         return  # two insertions at the same place: the texts do not show their order
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # # Another reading may give the same text by choosing a different one of two equal lines.
-        # It # must show that the whole patch landed, or that the result is right by line identity.
+        # Another reading may give the same text by choosing a different one of two equal lines. It
+        # must show that the whole patch landed, or that the result is right by line identity.
         assert any(
             other.landed
             or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")

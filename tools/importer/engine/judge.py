@@ -15,11 +15,11 @@ from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# # If upstream's text in a conflict is this similar to the patch's, upstream may have the patch.
+# If upstream's text in a conflict is this similar to the patch's, upstream may have the patch.
 _ALIKE = 0.6
-# # An edit is located by this many context lines on each side, as in a patch.
+# An edit is located by this many context lines on each side, as in a patch.
 _HOLD = 3
-# # A line shorter than this, such as `)` or `else:`, does not show that upstream took the patch.
+# A line shorter than this, such as `)` or `else:`, does not show that upstream took the patch.
 _TELLING = 6
 
 

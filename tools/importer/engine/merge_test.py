@@ -124,7 +124,7 @@ def test_marks_alone_are_enough(three: tuple[bytes, bytes, bytes]) -> None:
     full = merge_texts(base, ours, theirs)
     marks = merge_texts(Text(base.marks), ours, Text(theirs.marks), words=words)
     assert [region.start for region in full.conflicts] == [r.start for r in marks.conflicts]
-    # # Between markers, one placeholder line may replace several lines that neither side kept.
+    # Between markers, one placeholder line may replace several lines that neither side kept.
     places = [(edit.start, edit.stop) for edit in full.edits]
     assert places == [(edit.start, edit.stop) for edit in marks.edits]
     if not full.conflicts:

@@ -12,11 +12,11 @@ from tools.importer.engine.marks import Mark, path_mark
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import Snapshot
 
-# # Like git, treat a file as moved if at least half of its lines are equal.
+# Like git, treat a file as moved if at least half of its lines are equal.
 _LIKENESS = 0.5
 # Two candidates with scores closer than this are ambiguous.
 _MARGIN = 0.1
-# # The maximum number of files read, once for the same extension and once for all others.
+# The maximum number of files read, once for the same extension and once for all others.
 _READ = 3000
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tools.importer.engine.align import Change
 from tools.importer.engine.marks import Mark
 
-# # The maximum size of a table of line pairs; a larger one would take over a tenth of a second.
+# The maximum size of a table of line pairs; a larger one would take over a tenth of a second.
 _CELLS = 200_000
 
 

@@ -70,7 +70,7 @@ def _file(change: Change, context: int) -> bytes:
     if before == after and change.path == change.new_path:
         return b""
     if before and after and SYMLINK in (before.mode, after.mode) and before.mode != after.mode:
-        # # git has no diff that turns a file into a link, so write a deletion and a creation.
+        # git has no diff that turns a file into a link, so write a deletion and a creation.
         gone = Change(change.path, change.path, before, None)
         return _file(gone, context) + _file(
             Change(change.new_path, change.new_path, None, after), context
@@ -95,7 +95,7 @@ def _file(change: Change, context: int) -> bytes:
     if b"\0" in data or b"\0" in new_data:
         return out + _binary(before, after)
     if before and after and before.mode == after.mode == SYMLINK:
-        # # Only the index line has a link's mode, and strict readers require the mode.
+        # Only the index line has a link's mode, and strict readers require the mode.
         out += b"index %s..%s %s\n" % (before.oid.encode(), after.oid.encode(), SYMLINK.encode())
     out += b"--- %s\n" % (old + _tab(old) if before else b"/dev/null")
     out += b"+++ %s\n" % (new + _tab(new) if after else b"/dev/null")

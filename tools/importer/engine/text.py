@@ -12,7 +12,7 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
-# # A line shorter than this, such as `)` or `else:`, is not significant.
+# A line shorter than this, such as `)` or `else:`, is not significant.
 _TELLING = 6
 
 
@@ -37,8 +37,7 @@ class Text:
         return b"".join(self.lines)
 
 
-# # Each file is merged, judged, rendered and used as the next patch's base. The cache saves 3
-# passes.
+# Each file is merged, judged, rendered and used as the next patch's base. The cache saves 3 passes.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))

@@ -13,9 +13,9 @@ from tools.importer.engine.text import Text
 from tools.importer.names import shown
 from tools.importer.unified import Hunk
 
-# # A line shorter than this, such as `)` or `else:`, is not significant: it occurs everywhere.
+# A line shorter than this, such as `)` or `else:`, is not significant: it occurs everywhere.
 _TELLING = 6
-# # Ignore this many lines before and after a conflict: they are not another place.
+# Ignore this many lines before and after a conflict: they are not another place.
 _NEAR = 8
 
 

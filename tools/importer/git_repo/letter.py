@@ -10,7 +10,7 @@ from tools.importer.engine import header_of
 from tools.importer.git_repo.repository import Person
 from tools.importer.series import Patch
 
-# # Zero, as in `git format-patch --zero-commit`, so that equal patches give equal files.
+# Zero, as in `git format-patch --zero-commit`, so that equal patches give equal files.
 _SEPARATOR = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
 

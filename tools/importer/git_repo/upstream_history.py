@@ -112,7 +112,7 @@ class UpstreamHistory:
         base = out.decode().strip()
         if base == head:
             raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
-        # # The first commit of a pull request has the best title; later ones respond to reviews.
+        # The first commit of a pull request has the best title; later ones respond to reviews.
         first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
         return UpstreamChange(base, head, _title(first), link, number)
 
@@ -134,7 +134,7 @@ class UpstreamHistory:
         return None
 
     def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
-        # # The change of a merge commit is its diff against the first parent.
+        # The change of a merge commit is its diff against the first parent.
         base = self.repository.find(f"{commit}^") or EMPTY_TREE
         subject = self._log("--max-count=1", "--format=%s", commit, "--").strip()
         return UpstreamChange(base, commit, _title(subject), link, pull)

@@ -171,7 +171,7 @@ def _unescaped(quoted: str, line: int) -> str:
             return code
         number = _code_point(code)
         if number > 127:
-            # # In the format, an octal escape is a byte; this reader would make it a code point.
+            # In the format, an octal escape is a byte; this reader would make it a code point.
             raise TextprotoError(line, f"cannot read the escape \\{code}; write the character")
         return chr(number)
 

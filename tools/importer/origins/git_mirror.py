@@ -56,7 +56,7 @@ _UNSET = (
     ),
 )
 
-# # Reading must not depend on any settings. Fetching may: proxies, certificates, credentials and #
+# Reading must not depend on any settings. Fetching may: proxies, certificates, credentials and
 # mirrors are the user's choice, and the commit id proves that the right objects arrived.
 _NO_SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,

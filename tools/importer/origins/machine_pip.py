@@ -19,7 +19,7 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# # If it could not connect, pip also ends with "No matching distribution".
+# If it could not connect, pip also ends with "No matching distribution".
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
 # If the index is unreachable, fail within seconds.
 _PATIENCE = ("--timeout=20", "--retries=1")
@@ -72,7 +72,7 @@ def _command() -> tuple[str, ...]:
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
-            # # Run in an empty directory, because `-m` would import a pip from the caller's
+            # Run in an empty directory, because `-m` would import a pip from the caller's
             # directory.
             probe = [python, "-m", "pip", "--version"]
             if not subprocess.run(
@@ -86,9 +86,9 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because an #
+    # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because an
     # administrator may restrict downloads with them. pip treats an empty PIP_CONSTRAINT as unset
-    # and # reads its configuration, but a user who sets it to nothing wants no constraint.
+    # and reads its configuration, but a user who sets it to nothing wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

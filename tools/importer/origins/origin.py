@@ -29,7 +29,7 @@ class Wanted:
         if self.tag is not None and self.ref is not None:
             raise UserError(f"both a tag ({self.tag}) and a ref ({self.ref}) are given. Give one")
         for kind, name in (("tag", self.tag), ("ref", self.ref)):
-            # # A tag names a series directory, so it must not contain `..`.
+            # A tag names a series directory, so it must not contain `..`.
             if name is not None and not _LABEL.fullmatch(name):
                 raise UserError(f"'{name}' cannot be the name of a {kind}. Write it as in v2.14.1")
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="fetches 200 MB; set TORCH_GOOGLE_NETWORK=1 to run it",
 )
 
-# # A release that is in Debian stable and also has wheels.
+# A release that is in Debian stable and also has wheels.
 _BOTH = "v2.6.0"
 
 

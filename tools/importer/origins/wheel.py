@@ -34,7 +34,7 @@ _SOURCE_PLATFORMS = (
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# # As in //third_party/pypi, this overrides the URL of the index that has builds without CUDA.
+# As in //third_party/pypi, this overrides the URL of the index that has builds without CUDA.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 

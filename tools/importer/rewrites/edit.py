@@ -48,7 +48,7 @@ def rewrite_file(
     """
     root = target.split(".")[0]
     places = {(site.line, site.column) for site, _ in sites}
-    # # Two calls that begin at the same position, as in `f()()`, are in the same scope.
+    # Two calls that begin at the same position, as in `f()()`, are in the same scope.
     calls = (call for named in module.calls.values() for call in named)
     if any(
         (call.lineno, call.col_offset) in places and module.is_local(root, call) for call in calls

@@ -23,7 +23,7 @@ _READS = (
     b"import torch\n\ndef words():\n    with open(HERE / 'words.txt') as f:\n        return f\n"
 )
 _V1 = {"torch/a.py": b"HERE = Path(__file__).parent\n" + _READS, "torch/b.py": b"open(path)\n"}
-# # The next release moved the call, and another file reads a file next to a different module.
+# The next release moved the call, and another file reads a file next to a different module.
 _V2 = {
     "torch/a.py": _V1["torch/a.py"].replace(b"with open(HERE / 'words.txt')", b"with open(WORDS)")
     + b"\nWORDS = HERE / 'words.txt'\n",
@@ -53,7 +53,7 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
     series = _series(tmp_path, rule, _V1)
     new = _snapshot(_V2, "v2")
 
-    # # Merged as a diff, the patch would change only its own call, not the new one.
+    # Merged as a diff, the patch would change only its own call, not the new one.
     merged = carry(series, record_base(series, _snapshot(_V1)), new, keep_going=True)
     assert "torch/b.py" not in merged.files
 
@@ -64,7 +64,7 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
         "open(torch.util.__file__)]. Look whether each should be rewritten, then give v2 its numbers "
         "in patches/torch/rewrites.txt, or list it there as kept"
     )
-    # # After the user's review, both are rewritten, without a merge.
+    # After the user's review, both are rewritten, without a merge.
     known = _rule({"v1": {"torch/a.py": 1}, "v2": {"torch/a.py": 1, "torch/b.py": 1}})
     decided = decisions(series, new, "v2", rules=[known])
     carried = carry(series, record_base(series, _snapshot(_V1)), new, decisions=decided)

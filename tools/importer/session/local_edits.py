@@ -46,8 +46,8 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     tool = git.cmd.Git(workspace)
     tool.update_environment(**_CALM)
     try:
-        # # -z: unquoted names. all: list the files in new directories. No optional locks: do not #
-        # refresh the index, which another git may be using. safe.directory: git may read this #
+        # -z: unquoted names. all: list the files in new directories. No optional locks: do not
+        # refresh the index, which another git may be using. safe.directory: git may read this
         # checkout even if another user owns it, because the caller named it.
         out = tool.execute(
             [

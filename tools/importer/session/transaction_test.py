@@ -112,7 +112,7 @@ def test_killed_at_any_call_the_next_command_finds_the_old_tree_or_finishes(tmp_
         assert now in (OLD, NEW), number
         assert not message or begun
         assert not begun or now == NEW
-        # # The publication itself deletes the command's inputs; they must exist until then.
+        # The publication itself deletes the command's inputs; they must exist until then.
         assert (workspace / ".import/state.json").exists() == (now == OLD)
         assert set(os.listdir(workspace / ".import")) <= {"state.json"}
         outcomes.append(now == NEW)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch's profiler names of Kineto, which is not linked: kinds of events.
-// Records of torch's own profiler carry these numbers, and they are Kineto's.
+// The event kinds from Kineto that torch's profiler refers to; Kineto itself is
+// not linked. The values equal Kineto's, because torch's own profiler records
+// them.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failed check of torch's carries: the file, below the folder that
-// upstream builds in.
+// The file name that a failed torch check reports: a path below upstream's
+// build directory.
 extern "C" const char* where() {
   return "/somewhere/pytorch/aten/src/ATen/native/cpu/kernel.cpp.AVX2.cpp";
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of torch's C++ logs in real processes: Abseil's format and TORCH_CPP_LOG_LEVEL.
 
-The tests of `torch_google.logging` cover how it puts these logs into its stream.
+The tests of `torch_google.logging` cover how that package handles these logs.
 """
 
 from __future__ import annotations

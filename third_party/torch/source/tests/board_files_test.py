@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that torch's C++ code opens archives through the board, as torch's Python code does.
 
-The files here are in a dictionary, under `kept://`.
+These tests keep their files in a dictionary, under `kept://`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXT = b"what is in the record"
 
 
 class _Keeper:
-    """A store that opens files, which exist once their context ends without an error."""
+    """A store whose files exist only once they are closed without an error."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -85,7 +85,7 @@ def test_a_package_takes_a_name_of_any_scheme(keeper: _Keeper) -> None:
 
 
 def test_torchscript_is_read_by_cpp_alone(keeper: _Keeper) -> None:
-    """The functions that torch.jit calls, which take names."""
+    """Test the functions behind torch.jit, which take file names."""
 
     class Double(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -125,7 +125,7 @@ def test_a_path_is_a_file_of_this_machine(keeper: _Keeper, tmp_path: Path) -> No
 
 
 def test_the_board_may_answer_with_a_path(tmp_path: Path) -> None:
-    """A plug-in does that for `file:///a/b`."""
+    """A plug-in opens URLs such as `file:///a/b`."""
 
     def here(file: Any, mmap: bool = False) -> Any:
         del mmap
@@ -144,7 +144,7 @@ def test_the_board_may_answer_with_a_path(tmp_path: Path) -> None:
 
 
 def test_several_threads_read_at_once(keeper: _Keeper) -> None:
-    """Each thread has its own reader; threads that share one take turns, as with local files."""
+    """Threads with their own readers, and threads that share one, read as from local files."""
     _write("kept://a/model.pt")
     records: list[bytes] = []
 

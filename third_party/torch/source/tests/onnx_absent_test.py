@@ -32,7 +32,7 @@ def test_the_graphs_own_export_says_why_not() -> None:
 
 
 def test_torchscript_itself_is_whole() -> None:
-    """TorchScript shares source files with the exporter."""
+    """TorchScript works, although it shares source files with the exporter."""
 
     @torch.jit.script
     def double(x: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,7 @@ def _names_of_this_program() -> set[bytes]:
 
 
 def test_dynamo_reads_the_interpreters_tables() -> None:
-    """Compile and call a frame again; torch walks its code with the interpreter's opcode tables."""
+    """Dynamo compiles and resumes a frame; torch reads its code with the interpreter's tables."""
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
@@ -88,7 +88,7 @@ def test_dynamo_reads_the_interpreters_tables() -> None:
 
 
 def test_first_class_dimensions_are_there() -> None:
-    """functorch.dim has its own opcode tables, in C."""
+    """functorch.dim has its own opcode tables, written in C."""
     from functorch.dim import dims
 
     i, j = dims(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of torch's (OpenMP in a release) and BLAS's thread pools, after a fork and a resize."""
+"""Tests of torch's and BLAS's thread pools after a fork and after a resize."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's C++ flags as Abseil's. Included by c10/util/Flags.h after its own
-// implementation. Flag NAME is --c10_NAME, so that no name of another library
-// is taken twice.
+// Defines torch's C++ flags as Abseil flags. c10/util/Flags.h includes this
+// file after its own implementation. Flag NAME becomes --c10_NAME, so that it
+// cannot clash with a flag of another library.
 //
-// FLAGS_NAME stays the variable that sources declare, read and assign: those of
-// an extension too, which know nothing of this header. What the command line or
-// absl::SetFlag gives the flag is stored there.
+// FLAGS_NAME is still a variable that sources can declare, read and assign,
+// including sources of extensions that do not know this header. It stores the
+// value that the command line or absl::SetFlag sets.
 #ifndef C10_UTIL_FLAGS_USE_ABSL_H_
 #define C10_UTIL_FLAGS_USE_ABSL_H_
 

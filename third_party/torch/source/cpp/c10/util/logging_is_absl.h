@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's logging macros by Abseil's. Included by c10/util/Logging.h after its
-// own implementation, of which the printing of containers stays.
+// Maps torch's logging macros to Abseil's. c10/util/Logging.h includes this
+// file after its own implementation, of which only the printing of containers
+// is used.
 #ifndef C10_UTIL_LOGGING_IS_ABSL_H_
 #define C10_UTIL_LOGGING_IS_ABSL_H_
 
@@ -37,7 +38,7 @@
 #include "absl/log/die_if_null.h"
 #include "absl/log/log_streamer.h"
 
-// The plain names are torch's own interface: its sources log by them.
+// torch's sources and its users log with these unprefixed names.
 #define LOG(severity) ABSL_LOG(severity)
 #define LOG_IF(severity, condition) ABSL_LOG_IF(severity, condition)
 #define VLOG(level) ABSL_VLOG(level)
@@ -53,7 +54,7 @@
 #define LOG_FIRST_N(severity, n) ABSL_LOG_FIRST_N(severity, n)
 #define LOG_EVERY_MS(severity, ms) ABSL_LOG_EVERY_N_SEC(severity, (ms) / 1000.0)
 
-// For messages on behalf of another place in the source.
+// LOG_AT_FILE_LINE logs a message that names another source location.
 #define C10_ABSL_SEVERITY_INFO ::absl::LogSeverity::kInfo
 #define C10_ABSL_SEVERITY_WARNING ::absl::LogSeverity::kWarning
 #define C10_ABSL_SEVERITY_ERROR ::absl::LogSeverity::kError

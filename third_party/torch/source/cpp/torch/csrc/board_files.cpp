@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the files that torch's C++ archives read and write by name through the
-// hooks in torch/_seam/files.py, which support names with a scheme. Local paths
-// are not passed to the hooks.
+// Opens files for torch's C++ archive reader and writer through the hooks in
+// torch/_seam/files.py, which support names with a scheme. Local paths are not
+// passed to the hooks.
 //
 // Every function acquires the GIL. A failure throws Python's exception, because
 // nearly all callers of these archives are Python bindings.
@@ -32,7 +32,7 @@ py::object Ask(const char* question) {
   return py::module_::import("torch._seam.files").attr(question);
 }
 
-// A Python object that may be dropped by a thread without the GIL.
+// A Python object that a thread without the GIL may release.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(std::move(object)) {}
@@ -52,8 +52,8 @@ class Kept {
   py::object object_;
 };
 
-// A file that a hook has opened, closed by the destructor: a local path, or an
-// open binary file.
+// A file opened by a hook: a local path, or an open binary file. The destructor
+// closes it.
 class Opened {
  public:
   explicit Opened(const py::object& context)
@@ -73,8 +73,8 @@ class Opened {
 
   py::object& file() { return *entered_; }
 
-  // Like leaving a `with` block without an exception. Without this call, the
-  // destructor discards the written data.
+  // Closes the file as a `with` block does without an exception. If this is not
+  // called, the destructor discards the written data.
   void Close() {
     open_ = false;
     (*context_).attr("__exit__")(py::none(), py::none(), py::none());
