@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of damaged diffs: each is parsed as it stands, or rejected with a one-line error.
+"""Tests of damaged diffs: each is parsed literally, or rejected with a one-line error.
 
 Real diffs from git are damaged at random: bits, lines, headers, counts, names. An accepted diff
 survives reading and writing, stays inside the tree, and has the same effect as with git. A rejected

@@ -143,7 +143,7 @@ class JsonReport:
         self.answered = False
 
     def say(self, line: str) -> None:
-        """Do nothing: lines are for people."""
+        """Do nothing: lines are for users, not for programs."""
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:

@@ -3,7 +3,7 @@
 
 Times, owners and empty directories are ignored, so the same bytes give the same hash on every
 machine. The hash is the sha256 of lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
-Modes are git's: 100644, 100755 and 120000 (a link, whose digest is the hash of its target's name).
+Modes are git's: 100644, 100755 and 120000 (a link; its digest is the sha256 of its target path).
 """
 
 from __future__ import annotations

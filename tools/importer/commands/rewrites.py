@@ -114,7 +114,7 @@ def _check_guards(
 def _updated(
     stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the new series, whose other patches must still apply, and the unreadable files."""
+    """Return the new series, after checking its other patches, and the unreadable files."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
     # A new rule's patch is generated from unpatched files, so it precedes all hand-written patches.

@@ -402,7 +402,7 @@ def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
 
 
 class _Wheel(DictSnapshot):
-    """A snapshot whose origin has no C++ sources, such as a wheel."""
+    """A snapshot of a wheel, which never contains C++ sources."""
 
     def carries(self, path: str) -> bool:
         return not path.startswith("csrc/")

@@ -35,7 +35,7 @@ class LineEdit:
 
 @dataclass(frozen=True)
 class Story:
-    """A base text with upstream's and the patch's edits, each in order and not touching."""
+    """A test case: a base and both sides' edits, which are in order and do not touch."""
 
     base: Lines
     upstream: tuple[LineEdit, ...]

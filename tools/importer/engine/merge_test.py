@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of merges against `git merge-file`: if git merges cleanly, the engine agrees or refuses."""
+"""Tests of merges against `git merge-file`: if git merges cleanly, the engine agrees or stops."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 from tools.importer.errors import EnvironmentProblem
 
 SETTINGS = (
-    "core.hooksPath=/dev/null",  # a hook could change what is committed, or refuse a ref
+    "core.hooksPath=/dev/null",  # a hook could change a commit or reject a ref update
     "core.fsmonitor=false",  # may name a program that git would run for our temporary index
     "core.autocrlf=false",  # keep the tree's bytes instead of the platform's line endings
     "core.safecrlf=false",  # no warnings: upstream mixes line endings

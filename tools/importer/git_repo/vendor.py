@@ -231,7 +231,7 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # With kept files left out, this tree is in no commit, and git gc deletes it at some point.
+        # This tree lacks the kept files, so no commit has it, and git gc may delete it.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept

@@ -137,7 +137,7 @@ def check_rewrites(
     Rewrites(new, known).check(series, files)
 
 
-# An undecided result needs a patch; this one stands for the rules' data.
+# An undecided result needs a patch; this placeholder represents the rules' data.
 _DATA = Patch(
     KNOWN_CALLS,
     0,

@@ -30,7 +30,7 @@ class Rebuilt:
 def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) -> Rebuilt:
     """Check all files in the wheel, rebuild the tree in memory, and compare it with the pin.
 
-    Every fault is a difference with its path. Raises UserError if `wheel` is not a wheel.
+    Each defect is a difference with its path. Raises UserError if `wheel` is not a wheel.
     """
     differences: list[Difference] = []
     with report.progress("Checking the wheel"):

@@ -21,7 +21,7 @@ _TEXT = b"what is in the record"
 
 
 class _Keeper:
-    """A store whose files exist only once they are closed without an error."""
+    """A store in which a file exists once it is closed without an error."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
