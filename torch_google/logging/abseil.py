@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings for Abseil's C++ log, if it is linked into the interpreter; they track Python's log.
+"""Keep the levels of Abseil's C++ log in sync with Python's, if Abseil is linked in.
 
-With --config=static, torch's C++ code logs through Abseil. Users set levels once, with the flags
-and functions of Abseil for Python, and this module applies them in C++. `_absl` is the extension
-module that sets them (third_party/abseil). Without it, every function here is a no-op.
+With --config=static, torch's C++ code logs through Abseil. Users set levels only once, with
+absl-py's flags and functions, and this module applies them in C++ too. The extension module `_absl`
+(third_party/abseil) does the setting. Without it, every function here is a no-op.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from absl import logging as absl_logging
 FLAGS = flags.FLAGS
 
 _MODULE = "_absl"
-# torch reads its level from this variable at import, and keeps it in the flag.
+# torch reads its C++ log level from this variable at import and copies it into _LEVEL_FLAG.
 LEVEL_VARIABLE = "TORCH_CPP_LOG_LEVEL"
 _LEVEL_FLAG = "c10_caffe2_log_level"
 _MODULE_LEVEL = re.compile(r"[^=,]+=-?\d+")
@@ -27,7 +27,7 @@ _SEVERITIES = ("INFO", "WARNING", "ERROR", "FATAL")
 
 _following = False
 _user_level = ""  # the level that the user set in the environment, if any
-_own_level = ""  # the level that this module set there
+_own_level = ""  # the level that this module last wrote to the variable
 _watching = False
 
 
@@ -65,7 +65,7 @@ def severity_name(verbosity: int) -> str:
 
 
 def follow() -> None:
-    """Set C++ levels to Python's, now and at every change, until `unfollow`.
+    """Keep C++ log levels equal to Python's from now on, until `unfollow` is called.
 
     A level that the user set in TORCH_CPP_LOG_LEVEL is kept.
     """
@@ -75,11 +75,11 @@ def follow() -> None:
     _following = True
     if not _watching:
         _watching = True
-        # Abseil runs validators at every change of the flag, including its own.
+        # Abseil runs validators whenever the flag changes, even if Abseil itself changes it.
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # If the value equals the level of the flags, a parent process set it, not the user.
+    # A value equal to the level from the flags comes from a parent process, not from the user.
     level = os.environ.get(LEVEL_VARIABLE, "")
     _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)
@@ -88,13 +88,13 @@ def follow() -> None:
 
 
 def unfollow() -> None:
-    """Stop following. C++ keeps its levels, even for messages at process exit."""
+    """Stop syncing. C++ keeps its current levels, which also apply to messages at process exit."""
     global _following
     _following = False
 
 
 def tag_messages(on: bool) -> None:
-    """Make C++ write messages in the format that `native.py`'s relay parses, or in Abseil's."""
+    """Choose the format of C++ messages: the one that `native.py` parses, or Abseil's own."""
     if is_linked():
         _native().tag_messages(on)
 
@@ -112,7 +112,7 @@ def _changed(verbosity: int) -> bool:
 
 
 def _limit(verbosity: int) -> bool:
-    """Lower the verbosity to the limit that --minloglevel sets; return whether it was higher."""
+    """Lower the verbosity to --minloglevel's limit; return whether it was above the limit."""
     least = FLAGS["minloglevel"].value if "minloglevel" in FLAGS else None
     if least is None or verbosity <= -least:
         return False

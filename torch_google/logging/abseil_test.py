@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ code that logs through Abseil joins the stream, with the same levels. Uses real processes."""
+"""C++ code that logs through Abseil joins the stream with the same levels, in real processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _run(
 
 
 def _said(text: str) -> list[str]:
-    """Return the messages from C++ code, without their prefixes."""
+    """Return the text of each C++ message, without its prefix."""
     return [line.partition("] ")[2] for line in text.splitlines() if "speaker.cc:" in line]
 
 
@@ -141,7 +141,7 @@ def test_torchs_own_variable_stays(level: str, expected: list[str]) -> None:
 
 def test_a_child_follows_its_parents_flags_and_its_own_changes() -> None:
     child = "logging.set_verbosity(logging.ERROR)\n_speaker.say(1, 'no')\n_speaker.say(2, 'yes')"
-    done = _run(_SETUP + child, level="WARNING")  # as set by a parent process
+    done = _run(_SETUP + child, level="WARNING")  # a parent process would have set this level
     assert _said(done.stderr) == ["yes"]
 
 
@@ -159,7 +159,7 @@ def test_nothing_is_followed_after_shutdown() -> None:
 
 
 def test_much_from_a_thread_that_one_waits_for_does_not_block() -> None:
-    """The logging thread cannot get the GIL, so a sink that needed it would deadlock."""
+    """The logging thread cannot get the GIL, so a log sink that needed the GIL would deadlock."""
     done = _run(_SETUP + "_speaker.say_much(20_000)")
     assert done.returncode == 0
     assert _said(done.stderr) == [f"number {number}" for number in range(20_000)]

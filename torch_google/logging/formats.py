@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formatters: Abseil's line with rank and process added, or one JSON object per record."""
+"""Formatters: Abseil's log line plus rank and process, or one JSON object per record."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from absl import logging as absl_logging
 
 _SHOW_PREFIX = flags.FLAGS["showprefixforinfo"]
 
-# torch's artifact loggers (guards, graph_code, ...) have this attribute.
+# torch sets this attribute on the loggers of its artifacts (guards, graph_code, ...).
 _ARTIFACT = "artifact_name"
 _INTERNAL = "torch._logging._internal"
-# The module that starts compilations. Until it is imported, there are none to look for.
+# The module that starts compilations. Before it is imported, no compilation can be running.
 _COMPILER = "torch._dynamo.convert_frame"
-# os.environ's own dict of bytes: lookups copy no key and do not raise on a missing one.
+# The dict of bytes inside os.environ: a lookup copies no key, and a missing key does not raise.
 _ENVIRONMENT: Mapping[bytes, bytes] = vars(os.environ).get("_data", os.environb)
 _LOGGERS = logging.root.manager.loggerDict
 _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
@@ -34,13 +34,13 @@ _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging
 class TextFormatter(absl_logging.PythonFormatter):
     """Abseil's prefix, then rank and process if there are several processes, then the message.
 
-    `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`: tools that
-    parse Abseil's lines can also parse these. Every record passes through `format`, so the common
-    case does little work. The figures are in benchmarks/google3.
+    An example is `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`.
+    Tools that parse Abseil's lines can parse these as well. Every record passes through `format`,
+    so the common case is kept cheap; benchmarks/google3 has the timings.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as lines. Only the first has a prefix."""
+        """Return the record as text. Only its first line has the prefix."""
         artifact = artifact_of(record)
         text = artifact_text(record, artifact) if artifact else None
         if text is None:
@@ -58,7 +58,7 @@ class TextFormatter(absl_logging.PythonFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object on one line; keys that have no value for a record are omitted."""
+    """One JSON object per record, on one line; keys without a value are omitted."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON: time in UTC, severity, source location, process, message."""
@@ -89,7 +89,7 @@ class JsonFormatter(logging.Formatter):
 def message_of(record: logging.LogRecord) -> str:
     """Return the message; if formatting fails, the format, its arguments and the error.
 
-    Python's handlers would print a traceback instead, and no log file would have the record.
+    Python's handlers would print a traceback instead, and the record would reach no log file.
     """
     try:
         return record.getMessage()
@@ -101,7 +101,7 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def artifact_of(record: logging.LogRecord) -> str | None:
-    """Return the name of a record's torch artifact, or None."""
+    """Return the name of the torch artifact that the record belongs to, or None."""
     return getattr(_LOGGERS.get(record.name), _ARTIFACT, None)
 
 
@@ -118,16 +118,16 @@ def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
 
 
 def compilation_of() -> str | None:
-    """Return the id of this thread's compilation, such as `0/0`; None outside a compilation."""
+    """Return the id of the compilation on this thread, for example `0/0`; None outside one."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
     trace_id = context.current_trace_id() if context else None
     return None if trace_id is None else str(trace_id)
 
 
 def rank() -> int | None:
-    """Return the rank of this process in the process group, if any, else from the environment."""
+    """Return this process's rank, from the process group if there is one, else the environment."""
     distributed = sys.modules.get("torch.distributed")
-    # A torch built without distributed has this module, but it is empty.
+    # In a torch built without distributed support, this module exists but is empty.
     is_initialized = getattr(distributed, "is_initialized", None)
     if is_initialized is not None and is_initialized():
         return int(distributed.get_rank())  # type: ignore[union-attr]
@@ -136,7 +136,7 @@ def rank() -> int | None:
 
 
 def origin_text(record: logging.LogRecord) -> str:
-    """Return `rank 3, worker-1 77`, without missing parts; empty for a single process."""
+    """Return `rank 3, worker-1 77` without the parts that do not apply; "" for a single process."""
     own_rank = rank()
     if multiprocessing.parent_process() is None:
         return "" if own_rank is None else f"rank {own_rank}"
@@ -152,7 +152,7 @@ def process_text(record: logging.LogRecord) -> str:
 
 
 def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    """Return the message with exception and stack, in the layout of logging.Formatter."""
+    """Return the message, exception and stack, in the layout that logging.Formatter uses."""
     shown = logging.makeLogRecord({**vars(record), "msg": message_of(record), "args": None})
     text = logging.Formatter.format(formatter, shown)
     record.message, record.exc_text = shown.message, shown.exc_text
@@ -160,7 +160,7 @@ def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> 
 
 
 def _safe(show: Callable[[Any], str], value: Any) -> str:
-    """Return the text of a value, even if its __str__ or __repr__ raises."""
+    """Return the value as text, even if its __str__ or __repr__ raises."""
     try:
         return show(value)
     except Exception:  # noqa: BLE001 - the value's methods can raise anything
@@ -193,7 +193,7 @@ def _prefix(record: logging.LogRecord) -> str:
 
 
 def _keep(created: float) -> tuple[int, str]:
-    """Return a time's second, and its text `0102 03:04:05`; cached, as records come in bursts."""
+    """Return a time's whole second and its text `0102 03:04:05`. Cached: records come in bursts."""
     global _last
     second = int(created)
     _last = second, time.strftime("%m%d %H:%M:%S", time.localtime(second))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log files: one per process, named like Abseil's, in any gfile directory.
+"""Log files: one per process, named as Abseil names them, in any gfile directory.
 
-A record is in a local file before the logging call returns. Remote stores cannot append cheaply, so
-there records are batched into parts. A part is written when it is large or old enough, on a record
-with severity ERROR or above, and at exit.
+With a local directory, a record is in the file before the logging call returns. Remote stores
+cannot append cheaply, so their records are batched into parts. A part is uploaded when it is large
+or old enough, after a record with severity ERROR or above, and at exit.
 
-A store's client also logs, from the uploading thread and from threads that the upload waits for.
-So an upload never holds a lock that logging needs, and no logging thread waits for an upload
-without a time limit: every record is queued, and its thread continues.
+The store's client library also logs, both from the uploading thread and from threads that the
+upload waits for. So an upload never holds a lock that logging needs. Every logging call queues its
+record and returns; if it waits for the upload at all, the wait has a time limit.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# Limits for a part of a log in a remote store: bytes, and seconds since its first record.
+# Limits for one part of a log in a remote store: its bytes, and its age in seconds.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
-# How long the logging call waits until a record with severity ERROR is stored, and the pause before
-# the next part if one came during an upload.
+# Seconds that a logging call waits for a record with severity ERROR to be stored, and seconds
+# between two uploads if the second became due during the first.
 URGENT_SECONDS = 5.0
 AGAIN_SECONDS = 0.2
-# Lower descriptors are standard input, output and error.
+# Descriptors below this are standard input, output and error.
 _FIRST_OWN = 3
 
 
 class _PathHandler(logging.Handler):
-    """A handler that writes to one file per process; a forked process starts its own."""
+    """A handler that writes to one file per process; a forked process opens its own file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _PathHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record. Report failures on standard error, as Python's handlers do.
 
-        A failing disk or store is reported in one line, not once per record.
+        A disk or store that keeps failing is reported in one line, not once per record.
         """
         try:
             line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
@@ -71,7 +71,7 @@ class _PathHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Write all queued records."""
+        """Write out all queued records."""
         file = self._own()
         if file is not None:
             file.flush()
@@ -85,17 +85,17 @@ class _PathHandler(logging.Handler):
             file.close()
 
     def acquire(self) -> None:
-        """Do nothing: `logging.shutdown` would hold the lock during the final flush."""
+        """Do nothing: `logging.shutdown` would otherwise hold the lock during the final flush."""
 
     def release(self) -> None:
         """Do nothing, like `acquire`."""
 
     def _path(self) -> str:
-        """Return the path for a process that does not have a file yet."""
+        """Return the path of the file that this process is about to open."""
         raise NotImplementedError(f"{type(self).__name__} has no path")
 
     def _own(self) -> _File | None:
-        """Return this process's file; None if the file belongs to the parent of a fork."""
+        """Return this process's file, or None if it has not opened one since a fork."""
         return self._file if self._pid == os.getpid() else None
 
     def _current(self) -> _File:
@@ -110,7 +110,7 @@ class _PathHandler(logging.Handler):
         self._pid = os.getpid()
 
     def _report(self, error: Exception | None) -> None:
-        """Report when writing the log starts to fail, and when it works again."""
+        """Report the first failure to write the log, and the first success after it."""
         if error is not None and not self._failing:
             text = error if isinstance(error, OSError) else repr(error)
             _say(f"the log is not written to its file from now on: {text}")
@@ -120,24 +120,27 @@ class _PathHandler(logging.Handler):
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the handler's lock, for one write only. A forked process finds it free."""
+        """Hold the handler's lock, briefly, so that a forked process finds it free."""
         assert self.lock is not None
         with self.lock:
             yield
 
 
 class LogFile(_PathHandler):
-    """A handler that writes to a file in `directory`, or to parts, named by program and process."""
+    """A handler that writes to a file in `directory`, named after the program and the process.
+
+    In a remote store, the file is a series of parts.
+    """
 
     def __init__(self, directory: str, program: str) -> None:
-        """Create the directory. Raises OSError that names it if that fails."""
+        """Create the directory. If that fails, raises an OSError that names the directory."""
         gfile.MakeDirs(directory)
         super().__init__()
         self._directory = directory
         self._program = program
 
     def follow(self) -> None:
-        """After a fork, continue the parent's file; in a remote store, a new one next to it."""
+        """Switch to a file for a forked process: the parent's, or a new one in a remote store."""
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)
@@ -147,7 +150,7 @@ class LogFile(_PathHandler):
 
 
 class RemoteLog(_PathHandler):
-    """A handler that writes parts of one remote path; `remote_log` returns the path's handler."""
+    """A handler that writes a log to one remote path in parts. Create it with `remote_log`."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -155,12 +158,12 @@ class RemoteLog(_PathHandler):
         self._maker = os.getpid()
 
     def _path(self) -> str:
-        # Two processes that write parts with the same name would overwrite each other's.
+        # If two processes wrote parts under the same name, they would overwrite each other's.
         return self._named if os.getpid() == self._maker else f"{self._named}.{os.getpid()}"
 
 
 def remote_log(path: str) -> RemoteLog:
-    """Return this process's handler for a path. Each torch logger asks for one."""
+    """Return this process's handler for a path. It is shared: each torch logger asks for one."""
     with _remote_lock:
         key = (path, os.getpid())
         if key not in _remote_logs:
@@ -169,7 +172,7 @@ def remote_log(path: str) -> RemoteLog:
 
 
 def file_name(program: str) -> str:
-    """Return `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID` for this process and time."""
+    """Return `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID`, with the current time."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     return f"{program.replace(os.sep, '_')}.{_host()}.{_user()}.log.INFO.{stamp}.{os.getpid()}"
 
@@ -184,23 +187,27 @@ class _File(Protocol):
 
 
 class _LocalFile:
-    """A file with one write() per record: lines stay whole when processes share it or one dies."""
+    """A local file that is written with one write() call per record.
+
+    So lines stay whole if processes share the file or one of them dies.
+    """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self._report = report
         self.path, opened = open_own(path)
-        # If descriptor 2 was closed, the file would get that number, and C++ text would go into it.
+        # If descriptor 2 is closed, open() may return 2, and C++'s stderr output would go into the
+        # log.
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
         os.close(opened)
         self._cut = False
 
     def write(self, line: bytes, urgent: bool) -> None:
         del urgent
-        if self._cut:  # a full disk cut the last line short
+        if self._cut:  # a full disk truncated the last line
             line = b"\n" + line
         begin = line
         try:
-            while line:  # a signal or a full pipe may cut a write short
+            while line:  # a signal or a full pipe may end a write early
                 line = line[os.write(self._descriptor, line) :]
         except OSError as error:
             self._cut = self._cut or line is not begin
@@ -219,9 +226,9 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, in full.
+    """A log stored as parts `PATH.0000`, `PATH.0001`, ..., each written once, in full.
 
-    Numbering continues after existing parts, so a reopened log keeps its earlier parts.
+    Numbering continues after existing parts, so reopening a log keeps its earlier parts.
     """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
@@ -233,19 +240,19 @@ class _RemoteFile:
         self._bytes = 0
         self._due = False
         self._due_again = False
-        # Record counts: queued so far, and stored so far.
+        # Numbers of records queued and records stored so far.
         self._queued = 0
         self._stored = 0
         self._prompt = True
         self._closed = False
         # Guards only the queue, so it is held briefly. Reentrant, because a finalizer or a signal
-        # handler may log between any two lines here.
+        # handler may interrupt any line here and log.
         self._lock = threading.RLock()
         self._some = threading.Condition(self._lock)
-        # Held during an upload. Only uploading threads wait for it, never threads that only log.
+        # Held during an upload. Only threads that upload wait for it, never threads that only log.
         self._upload_lock = threading.Lock()
         threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
-        # Child processes of multiprocessing exit without running atexit.
+        # Needed because multiprocessing's child processes exit without running atexit handlers.
         multiprocessing_util.Finalize(None, self.flush, exitpriority=0)
 
     def write(self, line: bytes, urgent: bool) -> None:
@@ -253,16 +260,16 @@ class _RemoteFile:
             self._waiting.append(line)
             self._bytes += len(line)
             self._queued += 1
-            # Records that an upload logs are batched; otherwise each part would cause another.
+            # Records logged during an upload do not trigger another one, which could go on forever.
             if (urgent or self._bytes >= PART_BYTES) and not _here.uploading:
                 self._due = True
             self._some.notify_all()
 
     def settle(self) -> None:
-        """Wait, for a limited time, until everything written so far is stored.
+        """Wait until everything written so far is stored, up to a time limit.
 
-        The waiting thread may be one of the client's own threads that the upload needs, hence the
-        limit. After a timeout, no thread waits again until an upload has succeeded.
+        The limit prevents a deadlock: the client's upload may be waiting for this very thread.
+        After a timeout, no thread waits again until an upload has succeeded.
         """
         with self._lock:
             if self._closed or not self._prompt or _here.uploading:
@@ -290,7 +297,7 @@ class _RemoteFile:
         self.flush()
 
     def _write_part(self) -> None:
-        """Upload the queued records; requeue them if that fails."""
+        """Upload the queued records; put them back in the queue if that fails."""
         with self._lock:
             part, self._waiting = self._waiting, []
             self._bytes = 0
@@ -317,7 +324,7 @@ class _RemoteFile:
 
     def _store(self, data: bytes) -> bool:
         """Write the next part; return False if another log already has a part with that number."""
-        # A part may exist although its upload failed. It belongs to this log, so overwrite it.
+        # This log's own part may exist although its upload failed, so overwrite it.
         mode = "wb" if self._begun else "xb"
         try:
             with gfile.Open(f"{self.path}.{self._parts:04}", mode) as file:
@@ -343,21 +350,21 @@ class _RemoteFile:
                 pause = PART_SECONDS
             else:
                 self._report(None)
-                # Without the pause, a client that logs an error at each upload would cause a busy
-                # loop.
+                # Without a pause, a client that logs an error at each upload would keep this loop
+                # busy.
                 pause = AGAIN_SECONDS if self._due_again else 0.0
             with self._lock:
                 self._some.wait_for(lambda: self._closed, pause)
 
 
 class _Here(threading.local):
-    """Per-thread state: whether this thread is uploading a part of any log."""
+    """Per-thread state: whether the thread is uploading a part of any log."""
 
     uploading = False
 
 
 def _say(text: str) -> None:
-    """Report on standard error, because the log itself cannot be written."""
+    """Report a failure on standard error, because the log itself cannot be written."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"torch_google.logging: {text}\n")
@@ -374,7 +381,7 @@ def _host() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the user id has no user name
+    except (KeyError, OSError):  # the user id has no name
         return str(os.getuid())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs in a remote store: no record is lost or duplicated, whatever the store and its client do."""
+"""Logs in remote stores: no record is lost or duplicated, whatever the store's client does."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
     assert sorted(parts) == ["before the fork\nafter the fork\n", "in the child\n"]
 
 
-# A store whose client calls the scenario's `upload`, and `lines` to read its contents.
+# The start of each test program: a store whose client calls the program's `upload`, and `lines`,
+# which returns the stored lines.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -76,7 +77,7 @@ gfile.configure(retry=gfile.Retry(first=0.01))
 
 
 def _run(program: str) -> list[str]:
-    """Return the program's output lines. A separate process, so a hang becomes a timeout."""
+    """Run the program in a new process, so that a hang times out; return its output lines."""
     done = subprocess.run(
         [sys.executable, "-c", _STORE + program, "--verbosity=0"],
         capture_output=True,

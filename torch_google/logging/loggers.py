@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logger classes that keep torch's records in the stream.
 
-torch gives each of its registered loggers its own handler on standard error and disables
-propagation, and does so again at every `torch._logging.set_logs`. Some modules do the same at
-import. Python allows changing a logger's class, so this needs no patch. These classes ignore both
-changes. Other handlers (files, the user's own) are left alone.
+torch gives each of its registered loggers a handler on standard error and turns propagation off,
+and repeats this at every `torch._logging.set_logs`. Some modules do the same at import. The classes
+here ignore both settings; other handlers (files, the user's own) stay. Assigning these classes to
+existing loggers needs no patch to torch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from absl import logging as absl_logging
 
 FLAGS = flags.FLAGS
 
-# Loggers that torch's modules set up themselves at import or first use, with levels that the user
-# did not ask for. loggers_test.py checks the list against torch.
+# Loggers that torch's modules configure at import or first use, with levels that the user did not
+# ask for. loggers_test.py checks the list against torch.
 LIBRARY_LOGGERS = (
     "Flight Recorder",
     "c10d-NullHandler-dcp_logger",
@@ -44,7 +44,7 @@ class OneStreamLogger(logging.Logger):
 
     @property
     def propagate(self) -> bool:
-        """Always True; assignments are ignored."""
+        """Always True; assigning to it has no effect."""
         return True
 
     @propagate.setter
@@ -52,13 +52,13 @@ class OneStreamLogger(logging.Logger):
         del value
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, unless it writes to the console, which the stream already does."""
+        """Add a handler, unless it writes to the console: the stream already writes there."""
         if not _is_console(hdlr):
             super().addHandler(hdlr)
 
 
 class LibraryLogger(OneStreamLogger):
-    """A logger whose library hard-codes a level. The level is ignored: the verbosity applies."""
+    """A logger whose library hard-codes a level. The class ignores it and uses the verbosity."""
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
         """Ignore `level`."""
@@ -67,28 +67,28 @@ class LibraryLogger(OneStreamLogger):
 
 
 class TorchLogger(OneStreamLogger):
-    """The logger `torch`, parent of all torch loggers. It adopts them when torch sets them up.
+    """The logger `torch`, parent of all torch loggers. It adopts the others when torch sets it up.
 
-    torch sets WARNING by default. If the user chose a verbosity, that applies instead. Otherwise
-    WARNING stays: Abseil apps start at INFO, and at that level torch logs pages of text. Any other
-    level comes from TORCH_LOGS or set_logs.
+    torch's default level is WARNING. A verbosity that the user chose replaces this default. If the
+    user chose none, WARNING stays: Abseil programs start at INFO, and at that level torch logs
+    pages of text. Any other level comes from TORCH_LOGS or set_logs and is kept.
     """
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
-        """Set `level` if the user asked for it; else apply the rule described above."""
+        """Set `level`, but replace torch's default as the class docstring describes."""
         is_default = level in (logging.NOTSET, logging.WARNING, "NOTSET", "WARNING")
         if is_default:
             level = logging.NOTSET if _verbosity_was_asked() else logging.WARNING
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Adopt torch's loggers: during set-up, torch adds a handler to each, this one included."""
+        """Add a handler, and adopt the loggers registered so far: torch calls this for each one."""
         adopt_registered()
         super().addHandler(hdlr)
 
 
 def adopt_all() -> None:
-    """Adopt torch's existing and future loggers. May be called before torch is imported."""
+    """Adopt torch's existing and future loggers. torch need not be imported yet."""
     _adopt(_TORCH, TorchLogger)
     for name in LIBRARY_LOGGERS:
         _adopt(name, LibraryLogger)
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Adopt the loggers in torch's registry. Their descendants propagate to them."""
+    """Adopt the loggers that torch has registered. Their descendants propagate to them."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -104,7 +104,7 @@ def adopt_registered() -> None:
 
 
 def release_all() -> None:
-    """Restore the class of every adopted logger. The next set_logs restores torch's settings."""
+    """Restore adopted loggers' original class. The next set_logs restores torch's settings."""
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, OneStreamLogger):
             logger.__class__ = logging.Logger  # type: ignore[assignment]
@@ -112,19 +112,19 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Return whether the verbosity is set on the command line, or is below torch's default."""
+    """Return whether the command line sets the verbosity, or it is below torch's default."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 
 
 def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
-    """Change the class of the logger `name`, unless that is a subclass of logging.Logger."""
+    """Change the class of the logger `name`, unless it already has a special class."""
     existing = logging.root.manager.loggerDict.get(name)
     logger = existing if isinstance(existing, logging.Logger) else _created(name)
     if type(logger) is not logging.Logger:
         return
     level = logger.level
-    vars(logger).pop("propagate", None)  # the class has a property instead
+    vars(logger).pop("propagate", None)  # the new class defines a property of this name
     logger.__class__ = adopter
     for handler in [handler for handler in logger.handlers if _is_console(handler)]:
         logger.removeHandler(handler)

@@ -130,7 +130,7 @@ def test_adopted_before_torch_is_imported() -> None:
 
 
 def test_the_list_has_every_logger_that_torch_cuts_off_when_it_is_imported() -> None:
-    """Find torch's modules that set up their own console, in a process without torch_google."""
+    """Find the torch modules that set up a console handler, in a process without torch_google."""
     done = subprocess.run(
         [sys.executable, "-c", _CUT_OFF], capture_output=True, text=True, check=True
     )

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay that turns torch's C++ messages on standard error into records in the stream.
 
-The released torch logs from C++ to file descriptor 2 only. `Relay` replaces it with a pipe that a
-small process reads. A thread would not work: C++ code that holds the GIL could fill the pipe and
-deadlock. A process also survives a crash and reads the pipe to its end, so the last messages, which
-matter most then, arrive.
+The released torch logs from C++ to file descriptor 2 only. `Relay` replaces the descriptor with a
+pipe that a small process reads. A thread could not do this: C++ code that holds the GIL could fill
+the pipe and deadlock. The process also survives a crash of the program and reads the pipe to its
+end, so the last messages, which explain the crash, are not lost.
 
-The process turns torch's lines into records for the same handlers and passes other text unchanged.
-Python's sys.stderr keeps writing to the terminal, not through the pipe.
+The relay process turns torch's lines into records for the same handlers and passes other text
+through unchanged. Python's sys.stderr still writes to the terminal, not to the pipe.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _CHUNK = 1 << 16
-# How long an exiting process waits for its relay. Other processes may still hold the pipe open.
+# Seconds that an exiting process waits for its relay, as other processes may hold the pipe open.
 _END_SECONDS = 2.0
-# How long an unfinished line of other text is held back.
+# Seconds that the relay holds back an unfinished line of other text.
 _LINE_SECONDS = 0.1
 
 # `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
 _MESSAGE = re.compile(
     rb"(?:\[rank\d+\]:)?\[([VIWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ ([^\s:\]]+):(\d+)\] ?(.*)", re.DOTALL
 )
-# A line that another process has already formatted for the stream: it ends a multi-line message.
+# A line that another process has already formatted for the stream. It ends a multi-line message.
 _STREAM_LINE = re.compile(rb"[DIWEFC]\d{4} \d\d:\d\d:\d\d\.\d+ |\{\"time\": ")
 _LEVELS = {
     b"V": logging.DEBUG,
@@ -53,11 +53,11 @@ Handle = Callable[[logging.LogRecord], object]
 
 
 class Relay:
-    """The owner of file descriptor 2 until `stop`. A process may have one at a time."""
+    """A relay that replaces file descriptor 2 until `stop`. Only one per process can be active."""
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
-        """Start the process, which calls `handle` with each record, then `end`."""
-        if sys.stderr is not None:  # None if the program was started without it
+        """Start the relay process, which calls `handle` with each record, then `end`."""
+        if sys.stderr is not None:  # None if the program was started with standard error closed
             sys.stderr.flush()
         self._pid = os.getpid()
         _have_stderr()
@@ -77,37 +77,38 @@ class Relay:
                 _Unbuffered(os.dup(self._terminal), "w"),
                 encoding=self._stream.encoding,
                 errors=self._stream.errors,
-                # Like Python's own stream: the interpreter writes a traceback line in pieces, and
-                # the relay may write between two of them.
+                # Buffer whole lines, as Python's own stream does: the interpreter prints a
+                # traceback line in pieces, and the relay could write between them.
                 line_buffering=True,
                 write_through=getattr(self._stream, "write_through", False),  # PYTHONUNBUFFERED
             )
 
     def stop(self) -> None:
-        """Restore the descriptor and wait until everything written so far is in the stream."""
+        """Restore descriptor 2 and wait until the relay has passed on everything written so far."""
         if os.getpid() != self._pid:  # in a forked process, the relay belongs to the parent
             return
         try:
             if sys.stderr is not self._stream:
                 replacement, sys.stderr = sys.stderr, self._stream
                 replacement.flush()
-        finally:  # the program may have closed the descriptor
+        finally:  # restore the descriptor even if the program closed it
             os.dup2(self._terminal, _STDERR)
             os.close(self._terminal)
-            poll = select.poll()  # select() rejects descriptors from 1024 on
+            poll = select.poll()  # select() rejects descriptors >= 1024
             poll.register(self._ended, select.POLLIN)
             poll.poll(_END_SECONDS * 1000)
             os.close(self._ended)
-            # The relay ends when the last process that inherited the pipe closes it; init reaps it
-            # then. A program that waits for any child may already have reaped it.
+            # The relay may outlive this process, until every process that inherited the pipe has
+            # closed it; then init reaps it. Or the program has reaped it already, by waiting for
+            # any child.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._child, os.WNOHANG)
 
 
 class _Unbuffered(io.FileIO):
-    """A file without a buffer lock, which would deadlock a process forked while it is held.
+    """A file without a buffer lock: a process forked while the lock is held would deadlock.
 
-    After a fork, Python resets these locks only for its own standard streams.
+    After a fork, Python resets only the locks of its own standard streams.
     """
 
     def write(self, data: Buffer) -> int:
@@ -120,7 +121,7 @@ class _Unbuffered(io.FileIO):
 
 
 def parse(text: bytes, pid: int) -> logging.LogRecord | None:
-    """Return the record of a torch C++ message, or None if `text` is not one."""
+    """Return the record for a C++ message from torch, or None if `text` is not one."""
     match = _MESSAGE.fullmatch(text.rstrip(b"\n"))
     if match is None:
         return None
@@ -146,7 +147,7 @@ def _run(
     handle: Handle,
     end: Callable[[], object],
 ) -> NoReturn:
-    """Run the relay until all writers have closed the pipe."""
+    """Run the relay until every writer has closed the pipe."""
     status = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -164,13 +165,13 @@ def _run(
 def _copy(source: int, pid: int, handle: Handle) -> None:
     """Relay everything from the pipe until it is closed."""
     output = _Output(pid, handle)
-    poll = select.poll()  # select() rejects descriptors from 1024 on
+    poll = select.poll()  # select() rejects descriptors >= 1024
     poll.register(source, select.POLLIN)
     while True:
         if not poll.poll(output.patience()):
             output.release()
         elif chunk := os.read(source, _CHUNK):
-            # torch ends the message of a crashing DataLoader worker with a NUL.
+            # torch ends a crashing DataLoader worker's message with a NUL.
             output.add(chunk.replace(b"\0", b""))
         else:
             break
@@ -180,9 +181,9 @@ def _copy(source: int, pid: int, handle: Handle) -> None:
 class _Output:
     """The relay's output: records, and other text in whole lines.
 
-    C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` is three), and the
-    program may log between two of them. So an unfinished line is held back, but only briefly,
-    because it may be a prompt.
+    C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` makes three writes),
+    and the program may log between two of them. So the relay holds an unfinished line back, but
+    only briefly, because it may be a prompt.
     """
 
     def __init__(self, pid: int, handle: Handle) -> None:
@@ -190,16 +191,16 @@ class _Output:
         self._handle = handle
         self._held = b""
         self._deadline: float | None = None  # None if the held text is empty or part of a message
-        self._in_line = False  # whether the last text written left its line open
+        self._in_line = False  # whether the last write ended in the middle of a line
 
     def patience(self) -> float | None:
-        """Return how many milliseconds the text may still be held; None for no limit."""
+        """Return how many milliseconds the held text may wait; None if there is no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000
 
     def add(self, text: bytes) -> None:
-        """Write whole lines and records; hold the rest."""
+        """Write whole lines and records; hold the rest back."""
         text = self._held + text
         self._held = b""
         for start, part in _parts(text):
@@ -222,13 +223,13 @@ class _Output:
             self._deadline = time.monotonic() + _LINE_SECONDS
 
     def release(self) -> None:
-        """Write the held text, although its line is unfinished."""
+        """Write the held text, even though its line is unfinished."""
         self._write(self._held)
         self._held = b""
         self._deadline = None
 
     def end(self) -> None:
-        """Write the held text at the end of the pipe."""
+        """Write out the held text when the pipe is closed."""
         record = parse(self._held, self._pid)
         if record is None:
             self.release()
@@ -247,10 +248,10 @@ class _Output:
 
 
 def _parts(text: bytes) -> list[tuple[int, bytes]]:
-    """Split `text` before and after each message; return the parts with their offsets.
+    """Split `text` before and after each C++ message; return the parts with their offsets.
 
-    torch writes a message in one call, so the lines that follow it in a chunk belong to it, unless
-    they start another message or a line of the stream.
+    torch writes a message in one call, so the lines that follow in the same chunk belong to it, up
+    to a line that starts another message or that the stream wrote.
     """
     starts: list[int] = []
     position = 0
@@ -273,7 +274,7 @@ def _write(data: bytes) -> None:
 
 
 def _have_stderr() -> None:
-    """If descriptor 2 is closed, open /dev/null as 2, or another file would get that number."""
+    """Open /dev/null as descriptor 2 if it is closed, so that no other file gets that number."""
     try:
         os.fstat(_STDERR)
     except OSError:
@@ -284,10 +285,10 @@ def _have_stderr() -> None:
 
 
 def _close_others(excluded: set[int]) -> None:
-    """Close inherited descriptors, as a socket's peer waits until every copy of it is closed."""
+    """Close inherited descriptors: a socket's peer sees its end only when every copy is closed."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in excluded:
-            with contextlib.suppress(OSError):  # listdir's own descriptor is already closed
+            with contextlib.suppress(OSError):  # listdir has already closed its own descriptor
                 os.close(int(name))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ messages become records, other text passes, and nothing is lost if the process dies."""
+"""C++ messages become records, other text passes through, and a dying process loses nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_cutting_loses_nothing(lines: list[bytes]) -> None:
 
 
 class _Terminal:
-    """A relay's output and records, in order, and the pipe that feeds the relay."""
+    """A relay's output and records, in order, and the pipe that the relay reads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         monkeypatch.setattr(native, "_LINE_SECONDS", seconds)
@@ -165,7 +165,7 @@ def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
 
 
 def test_no_record_is_within_a_line_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter prints the last line of a traceback in pieces, like this test."""
+    """Write a line in two pieces, as the interpreter writes the last line of a traceback."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     done = _run(
         _PROGRAM
@@ -242,7 +242,7 @@ def test_nuls_do_not_pass() -> None:
 
 
 def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
-    """Write more than a pipe holds in one call that holds the GIL: only a process can read it."""
+    """Write more than the pipe holds while holding the GIL: only a separate process can read it."""
     done = _run(
         _PROGRAM
         + "import ctypes\n"

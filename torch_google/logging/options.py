@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream's options: flags in addition to Abseil's, and their defaults."""
+"""Options of the log stream: their flags, in addition to Abseil's, and their defaults."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Options:
-    """The stream's resolved options.
+    """The resolved options of the log stream.
 
-    `directory` is a gfile path; empty means no files. `directory_flag` is the flag that set it;
-    empty if an argument did.
+    `directory` is a gfile path, or empty to write no files. `directory_flag` names the flag that
+    set it, or is empty if an argument did.
     """
 
     directory: str = ""
@@ -36,9 +36,9 @@ class Options:
 def define_flags() -> None:
     """Define `--torch_log_directory`, `--torch_log_json` and `--torch_log_native`. Idempotent.
 
-    If torch's C++ code is linked in, also define `--minloglevel` and `--vmodule`, as in C++
-    programs. Call it before flags are parsed. Abseil defines its own flags (`--verbosity`,
-    `--logger_levels`, `--log_dir`, ...), which apply to the whole stream.
+    If torch's C++ code is linked in, also define `--minloglevel` and `--vmodule`, which C++
+    programs have. Call this before flags are parsed. Abseil's own flags (`--verbosity`,
+    `--logger_levels`, `--log_dir`, ...) apply to the whole stream.
     """
     if _DIRECTORY in FLAGS:
         return
@@ -58,7 +58,7 @@ def define_flags() -> None:
 
 
 def options(directory: str | None, json: bool | None, native: bool | None) -> Options:
-    """Return the options: an argument unless it is None, else its flag, else the default."""
+    """Return the options. Arguments take precedence over flags, and flags over the defaults."""
     flag = _directory_flag() if directory is None else ""
     return Options(
         directory=FLAGS[flag].value if flag else directory or "",
@@ -74,10 +74,10 @@ def in_par() -> bool:
 
 
 def _directory_flag() -> str:
-    """Return the flag that sets the log directory, ours before Abseil's; empty if none does."""
+    """Return the name of the flag that sets the log directory, or "". Ours wins over Abseil's."""
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
-    # The default for --log_dir comes from TEST_TMPDIR and is not a request for files.
+    # --log_dir takes its default from TEST_TMPDIR, which does not mean that the user wants files.
     if FLAGS.is_parsed() and not FLAGS[_ABSEIL_DIRECTORY].using_default_value:
         return _ABSEIL_DIRECTORY if FLAGS[_ABSEIL_DIRECTORY].value else ""
     return ""

@@ -8,24 +8,26 @@ import os
 import secrets
 import stat
 
-# How many alternative names are tried if the name is taken.
+# How many alternative names to try if the first name is taken.
 _MOST_NAMES = 8
-# Errors from a link, a pipe without a reader, a directory, another user's file, or a deleted file.
+# Errors from opening a link, a pipe without a reader, a directory, another user's file, or a
+# deleted file.
 _NOT_OWN = frozenset(
     {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM}
 )
 
 
 def open_own(path: str) -> tuple[str, int]:
-    """Open a new or existing file of this user for appending; return its path and descriptor.
+    """Open a new file, or one that this user owns, for appending; return its path and descriptor.
 
     In a directory such as /tmp, another user may have planted a link, a pipe or a file under that
-    name. That is left alone, and the new file gets a random, unguessable suffix.
+    name. It is left untouched, and the new file gets a random, unguessable suffix.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for candidate in (path, *(f"{path}.{secrets.token_hex(8)}" for _ in range(_MOST_NAMES))):
         try:
-            # A file created with O_EXCL is this user's, whatever owner the filesystem reports.
+            # O_EXCL guarantees that this process created the file, whatever owner the filesystem
+            # reports.
             return candidate, os.open(candidate, flags | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             opened = _open_existing(candidate, flags)
@@ -44,7 +46,7 @@ def _open_existing(path: str, flags: int) -> int | None:
             raise
         return None
     status = os.fstat(opened)
-    # A second link may mean that another user hard-linked another of this user's files here.
+    # With a second link, this may be another file of this user, which an attacker linked here.
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         return opened
     os.close(opened)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log in a directory where another user planted something under its file's name."""
+"""Logging to a directory in which another user planted something under the log file's name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PLANTS = [_link, _dangling_link, _hard_link, _pipe, _directory, _file_of_anothe
 
 
 def _log(directory: Path, text: str) -> None:
-    """Log one record, from a thread, because a planted pipe could block."""
+    """Log one record on a separate thread, because opening a planted pipe could block."""
 
     def say() -> None:
         file = LogFile(str(directory), "program")

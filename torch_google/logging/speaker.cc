@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ code that logs like torch's, for the tests.
+// Logs messages the way torch's C++ code does, for the tests.
 
 #include <Python.h>
 
@@ -9,7 +9,7 @@
 #include "absl/flags/flag.h"
 #include "absl/log/log.h"
 
-// torch defines this flag.
+// In a real program, torch defines this flag.
 ABSL_FLAG(int, c10_caffe2_log_level, 1, "");
 
 namespace {
@@ -30,7 +30,7 @@ PyObject* SayVerbosely(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// Logs from a C++ thread while the caller waits for it and holds the GIL.
+// Logs from a new C++ thread and waits for it without releasing the GIL.
 PyObject* SayMuch(PyObject*, PyObject* arguments) {
   int count;
   if (!PyArg_ParseTuple(arguments, "i", &count)) return nullptr;

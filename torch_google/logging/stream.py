@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set up the stream: its sources, handlers and format. Only main calls it, never a library."""
+"""Set up the log stream: its sources, handlers and format. For use in main, not in libraries."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def setup(
     """Make Abseil's log the only log of this process. Call it in main, after parsing flags.
 
     It adds Abseil's handler to the root logger. Records from torch, c10d, elastic, warnings and,
-    with `native`, C++ code reach it with one format and one verbosity. torch may be imported before
-    or after. A second call replaces the first.
+    with `native`, C++ code all go to this handler, with one format and one verbosity. torch may be
+    imported before or after. Calling `setup` again replaces the earlier settings.
 
     Args:
       directory: also write to files there; any torch_google.gfile path. Empty for none.
       json: write each record as one JSON object.
       native: also log C++ messages; the default is true in a PAR.
-      program: the start of the file names; the default is the name of the program.
+      program: the start of the log files' names; the default is the program's name.
 
     An argument that is None takes its flag's value (`define_flags`; for `directory` also Abseil's
-    `--log_dir`). If the directory cannot be created, nothing changes: if it came from an argument,
-    this raises an OSError that names it, or ValueError for an unknown scheme. If it came from a
-    flag, the program ends with one line and status 1 (SystemExit).
+    `--log_dir`). If the directory cannot be created, nothing changes. A directory passed as an
+    argument then raises an OSError that names it, or ValueError for an unknown scheme. A directory
+    from a flag ends the program with one line and status 1 (SystemExit).
     """
     global _stream
     chosen = options(directory, json, native)
@@ -86,9 +86,9 @@ def setup(
 
 
 def shutdown() -> None:
-    """Flush and undo `setup`. Also runs at process exit.
+    """Flush the log and undo `setup`. Also runs at process exit.
 
-    All steps run even if one fails; the first error is then raised.
+    Every step runs even if an earlier one fails; the first error is raised at the end.
     """
     global _stream
     stream, _stream = _stream, None
@@ -124,7 +124,7 @@ atexit.register(shutdown)
 
 
 def _open_file(chosen: Options, program: str) -> LogFile | None:
-    """Return the log file for the options. An error in a flag ends the program with one line."""
+    """Open the log file that the options ask for. A bad flag ends the program with one line."""
     if not chosen.directory:
         return None
     try:
@@ -139,7 +139,7 @@ def _open_file(chosen: Options, program: str) -> LogFile | None:
 
 
 def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no-untyped-def]
-    """Return the function that the relay process calls with each record from C++ code."""
+    """Return the function that the relay process calls for each C++ record."""
     following = False
 
     def handle(record: logging.LogRecord) -> None:
@@ -157,9 +157,9 @@ def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no
 
 
 def _follow_stderr(before: TextIO | None) -> None:
-    """Point Abseil's handler at the current sys.stderr if it wrote to the previous one.
+    """Point Abseil's handler at the current sys.stderr if it still writes to the previous one.
 
-    A handler whose stream is not sys.stderr writes FATAL records to both.
+    If its stream is not sys.stderr, the handler writes FATAL records to both.
     """
     handler = absl_logging.get_absl_handler().python_handler
     if handler.stream is before:
@@ -167,9 +167,9 @@ def _follow_stderr(before: TextIO | None) -> None:
 
 
 def _tell_native_code() -> None:
-    """Give C++ code and elastic's processes the stream's verbosity as their initial level.
+    """Make the stream's verbosity the initial level of C++ code and of elastic's processes.
 
-    Both read the level from the environment once. Levels that the user set there are kept.
+    Both read their level from the environment once. A level that the user set there is kept.
     """
     verbosity = absl_logging.get_verbosity()
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))
@@ -190,7 +190,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning with the source location it concerns, or write it to `file` if given."""
+    """Log a warning under the source location that caused it, or write it to `file` if given."""
     if file is not None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         file.write(text)

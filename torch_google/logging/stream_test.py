@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream in real processes: its contents, its destinations, and no losses at exit."""
+"""The log stream in real processes: its contents, its outputs, and nothing lost at exit."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def test_a_directory_of_an_argument_that_cannot_be_made_raises(tmp_path: Path) -
 def test_log_dir_alone_writes_files_there(
     tmp_path: Path, arguments: list[str], files: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Bazel sets TEST_TMPDIR, which is Abseil's default for --log_dir. Setting it alone must not
-    # start a log file.
+    # Bazel sets TEST_TMPDIR, from which Abseil takes the default of --log_dir. That alone must not
+    # create a log file.
     monkeypatch.setenv("TEST_TMPDIR", f"{tmp_path}/default")
     program = "logging.setup(native=False)\nlogging.warning('said')"
     done = _run(program, *(argument.format(tmp_path) for argument in arguments))
@@ -298,7 +298,7 @@ for count in range(2000):
 
 @pytest.mark.parametrize("native", ["--torch_log_native", "--notorch_log_native"])
 def test_four_programs_at_a_thousand_lines_a_second_lose_none(tmp_path: Path, native: str) -> None:
-    """Run for two seconds with one shared terminal and with files in one directory."""
+    """Run four programs for two seconds, with a shared terminal and log files in one directory."""
     logs, terminal = tmp_path / "logs", tmp_path / "terminal"
     flags = [f"--torch_log_directory={logs}", "--verbosity=0", native]
     with open(terminal, "ab") as stderr:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's traces (TORCH_TRACE) in a remote directory: written locally, then copied.
 
-torch appends to a trace as long as the process lives, which remote stores do not support. So traces
-are written to temporary local files, which are copied to the store as they grow, and at exit. If
-the process is killed, the copy is at most `COPY_SECONDS` old.
+torch appends to a trace as long as the process runs, but remote stores do not support appending. So
+traces are written to temporary local files, which are copied to the store as they grow and at exit.
+If the process is killed, the copy is at most `COPY_SECONDS` old.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COPY_SECONDS = 10.0
 
 
 def stage(directory: str) -> str:
-    """Return a local directory whose files are copied to `directory`, a gfile path.
+    """Return a local directory whose files are copied to `directory`, which is a gfile path.
 
     Raises an OSError that names `directory` if it cannot be created.
     """
