@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags, logs and failure reports between parent and children, with every start method."""
+"""Flags, logs and failure reports pass between parent and children, with every start method."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_children_have_the_flags_and_the_log(method: str, tmp_path: Path) -> Non
             line = rf"I\d+ .*process_scenarios\.py:\d+\] \[talker-{index} \d+\] child {index} says a\nb by {method}\n"
             assert re.search(line, text), text
         assert f"the parent says a\nb by {method}\n" in text
-    assert len(list(tmp_path.iterdir())) == 3  # one for each process
+    assert len(list(tmp_path.iterdir())) == 3  # one per process
 
 
 @every_method
@@ -94,7 +94,7 @@ def test_nothing_said_is_lost_when_the_program_ends_at_once(method: str) -> None
     for depth in range(3):
         assert done.stderr.count(f"ValueError: depth {depth} says no") == 1, done.stderr
     for depth in range(2):
-        # The line has the stream's format, so it did not come from Abseil's fallback handler.
+        # The line has the stream's format, so Abseil's fallback handler did not write it.
         assert re.search(
             rf"^E\d{{4}} .* depth-{depth} \(pid \d+\) failed:$", done.stderr, re.MULTILINE
         )
@@ -158,10 +158,11 @@ def test_the_method_is_checked() -> None:
 
 def test_help_is_readable() -> None:
     done = _run("flags_and_log", "spawn", "--helpfull")
-    assert done.returncode == 1  # absl's status for --help
+    assert done.returncode == 1  # absl exits with status 1 after --help
     assert "--multiprocessing_start_method: <spawn|forkserver|fork>:" in done.stdout
     flags = done.stdout.partition("\nflags:\n")[2]
-    # Except the paths of the program's own files, which absl prints above their flags.
+    # The width limit excludes the paths of the program's own files, which absl prints above their
+    # flags.
     lines = [line for line in flags.splitlines() if not line.startswith("/")]
     assert max(map(len, lines)) <= 80
 

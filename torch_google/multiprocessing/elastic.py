@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun without a second program: run a function in processes that restart together."""
+"""Run a function in processes that restart together, like torchrun but within one program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.multiprocessing import origin, reports
 from torch_google.multiprocessing.process import ProcessFailedError
 
-# torchrun's default. A random name would differ between machines.
+# torchrun's default. A random name would not work, because all machines need the same one.
 _EVERY_JOB = "none"
 
 
@@ -32,14 +32,16 @@ def launch(
     """Run `main(*args)` in `nproc_per_node` local processes like torchrun; return results by rank.
 
     Each process has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment, so
-    `init_process_group` needs no arguments. `nnodes` is the number of machines, N or MIN:MAX. They
-    meet at `rdzv_endpoint`, HOST:PORT; empty means this machine alone. `run_id` distinguishes jobs
-    that share an endpoint, and is the same on all machines of a job. If a process fails, all are
-    restarted, up to `max_restarts` times. After that, ProcessFailedError is raised for the process
-    that failed first. Each failure's traceback is logged. If `start_method` is None, the program's
-    default applies.
+    `init_process_group` needs no arguments. If a process fails, all are restarted, up to
+    `max_restarts` times. After that, ProcessFailedError is raised for the process that failed
+    first. The traceback of every failure is logged.
+
+    `nnodes` is the number of machines, N or MIN:MAX. They find each other at `rdzv_endpoint`,
+    HOST:PORT; if it is empty, only this machine takes part. `run_id` distinguishes jobs that share
+    an endpoint, and must be the same on all machines of a job. `start_method` defaults to the
+    program's own.
     """
-    # Imported here because it loads most of torch.distributed.
+    # Imported here because the import loads most of torch.distributed.
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -72,7 +74,10 @@ def launch(
 
 
 class _Entry:
-    """The function that elastic runs. Redirects faulthandler, which elastic pointed at stderr."""
+    """The function that elastic runs.
+
+    It first undoes elastic's redirection of faulthandler to stderr.
+    """
 
     def __init__(self, main: Callable[..., Any]) -> None:
         self._main = main
@@ -82,8 +87,8 @@ class _Entry:
     def __call__(self, *args: Any) -> Any:
         reports.watch_faults()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            # A fork inherits the agent's handlers. Python runs them only after C code returns, so
-            # elastic would wait for the worker.
+            # A forked worker inherits the agent's handlers, which Python runs only after C code
+            # returns. Until then, elastic would wait for the worker.
             signal.signal(number, signal.SIG_DFL)
         return self._main(*args)
 
@@ -99,7 +104,7 @@ def _machines(nnodes: str) -> tuple[int, int]:
 
 
 def _failed(role: str, error: Any) -> ProcessFailedError:
-    """Convert elastic's exception; the traceback of a crash comes from the listener."""
+    """Convert elastic's exception. If the process crashed, the listener has the traceback."""
     rank, failure = error.get_first_failure()
     traceback = reports.listener().take(failure.pid)
     if not traceback and isinstance(failure.message, dict):

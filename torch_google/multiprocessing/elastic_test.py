@@ -33,7 +33,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 @every_method
 def test_workers_fail_and_restart(method: str) -> None:
-    # Not tmp_path, which is too long for the path of the fork server's socket.
+    # tmp_path would make the path of the fork server's socket too long.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         done = _run(
             *(_SCENARIOS, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),
@@ -49,7 +49,7 @@ def test_workers_fail_and_restart(method: str) -> None:
 def test_a_failure_that_stays_is_raised_and_each_is_logged() -> None:
     done = _run(_SCENARIOS, "elastic_fails", "--multiprocessing_start_method=fork")
     assert done.returncode == 1
-    assert done.stderr.count("in fail_always\n") == 2, done.stderr  # the attempt and its restart
+    assert done.stderr.count("in fail_always\n") == 2, done.stderr  # first attempt, restart
     assert re.search(
         r"ProcessFailedError: process worker-1 \(pid \d+\) ended by exit status 1: "
         r"ValueError: never\n",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pipe that makes the kernel kill child processes when the process that holds it ends.
 
-Nothing is ever written to the pipe. A child asks the kernel to send it SIGKILL as the pipe's I/O
-signal; the only possible event is that the last writer is gone. This works while C code holds the
-GIL, however the parent ends, and whichever thread starts the child. PR_SET_PDEATHSIG would watch
-the thread that forked or, for a child of a forkserver, the server. Linux only.
+Nothing is ever written to the pipe. A child asks the kernel for a signal on I/O events of the pipe,
+and chooses SIGKILL as that signal. The only event that can occur is that the last writer is gone.
+This works however the parent ends, whichever thread starts the child, and while C code holds the
+GIL. PR_SET_PDEATHSIG would instead watch the thread that forked, or the server if a forkserver
+forked. Linux only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 @dataclass(frozen=True)
 class Line:
-    """The write end that a process holds. The inode number detects a reused process id."""
+    """The pipe's write end in one process. The inode number detects a reused process id."""
 
     pid: int
     descriptor: int
@@ -34,7 +35,7 @@ _inherited: Line | None = None
 
 
 def line() -> Line:
-    """Return this process's line, created on first use."""
+    """Return this process's lifeline, created on first use."""
     global _mine
     if _mine is None:
         reader, writer = os.pipe()
@@ -44,14 +45,14 @@ def line() -> Line:
 
 
 def inherited() -> Line:
-    """Return the line of the process that forked this one. Raises RuntimeError if it had none."""
+    """Return the parent's lifeline in a forked process. Raises RuntimeError if there is none."""
     if _inherited is None:
         raise RuntimeError(f"process {os.getpid()} was not forked by one that holds a line")
     return _inherited
 
 
 def hang_on(parents: Line) -> None:
-    """Make this process die when the holder of `parents` dies, or now if it already has."""
+    """Tie this process to the holder of `parents`: die when it dies, or now if it already has."""
     try:
         descriptor = os.open(
             f"/proc/{parents.pid}/fd/{parents.descriptor}",
@@ -66,14 +67,14 @@ def hang_on(parents: Line) -> None:
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
     watch = select.poll()
     watch.register(descriptor, 0)
-    if watch.poll(0):  # the parent ended before fcntl took effect
+    if watch.poll(0):  # the parent died before fcntl took effect
         _die()
 
 
 def die_with_parent() -> None:
-    """Die with a parent that holds no line: another program, such as torchrun's agent.
+    """Die with a parent that holds no lifeline, such as torchrun's agent.
 
-    The kernel watches the parent's thread that started this process: in the agent, the main thread.
+    The kernel watches the thread that started this process; in the agent, that is the main thread.
     """
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
@@ -84,7 +85,7 @@ def die_with_parent() -> None:
 
 
 def forget() -> None:
-    """Close the parent's write end in a forked process, because only the parent may hold it."""
+    """Close the parent's write end in a forked process: only the parent may keep it open."""
     global _mine, _inherited
     if _mine is not None:
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 on a parent leaves no process behind, for every kind of child."""
+"""Killing a parent with SIGKILL leaves no process behind, for every kind of child."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ["spawn", "forkserver", "fork"]
 
 
 def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
-    """Kill a scenario's first process once `expect` processes hold; wait until all have ended."""
+    """Kill a scenario's first process once `expect` processes sleep; wait until all have ended."""
     output = tmp_path / "pids"
     with output.open("wb") as file:
         first = subprocess.Popen(
@@ -44,7 +44,7 @@ def _until(condition, first: subprocess.Popen[bytes] | None) -> None:  # type: i
 
 
 def _processes_of(name: str) -> set[int]:
-    """Return the running processes with that variable, including fork servers and trackers."""
+    """Return the processes that this scenario started, including fork servers and trackers."""
     variable = f"SCENARIOS_TEST={name}".encode()
     pids = set()
     for entry in Path("/proc").iterdir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main function of a program with several processes: flags, log and default start method."""
+"""The entry point of a program with several processes: flags, log and default start method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = flags.FLAGS
 
 Main = Callable[[list[str]], int | None]
 
-# absl.app's flags that apply to the main process only, not to its children.
+# Flags of absl.app that apply to the main process only, with the values that children get.
 _FOR_MAIN_ONLY = {
     "only_check_args": False,
     "pdb_post_mortem": False,
@@ -38,18 +38,18 @@ def handle_main(
     elastic: bool = False,
     known_only: bool = False,
 ) -> NoReturn:
-    """Run a program in `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
+    """Run a program; call this under `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
 
-    Flags are parsed and the log is set up before `main(remaining arguments)` runs. Its result is
-    the exit status; an exception is logged, and the status is 1. Processes started by
+    It parses the flags and sets up the log, then calls `main(remaining arguments)`. The result of
+    `main` is the exit status; an exception is logged, and the status is 1. Processes started by
     multiprocessing, torch.multiprocessing or a DataLoader have the same flags and log, and die with
-    this process. `--multiprocessing_start_method` is their default start method.
+    this process. `--multiprocessing_start_method` sets their default start method.
 
     Args:
       main: the program.
       argv: the command line; the default is sys.argv.
-      elastic: also accept torchrun's flags: with `--nproc_per_node=N`, `main` runs in N processes.
-        Under torchrun itself, `main` runs in this process.
+      elastic: also accept torchrun's flags. With `--nproc_per_node=N`, `main` runs in N
+        processes. If torchrun started the program, `main` runs in this process.
       known_only: pass undefined flags to `main` with the remaining arguments.
     """
     line = list(sys.argv if argv is None else argv)
@@ -68,8 +68,8 @@ def handle_main(
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
     """Run tests: `handle_test_main(absltest.main)`, or `handle_test_main(pytest.main, arguments)`.
 
-    Like `handle_main` in other respects. Unless `test_main` is absl's, flags are first removed from
-    sys.argv.
+    Otherwise like `handle_main`. Flags are removed from sys.argv first, unless `test_main` is
+    absl's, which parses them itself.
     """
     line = list(sys.argv)
     _define_flags()
@@ -103,7 +103,7 @@ def set_up_child(argv: Sequence[str]) -> None:
 
 
 class _Elastic:
-    """A wrapper that runs `main` in the number of processes that the flags specify."""
+    """A `main` that runs the given one in as many processes as the flags specify."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -127,7 +127,7 @@ class _Elastic:
 
 
 class _Worker:
-    """A wrapper around `main` for an elastic process, which exits with main's status."""
+    """A wrapper around `main` for elastic workers, which exit with the status that it returns."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -144,7 +144,7 @@ def _define_flags() -> None:
 
 
 def _begin(argv: list[str]) -> None:
-    """Set up the process after flags are parsed."""
+    """Set up this process after its flags are parsed."""
     stream.setup()
     sys.excepthook = _log_exception
     multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)
@@ -160,7 +160,7 @@ def _under_torchrun() -> bool:
 def _log_exception(
     kind: type[BaseException], value: BaseException, trace: TracebackType | None
 ) -> None:
-    """Log the children's reports, then the exception that ends the program."""
+    """Log the children's failure reports, then the exception that ends the program."""
     reports.settle()
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, value, trace)

@@ -7,10 +7,10 @@ from absl import flags
 
 FLAGS = flags.FLAGS
 
-# The first is the default. A spawned process is a new program: it has the current environment, and
-# no lock that a thread held during a fork; torch, OpenMP and JAX all start threads. forkserver does
-# the same, but with the environment in which its server was started, which surprises users. fork is
-# the fastest, and safe while the program has no threads.
+# The first is the default. A spawned process is a new program. It has the current environment, and
+# it inherits no locks from threads; torch, OpenMP and JAX all start threads. forkserver is as safe,
+# but its children have the environment from the time when the server started, which surprises
+# users. fork is the fastest, and safe while the program has no threads.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 
@@ -27,7 +27,7 @@ def define_flags() -> None:
 
 
 def define_elastic_flags() -> None:
-    """Define torchrun's flags, `--nproc_per_node` and related ones. Idempotent."""
+    """Define torchrun's flags, such as `--nproc_per_node`. Idempotent."""
     if "nproc_per_node" in FLAGS:
         return
     flags.DEFINE_integer(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start-up of child processes, for every start method, and the data that the parent passes on.
 
-multiprocessing copies a process's configuration to each child: in memory if it forks, otherwise
-pickled. It contains an `Origin`. Unpickling it imports this module, whatever the child's main
-module imports. `begin` runs in each child, for any Process class, after all imports and right
-before the child's own function.
+multiprocessing copies a process's configuration to each child: in memory if it forks, pickled if it
+does not. We store an `Origin` in that configuration. Unpickling it imports this module, even if the
+child's main module does not. `begin` then runs in each child, for any Process class, after all
+imports and right before the child's own function.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ _KEY = "torch_google.multiprocessing"
 
 
 class Origin:
-    """The data for children: the parent's lifeline, its listener's address, its command line."""
+    """The parent's data for children: its lifeline, its listener's address, its command line."""
 
     def __init__(self, argv: Sequence[str] | None) -> None:
-        """Pass on `argv`. If it is None, children parse no flags and set up no log."""
+        """Store `argv` for the children. If it is None, they parse no flags and set up no log."""
         self.argv = argv
         self._arrived: tuple[lifeline.Line, bytes] | None = None
         util.register_after_fork(self, Origin.begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it for a child of the current process, which may not be its creator."""
+        """Pickle this with the current process as the parent, whichever process created it."""
         return _arrive, (self.argv, lifeline.line(), reports.listener().address)
 
     def arrive(self, line: lifeline.Line, address: bytes) -> None:
-        """Record the parent's data after unpickling."""
+        """Store the parent's data after unpickling."""
         self._arrived = line, address
 
     def begin(self) -> None:
-        """Set up a child: tie its life to the parent, connect to it, apply its flags and log.
+        """Set up a child: tie its life to the parent, connect to it, apply its flags, set up its
+        log.
 
-        A child whose set-up fails prints the error and exits with status 1.
+        If the set-up fails, the child prints the error and exits with status 1.
         """
         try:
             arrived, self._arrived = self._arrived, None
@@ -61,7 +62,7 @@ class Origin:
 
 
 def install(argv: Sequence[str] | None = None) -> None:
-    """Run `Origin.begin` in the children of this process.
+    """Make the children of this process run `Origin.begin`.
 
     Later calls change nothing, except that they may set an `argv` that was None.
     """
@@ -85,7 +86,7 @@ def _follow_forks() -> None:
 
 
 def _prepare() -> None:
-    """Before a fork, create the lifeline and the listener that the child needs."""
+    """Create the lifeline and the listener before a fork, because the child needs them."""
     lifeline.line()
     reports.listener()
 
@@ -96,10 +97,11 @@ def _forget() -> None:
 
 
 def _arrive(argv: Sequence[str] | None, line: lifeline.Line, address: bytes) -> Origin:
-    """Return the unpickled origin, in a child that was not forked."""
+    """Recreate the parent's origin in a child that was not forked; pickle calls this."""
     origin = Origin(argv)
     origin.arrive(line, address)
-    # A forkserver's child runs the registered after-fork functions; a spawned child runs only this.
+    # A child of a forkserver runs the registered after-fork functions; a spawned child runs only
+    # this one.
     context.SpawnProcess._after_fork = staticmethod(origin.begin)  # type: ignore[attr-defined]
     _follow_forks()
     return origin
@@ -112,7 +114,7 @@ def _set_up(argv: Sequence[str]) -> None:
 
 
 def _reporting(run: Callable[[], object]) -> Callable[[], None]:
-    """Wrap `run` to report an exception to the parent, which logs it, instead of printing it."""
+    """Wrap `run` to send an exception to the parent, which logs it, instead of printing it."""
 
     def reporting() -> None:
         try:
@@ -120,7 +122,7 @@ def _reporting(run: Callable[[], object]) -> Callable[[], None]:
         except SystemExit as end:
             if end.code is None or isinstance(end.code, int):
                 raise
-            reports.report(str(end.code))  # a string, which Python would print
+            reports.report(str(end.code))  # Python would print the string
             sys.exit(1)
         except KeyboardInterrupt:
             raise

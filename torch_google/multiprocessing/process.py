@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes whose exit status, signal and traceback reach the parent that waits for them."""
+"""Child processes. A parent that waits for one learns its exit status, signal and traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class ProcessFailedError(RuntimeError):
     """A child process ended with a nonzero status.
 
     `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
-    that killed it. `traceback` is from its exception or crash, or empty if it reported none.
+    that killed it. `traceback` comes from its exception or crash; it is empty if the child sent
+    none.
     """
 
     def __init__(self, name: str, pid: int, exitcode: int, traceback: str = "") -> None:
@@ -48,7 +49,10 @@ class Process:
         daemon: bool | None = None,
         start_method: str | None = None,
     ) -> None:
-        """Prepare `target(*args, **kwargs)`. `start_method=None` is the program's default."""
+        """Prepare to run `target(*args, **kwargs)`.
+
+        `start_method=None` means the program's default.
+        """
         origin.install()
         context: Any = multiprocessing.get_context(start_method)
         self._process: multiprocessing.Process = context.Process(
@@ -58,22 +62,22 @@ class Process:
 
     @property
     def name(self) -> str:
-        """The process's name in logs."""
+        """The process's name, as logs show it."""
         return self._process.name
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the start."""
+        """The process id; None before the process starts."""
         return self._process.pid
 
     @property
     def exitcode(self) -> int | None:
-        """The exit status, or minus the number of a signal; None while the process runs."""
+        """The exit status, or minus the number of a signal; None while the process is running."""
         return self._process.exitcode
 
     @property
     def sentinel(self) -> int:
-        """A handle for multiprocessing.connection.wait, ready when the process has ended."""
+        """A handle for multiprocessing.connection.wait; it becomes ready when the process ends."""
         return self._process.sentinel
 
     def start(self) -> None:
@@ -93,7 +97,7 @@ class Process:
         self._process.kill()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait at most `timeout` seconds; return the exit code, or None if it still runs."""
+        """Wait at most `timeout` seconds; return the exit code, or None if it is still running."""
         self._process.join(timeout)
         return self._process.exitcode
 
@@ -124,8 +128,8 @@ def spawn(
 ) -> None:
     """Run `fn(index, *args)` in `nprocs` processes and wait for all of them.
 
-    The processes are named `name-0`, ...; `name` defaults to the function's. If one fails, the
-    others are terminated, and ProcessFailedError is raised for the first failure.
+    The processes are named `name-0`, `name-1`, ...; `name` defaults to the function's name. If one
+    fails, the others are terminated, and ProcessFailedError is raised for the first failure.
     """
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs is {nprocs}, and must be 1 or more")
@@ -160,7 +164,7 @@ def _end(processes: Sequence[Process]) -> None:
 
 
 def _gist(traceback: str) -> str:
-    """Return the traceback's most informative line; the log has all of it."""
+    """Return the most informative line of a traceback. The log has the full traceback."""
     lines = traceback.splitlines()
     if not lines:
         return "it reported no reason"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failure reports from children to their parent: tracebacks of exceptions and of native crashes.
 
-The parent listens on a socket, and each child connects when it starts. faulthandler, which does not
-need a working interpreter, and the exception handler write to it. When a child has ended, a thread
-in the parent logs its report once and keeps it for `take`.
+The parent listens on a socket, and each child connects when it starts. In the child, both the
+exception handler and faulthandler, which works even if the interpreter does not, write to it. When
+a child has ended, a thread in the parent logs its report once and keeps it for `take`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTLE_SECONDS = 10.0
 
 LOGGER = "torch_google.multiprocessing"
 
-# Finalizers run in descending priority; multiprocessing joins its remaining children at 0.
+# multiprocessing runs finalizers by descending priority, and joins remaining children at 0.
 _AFTER_CHILDREN = -100
 
 _CHUNK = 1 << 16
@@ -43,10 +43,10 @@ class _Child:
 
 
 class Listener:
-    """The parent's side: one per process, with a daemon thread."""
+    """The socket on which a parent receives reports. One per process, with a daemon thread."""
 
     def __init__(self) -> None:
-        """Start listening for processes of the same user."""
+        """Start listening. Only processes of the same user can connect."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(b"\0torch_google." + secrets.token_hex(16).encode())
         self._socket.listen(1024)
@@ -60,13 +60,13 @@ class Listener:
         threading.Thread(target=self._listen, name="children's reports", daemon=True).start()
 
     def settle(self) -> None:
-        """Wait until the reports of all ended children are logged."""
+        """Wait until the reports of all ended children are logged, up to a time limit."""
         self._settled.clear()
         self._waker.send(b".")
         self._settled.wait(SETTLE_SECONDS)
 
     def take(self, pid: int) -> str:
-        """Return and forget the report of a child that has ended, or an empty string."""
+        """Remove and return the report of a child that has ended, or "" if it sent none."""
         self.settle()
         return self._texts.pop(pid, "")
 
@@ -116,7 +116,7 @@ class Listener:
         text = text.strip()
         if text:
             self._texts[child.pid] = text
-            while len(self._texts) > MOST_KEPT:  # drop the oldest: `take` may never ask for it
+            while len(self._texts) > MOST_KEPT:  # drop the oldest, which may never be taken
                 del self._texts[next(iter(self._texts))]
             logging.getLogger(LOGGER).error("%s (pid %d) failed:\n%s", name, child.pid, text)
 
@@ -138,10 +138,10 @@ def listener() -> Listener:
 def _settle_at_exit() -> None:
     """Delay process exit until the children's reports are logged.
 
-    The listener's daemon thread does not keep the process alive. Every process runs
-    multiprocessing's exit function, even a child, which skips atexit. That function first joins
-    remaining children. The main process registers it again so that it runs before the log's
-    shutdown.
+    The listener's daemon thread does not keep the process alive, so a finalizer waits for it. All
+    processes run multiprocessing's finalizers, even children, which skip atexit handlers. Remaining
+    children are joined before. The main process registers multiprocessing's exit function again, so
+    that it runs before the log is shut down.
     """
     util.Finalize(None, settle, exitpriority=_AFTER_CHILDREN)
     atexit.unregister(util._exit_function)  # type: ignore[attr-defined]
@@ -149,7 +149,7 @@ def _settle_at_exit() -> None:
 
 
 def settle() -> None:
-    """Wait until the reports of all ended children are logged, if there are any."""
+    """Wait for the reports of all ended children, if this process has a listener."""
     if _listener is not None:
         _listener.settle()
 
@@ -165,7 +165,7 @@ def inherited() -> bytes:
 
 
 def connect(address: bytes, name: str) -> None:
-    """Connect a starting child to the parent's `address`; `name` identifies its reports."""
+    """Connect a starting child to the listener at `address`; `name` identifies its reports."""
     global _connection
     _connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     _connection.connect(address)
@@ -174,7 +174,7 @@ def connect(address: bytes, name: str) -> None:
 
 
 def watch_faults() -> None:
-    """Send tracebacks of crashes to the parent, or to standard error if there is no parent."""
+    """Send crash tracebacks to the parent, or to standard error if no parent listens."""
     if _connection is not None:
         faulthandler.enable(_connection.fileno())
     elif sys.__stderr__ is not None:
@@ -182,7 +182,7 @@ def watch_faults() -> None:
 
 
 def report(text: str) -> None:
-    """Send a report to the parent. Raises RuntimeError if it has none."""
+    """Send a report to the parent. Raises RuntimeError if this process is not connected to one."""
     if _connection is None:
         raise RuntimeError(f"process {os.getpid()} has no parent to report to")
     _connection.sendall(text.encode(errors="replace"))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that the multiprocessing tests run. Libraries do not import this package."""
+"""The program that multiprocessing's tests run. Library code does not import this package."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that starts children in every supported way, for the tests.
 
-Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In the
-scenarios that the test kills, each process prints its id on a line, then sleeps in C code that
-holds the GIL.
+Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In scenarios
+that a test kills, each process prints its id on a line, then sleeps in C code that holds the GIL.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def scenario(function: Callable[[], int | None]) -> Callable[[], int | None]:
 
 
 def main(argv: list[str]) -> int | None:
-    """Run the scenario that the first argument names."""
+    """Run the scenario named by the first argument."""
     return _SCENARIOS[argv[1]]()
 
 
@@ -88,7 +87,7 @@ def plain() -> int | None:
 
 @scenario
 def ends_at_once() -> None:
-    """Start a failing child and grandchild without waiting for them, while logging is slow."""
+    """Start a child and grandchild that both fail, without waiting for them, with a slow log."""
     fail_below(2)
 
 
@@ -112,7 +111,7 @@ def kill_me() -> None:
 
 @scenario
 def kill_me_plain() -> None:
-    """Start sleeping children with multiprocessing's own class, from a thread that then ends."""
+    """Start sleeping children with multiprocessing's Process, from a thread that then ends."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
@@ -135,13 +134,13 @@ def kill_my_workers() -> None:
 
 @scenario
 def hold_under_torchrun() -> None:
-    """Sleep in C code in a program that torchrun starts, not multiprocessing."""
+    """Sleep in C code in a program that torchrun, not multiprocessing, starts."""
     hold()
 
 
 @scenario
 def siblings() -> None:
-    """Start a child that outlives a sibling, the thread that started it, and a forked parent."""
+    """Start a child that outlives siblings, its starting thread, and a fork of its parent."""
     long = processes.Process(talk_late, start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
@@ -172,13 +171,13 @@ def loader_raises() -> None:
 
 @scenario
 def loader_crashes() -> None:
-    """Crash a DataLoader worker."""
+    """Crash in a DataLoader worker."""
     list(_loader(Crashing()))
 
 
 @scenario
 def isolated() -> None:
-    """Call a function in a child, as torch's ONNX exporter does to survive crashes."""
+    """Call a function in a child process, as torch's ONNX exporter does to survive crashes."""
     from torch.onnx._internal.exporter import _isolated
 
     parent: int = _isolated.safe_call(os.getppid)
@@ -187,27 +186,27 @@ def isolated() -> None:
 
 @scenario
 def rank() -> int:
-    """Print the rank in each of several elastic processes."""
+    """Print the rank; elastic runs this in several processes."""
     os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
 
 @scenario
 def elastic() -> None:
-    """Run two workers, one of which fails once."""
+    """Run two elastic workers, one of which fails once."""
     results = processes.launch(fail_once, _TEXT.value, nproc_per_node=2, max_restarts=1)
     stream.info("results %s", results)
 
 
 @scenario
 def elastic_fails() -> None:
-    """Run two workers, one of which always fails."""
+    """Run two elastic workers, one of which always fails."""
     processes.launch(fail_always, nproc_per_node=2, max_restarts=1)
 
 
 @scenario
 def elastic_crashes() -> None:
-    """Run a worker that crashes in C."""
+    """Run an elastic worker that crashes in C code."""
     processes.launch(crash_in_c, 0, nproc_per_node=1)
 
 
@@ -217,7 +216,7 @@ def talk(index: int) -> None:
 
 
 def leave(index: int) -> None:
-    """Exit with the status that the flag gives."""
+    """Exit with the status that a flag specifies."""
     del index
     sys.exit(_STATUS.value)
 
@@ -228,14 +227,14 @@ def leave_with_text(index: int) -> None:
 
 
 def fail(index: int) -> None:
-    """Raise in the first child; wait for termination in the others."""
+    """Raise an exception in the first child; wait to be terminated in the others."""
     if index:
         time.sleep(1000)
     raise ValueError(f"child {index} says no")
 
 
 def fail_below(depth: int) -> None:
-    """Start a child that does the same, down to `depth` levels, and fail at once."""
+    """Start a child that runs this with `depth - 1`, if `depth` is not 0, and fail immediately."""
     logging.getLogger(reports.LOGGER).addFilter(_take_long)
     if depth:
         below = multiprocessing.Process(
@@ -246,7 +245,10 @@ def fail_below(depth: int) -> None:
 
 
 def arrive(index: int, directory: str) -> None:
-    """Write the process id to a file. The second child waits for the first's file, then raises."""
+    """Write the process id to a file.
+
+    The second child also waits for the first's file and fails.
+    """
     Path(directory, str(index)).write_text(str(os.getpid()))
     if index == 1:
         while not Path(directory, "0").exists():
@@ -256,7 +258,7 @@ def arrive(index: int, directory: str) -> None:
 
 
 def crash_in_c(index: int) -> None:
-    """Read from address 0."""
+    """Crash by reading from address 0."""
     del index
     ctypes.string_at(0)
 
@@ -274,13 +276,13 @@ def talk_with_child(index: int) -> None:
 
 
 def hold() -> None:
-    """Print the process id, then sleep in C with the GIL held."""
+    """Print the process id, then sleep in C code that holds the GIL."""
     os.write(1, f"{os.getpid()}\n".encode())  # one write, because other processes share the pipe
     ctypes.PyDLL(None).sleep(1000)
 
 
 def hold_with_child() -> None:
-    """Start a child that runs `hold`, and run it here."""
+    """Start a child that runs `hold`, then run `hold` in this process."""
     _start(processes.Process(hold, start_method=_METHOD.value), wait=False)
     hold()
 
@@ -299,14 +301,14 @@ def fail_once(text: str) -> str:
 
 
 def fail_always() -> None:
-    """Fail in rank 1; wait for termination in the other."""
+    """Fail in rank 1; wait to be terminated in the other rank."""
     if os.environ["RANK"] == "1":
         raise ValueError("never")
     time.sleep(1000)
 
 
 class Squares:
-    """A dataset of the squares of 0..9."""
+    """A dataset with the squares of 0 to 9."""
 
     def __len__(self) -> int:
         return 10
@@ -324,7 +326,7 @@ class Raising(Squares):
 
 
 class Crashing(Squares):
-    """A dataset that crashes in C."""
+    """A dataset that crashes in C code."""
 
     def __getitem__(self, index: int) -> int:
         crash_in_c(index)
@@ -332,7 +334,7 @@ class Crashing(Squares):
 
 
 class Holding(Squares):
-    """A dataset that sleeps in C with the GIL held."""
+    """A dataset that sleeps in C code that holds the GIL."""
 
     def __getitem__(self, index: int) -> int:
         hold()
