@@ -21,9 +21,9 @@ _LOGS = "TORCH_LOGS"
 def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Define a flag for each option and environment variable of torch; `app.run` applies them.
 
-    Call it before flags are parsed. It does not import torch. A program without `app.run` must call
-    `apply` itself. Idempotent. Raises flags.DuplicateFlagError if the program has a flag of the
-    same name.
+    Call this before flags are parsed. It does not import torch, and it is idempotent. A program
+    without `app.run` must call `apply` itself. Raises flags.DuplicateFlagError if the program
+    already has a flag of the same name.
     """
     if KNOBS in flag_values:
         return
@@ -67,16 +67,16 @@ def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
 
 
 def _as_variable(value: Any) -> str:
-    """Return the string that makes torch read `value` from the environment."""
+    """Return the string that torch reads as `value` if an environment variable holds it."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
-    """Apply TORCH_LOGS, which is still possible, and warn about the other environment variables."""
+    """Apply TORCH_LOGS, for which it is not too late, and warn about the other variables."""
     if _LOGS in environment:
         from torch._logging import _internal
 
-        _internal._init_logs()  # set_logs itself does nothing if the variable is set
+        _internal._init_logs()  # set_logs would do nothing, because the variable is set
     late = [name for name in environment if name != _LOGS and name.lower() not in settled]
     if late:
         logging.warning(

@@ -16,9 +16,9 @@ _NO_ARGUMENT = " does not take an argument"
 def parse(argv: Sequence[str], *, known_only: bool = False) -> list[str]:
     """Parse the flags in `argv` and return the other arguments, the program's name first.
 
-    For Abseil's `app.run(main, flags_parser=parse)`; `handle_main` of torch_google.multiprocessing
-    uses it. After an error, the program exits with status 1, even if Abseil's own parser would
-    print a traceback (`--noverbose=true`).
+    Pass it to Abseil: `app.run(main, flags_parser=parse)`.
+    `torch_google.multiprocessing.handle_main` uses it as well. After an error, the program exits
+    with status 1, even if Abseil's own parser would print a traceback (`--noverbose=true`).
 
     Args:
       argv: the command line, the program's name first.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error on a command line is one message without a traceback."""
+"""Every command-line error is reported as one message, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comment above an option in torch's sources, read on demand for --help."""
+"""Comments above options in torch's sources, read on demand for --help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-# Comments for tools, not help text.
+# Comments addressed to tools, which are not help text.
 _MARKS = ("# pyrefly", "# type:", "# noqa", "# mypy")
 _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 
@@ -34,7 +34,10 @@ def source(module: str) -> str | None:
 
 
 def assignments(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Yield (name, statement) for each assignment of a config module, with dots for classes."""
+    """Yield (name, statement) for each assignment in a config module.
+
+    An entry of a nested class has a dotted name.
+    """
     for statement in body:
         if isinstance(statement, ast.ClassDef):
             yield from assignments(statement.body, f"{prefix}{statement.name}.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abseil flags for the registry's entries. They have no defaults, so torch's own apply."""
+"""Abseil flags for the registry's entries. Without a value, a flag leaves torch's default alone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 
 class _TorchFlag(flags.Flag[Any]):
-    """A flag whose help is computed on demand, because it reads torch's sources."""
+    """A flag whose help is computed on demand, because that requires reading torch's sources."""
 
     def __init__(self, name: str, of: Kind, describe: Callable[[], str]) -> None:
         self._describe = describe
@@ -73,7 +73,7 @@ class _TorchFlag(flags.Flag[Any]):
 
     @help.setter  # noqa: A003 - the name is Abseil's
     def help(self, text: str) -> None:
-        del text  # Abseil's constructor assigns it
+        del text  # Abseil's constructor assigns a placeholder
 
 
 class _Parser(flags.ArgumentParser[Any]):

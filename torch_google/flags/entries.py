@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about torch's config entries: run-time types and defaults, and names from the source."""
+"""Facts about torch's config entries: types and defaults at run time, names from the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.flags.comments import assignments, source
 from torch_google.flags.environment import PATTERN
 
-# Names in an expression that have the same value on every machine.
+# Names that an expression can use and still have the same value on every machine.
 _SAME_EVERYWHERE = frozenset(
     (
         *("Config", "Literal", "get_tristate_env", "is_fbcode", "os"),
@@ -30,16 +30,16 @@ _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_f
 def entries(module: Any) -> dict[str, dict[str, Any]]:
     """Return facts about each entry of an installed config module, in the module's order.
 
-    The environment of this process must contain none of torch's variables.
+    Requires that none of torch's environment variables are set in this process.
     """
     written = _Written(source(module.__name__) or "")
     return {name: _facts(name, entry, written) for name, entry in module._config.items()}
 
 
 def type_text(annotation: Any) -> str | None:
-    """Return the type of a flag for an annotation; None if text cannot express any of its values.
+    """Return the flag type for an annotation; None if text cannot express any of its values.
 
-    Members of a union that text cannot express are dropped.
+    Drops the members of a union that text cannot express.
     """
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in (bool, int, float, str, list, set, dict, tuple):
@@ -91,7 +91,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _CALLABLE}
     if name in _BOOKS:
         return {"type": kind, "left_out": _BOOKKEEPING}
-    # An absolute path is specific to this machine, even if its expression names nothing specific.
+    # An absolute path depends on the machine, even if nothing in its expression does.
     is_path = isinstance(entry.default, str) and os.path.isabs(entry.default)
     same = written.same_everywhere(name) and not is_path
     if same and (default := literal(entry.default)) is not None:
@@ -105,7 +105,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
 
 
 class _Written:
-    """The source of a config module: the expression of each entry, and the variables it reads."""
+    """The source of a config module: each entry's expression and the variables that it reads."""
 
     def __init__(self, text: str) -> None:
         tree = ast.parse(text)
@@ -130,7 +130,7 @@ class _Written:
         return bool(self._expressions(entry))
 
     def names(self, entry: str) -> dict[str, list[str]]:
-        """Return an entry's environment variables, by precedence: read, environ or force."""
+        """Return an entry's environment variables, grouped by precedence: read, environ, force."""
         by_key: dict[str, list[str]] = {}
         for value in self._expressions(entry):
             for node in self._reached(value):
@@ -147,7 +147,7 @@ class _Written:
         return {key: names for key, names in {**by_key, "read": read}.items() if names}
 
     def same_everywhere(self, entry: str) -> bool:
-        """Return whether an entry's default is the same on every machine with no variables set."""
+        """Return whether an entry's default is the same on every machine without variables."""
         expressions = self._expressions(entry)
         reached = [node for value in expressions for node in self._reached(value)]
         inner = [node for top in reached for node in ast.walk(top)]
@@ -164,7 +164,7 @@ class _Written:
         return self._values.get(entry, [])
 
     def _reached(self, value: ast.expr) -> Iterator[ast.AST]:
-        """Yield an expression, and the module's functions and expressions that it reaches."""
+        """Yield an expression, and the module's functions and expressions that it refers to."""
         pending: list[ast.AST] = [value]
         visited: set[str] = set()
         while pending:

@@ -34,8 +34,8 @@ _NOT_READ = {
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
     """Return facts about each variable: its readers and, if it has no flag, the reason.
 
-    `root` is the directory of torch's sources, possibly inside an archive. `libraries` contains the
-    native libraries, unless they are linked into this program.
+    `root` is the directory of torch's sources, possibly inside an archive. `libraries` is the
+    directory of its native libraries; it has none if torch is linked into this program.
     """
     readers: dict[str, set[str]] = {}
     for name in _native_names(libraries):
@@ -57,7 +57,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
 
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield each module's path relative to torch and its source, through the import system."""
+    """Yield each module's path relative to torch and its source text, through the import system."""
     import torch
 
     assert torch.__spec__ is not None
@@ -84,7 +84,7 @@ def _names_of(source: str) -> Iterator[str]:
 
 
 def _native_names(libraries: Path) -> Iterator[str]:
-    # A torch compiled from source is linked into the program.
+    # Without library files, torch is compiled from source and linked into this program.
     for path in sorted(libraries.glob("lib*.so*")) or [Path("/proc/self/exe")]:
         for match in _IN_A_LIBRARY.finditer(path.read_bytes()):
             yield match[1].decode("ascii")

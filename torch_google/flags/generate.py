@@ -17,7 +17,7 @@ from torch_google.flags.entries import entries
 from torch_google.flags.environment import PATTERN, read_names
 from torch_google.flags.registry import RESOURCES
 
-# Modules that call install_config_module in some release; registry_test.py searches for others.
+# Modules that call install_config_module in any release; registry_test.py checks for others.
 _KNOWN = (
     "torch._dynamo.config",
     "torch._inductor.config",
@@ -35,7 +35,7 @@ _OUTPUT = flags.DEFINE_string("output", None, "Write to this file; the default i
 
 
 def registry() -> str:
-    """Return the text of the registry. First unsets torch's environment variables in this process.
+    """Return the registry as text. First unsets torch's environment variables in this process.
 
     Raises RuntimeError if torch may have read them already.
     """
@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write `text` to `path` atomically. A failure leaves an existing file alone."""
+    """Write `text` to `path` atomically. If that fails, an existing file is left unchanged."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with partial.open("w", encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def _text(content: dict[str, Any]) -> str:
-    """Return JSON with one line per entry, so that a changed entry is one line of a diff."""
+    """Return JSON with one line per entry, so that a diff shows one line per changed entry."""
     modules = ",\n".join(
         f"    {json.dumps(module)}: {_lines(facts, 6)}"
         for module, facts in content["modules"].items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option types, as written in the registry ("int | None"), and conversion from and to text."""
+"""Option types, as the registry writes them ("int | None"), and conversion from and to text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED: dict[str, type] = {
 
 
 class Kind:
-    """A type of an option: parses text to a value, and formats a value so that it can be parsed."""
+    """An option's type. It parses text to a value, and formats values as text that parses back."""
 
     def __init__(self, type_text: str) -> None:
         self.text_of_type = type_text
@@ -33,7 +33,7 @@ class Kind:
         self.boolean = "bool" in self._names and self._names <= {"bool", "None"}
 
     def parse(self, text: Any) -> Any:
-        """Parse `text`. A value that is not a string is only checked.
+        """Parse `text`. A value that is not a string is returned after a type check.
 
         Lists, dicts, sets and tuples are written as Python literals or JSON. Raises ValueError if
         the value is not of this type.
@@ -54,11 +54,14 @@ class Kind:
         return value if isinstance(value, str) else repr(value)
 
     def fits(self, value: Any) -> bool:
-        """Return whether a value is of this type. An int is a valid float; a bool is not an int."""
+        """Return whether a value has this type.
+
+        An int counts as a float, but a bool not as an int.
+        """
         return _fits(value, self._type)
 
     def _readings(self, text: str) -> Any:
-        """Yield the possible values of `text`, the narrowest type first."""
+        """Yield the possible values of `text`, starting with the narrowest type."""
         for choice in self._choices:
             if isinstance(choice, ast.Subscript) and ast.unparse(choice.value) == "Literal":
                 yield from (value for value in _literals(choice) if str(value) == text)
@@ -90,12 +93,12 @@ class Kind:
 
 @functools.cache
 def kind(type_text: str) -> Kind:
-    """Return the kind for a type. Cached."""
+    """Return the Kind for a type. Cached."""
     return Kind(type_text)
 
 
 class _Nothing:
-    """A value that fits no type: the text could not be parsed."""
+    """The result of parsing text that has no valid value."""
 
 
 def _attempt(read: Any, text: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option types: values parsed from text, rejected text, and round trips."""
+"""Option types: parsed values, rejected text, and round trips."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_every_default_is_of_its_type_and_comes_back(option: Option) -> None:
     assert of.parse(of.text(default)) == default
 
 
-_TEXT = st.text(string.printable)  # with all of Unicode, Hypothesis takes seconds to start
+_TEXT = st.text(string.printable)  # Hypothesis takes seconds to start with all of Unicode
 _VALUES = {
     "bool | None": st.none() | st.booleans(),
     "dict[str, Any]": st.dictionaries(_TEXT, st.integers() | _TEXT | st.none()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's options, from the registry that generate.py creates from each torch release."""
+"""torch's options, read from the registry that generate.py creates for each torch release."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-# A program contains only its own torch's registry; the source tree has both.
+# A program contains only the registry of its own torch; the source tree has both.
 RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
 
 
@@ -17,9 +17,9 @@ class Option(NamedTuple):
     """An entry of a config module.
 
     default: torch's default as a Python literal; None if torch computes it at run time.
-    force, environ, read: its environment variables. `force` overrides assignments in the program,
-        `environ` does not; `read` names the variables that the default's expression reads.
-    left_out: why it has no flag; empty if it has one.
+    force, environ, read: the names of its environment variables. `force` variables override
+    assignments in the program, `environ` variables do not; the default's expression reads `read`.
+    left_out: the reason why it has no flag; empty if it has one.
     """
 
     flag: str
@@ -36,14 +36,15 @@ class Option(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All environment variables, the highest precedence first."""
+        """All of the entry's environment variables, the highest precedence first."""
         return self.force + self.environ + self.read
 
 
 class Variable(NamedTuple):
     """An environment variable. `readers`: "python", "native", or "tests" (torch's own tests).
 
-    `flag` is empty if `left_out` says why there is none. A flag shared with an option sets both.
+    If it has no flag, `flag` is empty and `left_out` gives the reason. If it shares a flag with an
+    option, the flag sets both.
     """
 
     flag: str
@@ -64,12 +65,12 @@ def variables() -> tuple[Variable, ...]:
 
 @functools.cache
 def option_of(flag: str) -> Option | None:
-    """Return the option of a flag, or None."""
+    """Return the option that a flag sets, or None."""
     return _by_flag().get(flag)
 
 
 def torch_version() -> str:
-    """Return the release that the registry was generated from."""
+    """Return the torch release that the registry was generated from."""
     version: str = _content()["torch"]
     return version
 
@@ -80,7 +81,7 @@ def _by_flag() -> dict[str, Option]:
 
 
 def resource() -> Traversable:
-    """Return the registry file."""
+    """Return the registry file's path."""
     candidates = [files(__package__).joinpath(name) for name in RESOURCES.values()]
     return next(file for file in candidates if file.is_file())
 

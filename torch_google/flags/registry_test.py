@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed registry equals the generator's output and covers all of this torch's options."""
+"""The committed registry matches the generator's output and covers all options of this torch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_names_do_not_clash() -> None:
     assert len(names) == len(set(names))
     for variable in variables():
         option = option_of(variable.flag)
-        if option is not None:  # a shared flag must set the same option
+        if option is not None:  # an option with the same flag must read this variable
             assert variable.name in option.names
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The current values of all options, and their sources."""
+"""The current values of all options, and where each value comes from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Setting(NamedTuple):
 def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
     """Yield the current setting of every option that has a flag. Imports torch's config modules.
 
-    `by_flag`: environment variables that this process set from flags.
+    `by_flag` lists the environment variables that this process set because of a flag.
     """
     texts = values.flag_texts()
     import_module("torch")

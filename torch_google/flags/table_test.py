@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effects of flags in a program: values, precedence, import order, errors, help and listings."""
+"""Flags in a real program: values, precedence, import order, errors, help and listings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _run(main: str, *arguments: str, top: str = "", **environ: str) -> tuple[int
 
 
 _D, _I = "torch._dynamo.config", "torch._inductor.config"
-# (flag, config module, entry, value)
+# Columns: flag, config module, entry, value.
 _TABLE: list[tuple[str, str, str, Any]] = [
     ("--torch_dynamo_recompile_limit=3", _D, "recompile_limit", 3),
     ("--torch_dynamo_suppress_errors", _D, "suppress_errors", True),
@@ -138,7 +138,7 @@ def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
     if not (_HAS_SEAM and torch._seam.configs.installed.plugged):
-        values.settle(config)  # as happens at the end of `import torch` without the hook
+        values.settle(config)  # as at the end of `import torch` in a torch without the hook
     return config
 
 
@@ -162,7 +162,7 @@ def test_precedence(
     if variable:
         fresh.setenv(variable, str(int(not default)))
         assert getattr(_installed(module), name) is (not default)
-    for value in (default, not default):  # one of them contradicts the environment
+    for value in (default, not default):  # one of the two contradicts the environment
         fresh.setenv(values.VARIABLE, json.dumps({flag.flag: str(value)}))
         config = _installed(module)
         assert getattr(config, name) is value
@@ -237,7 +237,7 @@ def test_help_is_readable_and_by_module() -> None:
     lines = source.splitlines()
     comment = lines[lines.index("minimum_call_count = 1") - 1]
     assert comment.startswith("# ")
-    assert comment.removeprefix("# ") in text  # from torch's source
+    assert comment.removeprefix("# ") in text  # the comment in torch's source
     assert "@compile_ignored" not in text
 
 

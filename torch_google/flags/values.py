@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store the flags given to this process and its children, and apply them to torch's config entries.
 
-An environment variable stores them as a JSON object from flag to text: every start method passes
-the variable to a child, and torch need not be imported yet. A program with another torch release
-ignores flags that its registry lacks.
+They are stored in an environment variable, as a JSON object from flag to text. Every start method
+passes the variable on to children, and torch need not be imported yet. A program with another torch
+release ignores flags that are missing from its registry.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ _KNOBS = "torch_justknobs"
 
 
 def flag_texts() -> dict[str, str]:
-    """Return a dict from flag to text. Raises a ValueError that names the variable if malformed."""
+    """Return the given flags as a dict from flag to text.
+
+    Raises a ValueError that names the variable if its JSON is malformed.
+    """
     return dict(_read(os.environ.get(VARIABLE, "{}")))
 
 
 def give(texts: dict[str, str]) -> None:
-    """Add flags to those already given; they replace earlier values."""
+    """Add flags to those given so far; a flag given again gets the new value."""
     if texts:
         os.environ[VARIABLE] = json.dumps({**flag_texts(), **texts})
 
@@ -47,9 +50,9 @@ def given_options() -> list[Option]:
 
 
 def settle(module: ModuleType) -> None:
-    """Apply the given flags to an installed config module.
+    """Set the entries of an installed config module whose flags are given.
 
-    Raises ValueError if the installed torch lacks one of these config entries.
+    Raises ValueError if the installed torch lacks one of these entries.
     """
     for option in given_options():
         if option.module == module.__name__:
@@ -57,9 +60,9 @@ def settle(module: ModuleType) -> None:
 
 
 def settle_without_hooks() -> None:
-    """If torch has no config hook, import and settle the modules of given flags; warn about knobs.
+    """If torch has no config hook, import the config modules of given flags and set their entries.
 
-    With the hook, each config module is settled when it is installed, and this is a no-op.
+    Also warn about knobs without a hook. With the hook, torch calls `settle` for each module.
     """
     if not _has_hook():
         settle_now()
@@ -68,7 +71,7 @@ def settle_without_hooks() -> None:
 
 
 def settle_now() -> None:
-    """Settle imported config modules; without torch's hook, also import and settle the others."""
+    """Apply given flags to their config modules; without torch's hook, import missing ones."""
     for name in dict.fromkeys(option.module for option in given_options()):
         module = sys.modules.get(name)
         if module is None and _has_hook():
@@ -77,17 +80,17 @@ def settle_now() -> None:
 
 
 def knob(name: str, default: bool) -> bool:
-    """Return whether a knob is on."""
+    """Return the value of a boolean knob."""
     return bool(_knobs(flag_texts().get(_KNOBS, "")).get(name, default))
 
 
 def knob_number(name: str) -> int:
-    """Return a knob's number, or 0 if it is not set."""
+    """Return the value of an integer knob, or 0 if it is not set."""
     return _knobs(flag_texts().get(_KNOBS, "")).get(name, 0)
 
 
 def _has_hook() -> bool:
-    """Return whether this torch calls a hook when a config module is installed."""
+    """Return whether this torch calls a hook whenever a config module is installed."""
     return hasattr(sys.modules.get("torch.utils._config_module"), "_seam_configs")
 
 
@@ -97,14 +100,14 @@ def _set(module: Any, option: Option) -> None:
         raise ValueError(
             f"--{option.flag}: this torch has no {option.module}.{option.name}. Leave the flag out"
         )
-    # Replace the environment's value: it overrides assignments only if the variable would.
-    # Unlike an assignment, it applies to every thread.
+    # Replace the value from the environment, because it applies to every thread; an assignment
+    # would not. It overrides the program's assignments only if the environment variable would.
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
-    # Drop torch's copy of a mutable default, made on first read.
+    # Drop the copy that torch makes of a mutable default when it is first read.
     copies = type(entry.default) in (list, dict, set)
-    if not hasattr(module, "_hash_dirty_var"):  # v2.6 shares overrides among threads
+    if not hasattr(module, "_hash_dirty_var"):  # v2.6: overrides apply to all threads
         if copies and entry.user_override == entry.default:
             entry.user_override = unset
         module._is_dirty = True

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implementations of torch's hooks for torch_google.plug: one module per module of torch/_seam."""
+"""Implementations of the hooks in torch/_seam, one module here for each module there.
+
+torch_google.plug installs them.
+"""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/configs.py: options set by flags of this process or of its parent.
+"""Hooks for torch/_seam/configs.py: options set by flags of this process or its parent.
 
-torch_google.flags is imported only if such an option is set.
+They import torch_google.flags only if such a flag is given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def plug() -> None:
 
 
 def loaded() -> None:
-    """Apply given flags in a torch without hooks, at the end of its import."""
+    """Apply given flags at the end of `import torch`, if that torch has no hooks."""
     if _VARIABLE in os.environ:
         from torch_google.flags import values
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/files.py: paths with any gfile scheme, and atomic writes."""
+"""Hooks for torch/_seam/files.py: they accept paths with any gfile scheme and write atomically."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-# Hook -> (module, function) in gfile that implements it, imported on first call.
+# Hook -> (module, function): the function in gfile that implements it, imported on first call.
 _IMPLEMENTATIONS = {
     "checkpoint_storages": ("checkpoint", "storages"),
     "contents": ("answers", "contents"),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/logs.py: logs and traces at gfile paths."""
+"""Hooks for torch/_seam/logs.py: they write logs and traces to gfile paths."""
 
 import logging
 
 
 def plug() -> None:
-    """Install the hooks. They import their implementations on first call."""
+    """Install the hooks, which import their implementations on first call."""
     from torch._seam import logs
 
     logs.file_handler.plug(_file_handler)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook for torch/_seam/processes.py: a crashing DataLoader worker reports its traceback."""
+"""Hook for torch/_seam/processes.py: it makes a crashing DataLoader worker report a traceback."""
 
 import signal
 import sys
@@ -15,20 +15,22 @@ def plug() -> None:
     processes.worker_signals.plug(_worker_signals)
 
 
-# For these signals, torch's handlers write a message that ends in a NUL and is less informative
-# than faulthandler's. The waiting process raises an error with torch's advice about shared memory.
+# For these signals, torch's handlers write a message that ends in a NUL and says less than
+# faulthandler's. The process that waits for the worker still raises torch's error, with its advice
+# about shared memory.
 _FAULTS = (signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE)
 
 
 def _worker_signals(install: Callable[[], None]) -> None:
-    """Install torch's SIGTERM handler, and faulthandler in place of its other handlers."""
+    """Install torch's SIGTERM handler, but faulthandler in place of torch's crash handlers."""
     reports = sys.modules.get(_REPORTS)
     if reports is None:  # the program does not use torch_google.multiprocessing
         install()
         return
     import faulthandler
 
-    # Otherwise faulthandler.enable would be a no-op, although torch has replaced its handlers.
+    # faulthandler.enable is a no-op if faulthandler believes that it is enabled, but torch has
+    # replaced its handlers. So disable it first.
     faulthandler.disable()
     install()
     for number in _FAULTS:
