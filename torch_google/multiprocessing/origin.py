@@ -40,8 +40,7 @@ class Origin:
         self._arrived = line, address
 
     def begin(self) -> None:
-        """Set up a child: tie its life to the parent, connect to it, apply its flags, set up its
-        log.
+        """Set up a child: tie its life to the parent, connect to it, apply its flags, open its log.
 
         If the set-up fails, the child prints the error and exits with status 1.
         """
