@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the lowerings with the CPU, on torch's own samples of each operator."""
+"""Compare the device's operators with the CPU's, on torch's own samples of each operator."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reasons for failing rows: exceptions.json, maintained by hand."""
+"""The reasons why rows fail. A row is one check of an operator in one dtype.
+
+They are in exceptions.json, which is maintained by hand.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A reason for failing rows. `op`, `dtype` and `check` are names or patterns, with commas."""
+    """A reason why rows fail.
+
+    `op`, `dtype` and `check` are names or patterns, separated by commas.
+    """
 
     op: str
     dtype: str
@@ -39,7 +45,7 @@ class Exceptions:
         return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
     def faults(self, rows: Iterable[Row]) -> list[str]:
-        """Return errors for failing rows without a reason, and for unused reasons."""
+        """Return an error for each failing row without a reason, and for each unused reason."""
         failing = [row for row in rows if row.counts and not row.good]
         missing = [
             f"{row}: give the reason in {FILE.name}" for row in failing if not self.reason(row)

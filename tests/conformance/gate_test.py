@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes match the golden.
+"""The outcome of every check that runs here matches the golden files.
 
-The default run takes one sample of every operator in float32. The full run takes several samples,
-every refusal, and a part of the other dtypes and checks.
+The default run checks every operator in float32. The full run also checks every refusal, and a part
+of the operators with the other dtypes and checks.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,10 @@ from tools.par.testing import budget
 
 UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/conformance:run -- --update"
 
-# (dtypes, checks, (part, parts)). Each is a separate test in a separate process.
+# Arguments of the sweeps: (dtypes, checks, (part, parts)). Each sweep is a test with its own
+# process.
 FORWARD = [(("float32",), ("forward",), (part, 8)) for part in range(8)]
-# A prime number of parts, so that each dtype gets different operators.
+# The number of parts is prime, so that the selected operators differ between dtypes.
 REST = [
     (WHOLE[1:], ("forward",), (0, 37)),
     (WHOLE, ("backward",), (0, 37)),
@@ -27,16 +28,16 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# Every operator, because torch's meta kernels describe the strides of other devices.
+# Covers every operator, because torch's meta kernels describe the strides of other devices.
 PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
-# Every operator, because each refusal is implemented per operator and dtype. This compiles nothing
-# unless the device accepts a sample that the CPU refuses.
+# Covers every operator and dtype, because each refusal is implemented separately. Nothing is
+# compiled unless the device accepts a sample that the CPU refuses.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record these cases as tpu's, for `tools/presubmit/account.py`."""
+    """Record that these cases run on tpu, for `tools/presubmit/account.py`."""
     record_property("device", "tpu")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected outcome of every row: one file per dtype, one line per operator."""
+"""The golden files: the expected outcome of every row, one file per dtype."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Key = tuple[str, str, str]
 
 
 def read(folder: Path = FOLDER) -> dict[Key, Row]:
-    """Return all rows, ordered by dtype, operator and check."""
+    """Return the rows of all golden files, ordered by dtype, operator and check."""
     rows: dict[Key, Row] = {}
     for dtype in DTYPES:
         file = folder / f"{dtype}.json"
@@ -29,7 +29,7 @@ def read(folder: Path = FOLDER) -> dict[Key, Row]:
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Update the files with rows; all other rows are kept."""
+    """Replace or add the given rows in the golden files. Other rows stay unchanged."""
     known = read(folder) | {row.key: row for row in rows}
     folder.mkdir(exist_ok=True)
     for dtype in dict.fromkeys(row.dtype for row in known.values()):
@@ -50,9 +50,9 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how an outcome differs from the golden's, or an empty string.
+    """Return how a row differs from its golden file, or an empty string.
 
-    Among the samples that were run, the first failing one must be the golden's.
+    If only some samples were run, the first failing one among them must be the expected one.
     """
     before = known.get(row.key)
     if before is None:
@@ -66,7 +66,7 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 
 def _cell(row: Row) -> str:
-    """Return `passed/samples`, then, if needed, the samples taken and the first failure."""
+    """Return a row as `passed/samples`, plus the samples taken and the first failure if needed."""
     parts = [f"{row.passed}/{row.samples}"]
     if not row.samples == row.taken == row.total:
         parts.append(f"of {row.taken}/{row.total}")

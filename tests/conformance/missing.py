@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that torch computes on the CPU but not on this device: the page MISSING.md.
+"""Write MISSING.md, the page of operators that torch computes on the CPU but not on this device.
 
 `python -m tests.conformance.missing` writes the page.
 """
@@ -37,7 +37,7 @@ its own, nor a decomposition. In-place and `out=` variants count as the operator
 
 
 def missing() -> list[str]:
-    """Return the names of the operators. The device must be started."""
+    """Return the names of the missing operators. Requires that the device has been started."""
     names = set()
     for name in torch._C._dispatch_get_all_op_names():
         op = _overload(name)
@@ -49,7 +49,10 @@ def missing() -> list[str]:
 
 
 def page(names: list[str], reasons: list[dict[str, str]]) -> str:
-    """Return the page. Raises ValueError for an operator without a reason, or an unused reason."""
+    """Return the page.
+
+    Raises ValueError for an operator without a reason and for an unused reason.
+    """
     rows = []
     used = set()
     for name in names:
@@ -65,7 +68,7 @@ def page(names: list[str], reasons: list[dict[str, str]]) -> str:
 
 
 def read_reasons() -> list[dict[str, str]]:
-    """Return name patterns with reasons. The first match applies."""
+    """Return the reasons, each with a pattern of operator names. The first match applies."""
     reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
     return reasons
 
@@ -102,8 +105,8 @@ def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-# Device kernels that are neither lowerings nor autograd composites: those in csrc, and those in
-# composites for tensors that are not strided.
+# Operators with a device kernel that is neither a lowering nor an autograd composite: those in
+# csrc, and those in composites that handle non-strided tensors.
 _OURS = frozenset(
     f"aten::{name}"
     for name in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of operators that the device lacks matches torch's dispatcher."""
+"""MISSING.md, the page of operators that the device lacks, matches torch's dispatcher."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe one call of an operator on a device, in the same way on the CPU and on tpu."""
+"""Call an operator and record the results, in the same way on the CPU and on tpu."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from tests.conformance.samples import Sample, placed
 
 @dataclass
 class Seen:
-    """An observed call. `values` are on the CPU. `layouts` and `facts` are texts to compare."""
+    """The record of a call.
+
+    `values` are on the CPU. `layouts` and `facts` are strings to compare.
+    """
 
     values: list[Any] = field(default_factory=list)
     layouts: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
-    result: Any = None  # with its structure, for operator-specific checks
+    result: Any = None  # in its original structure, for operator-specific checks
     random: bool = False
-    parts: int = 0  # the number of values from each call with out=; 0: there is one call
-    # The values that the CPU wrote to out=, if `values` has the results without out=.
+    parts: int = 0  # values per call, if out= is tested by several calls; else 0
+    # The values that the CPU wrote to out=. `values` then has the results of a call without out=.
     own: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The device and seed of a call. `wider`: whether to compute in double precision."""
+    """The device and seed for a call. `wider` means to compute in double precision."""
 
     device: str
     seed: int = 0
@@ -57,9 +60,9 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
-    """Like `forward`, for tensors whose dimensions have another order in memory.
+    """Like `forward`, but with tensors whose dimensions have a different order in memory.
 
-    The strides of the results are added to `facts`.
+    Also add the strides of the results to `facts`.
     """
     observation = forward(op, samples.permuted(sample), place)
     observation.facts += observation.layouts
@@ -67,7 +70,7 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """Like `forward`, with the program of the fused mode, which the first call compiles."""
+    """Like `forward`, but run the program that fused mode compiles on the first call."""
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):
@@ -77,7 +80,7 @@ def fused(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def backward(op: Any, sample: Sample, place: Place) -> Seen:
-    """Observe gradients of all differentiable inputs, for the same random cotangents."""
+    """Record the gradients of all differentiable inputs, for fixed random cotangents."""
     args, kwargs = placed(op, sample, place.device, wider=place.wider)
     inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
     observation = Seen()
@@ -114,7 +117,7 @@ def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
 
 
 def inplace(op: Any, sample: Sample, place: Place) -> Seen:
-    """Call the in-place variant on the tensor, and on every second element of a larger one."""
+    """Call the in-place variant on a whole tensor, and on every second element of a larger one."""
     observation = Seen()
     for make in (_whole, _interleaved):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
@@ -130,7 +133,7 @@ def inplace(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def _wrapped(op: Any) -> Callable[..., Any]:
-    """Return the operator with op_db's wrapper, which maps inputs into its domain."""
+    """Return the operator inside op_db's wrapper, which maps inputs into the operator's domain."""
     wrapper = op.gradcheck_wrapper
     return op.op if wrapper is _SET_SEED else partial(wrapper, op.op)
 
@@ -164,7 +167,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _layout(tensor: torch.Tensor) -> str:
-    """Describe a tensor's layout. Strides of dimensions of size 1 have no meaning."""
+    """Describe a tensor's layout. The stride of a dimension of size 1 is irrelevant and omitted."""
     if tensor.layout != torch.strided:
         return str(tensor.layout)
     sizes = tuple(tensor.shape)
@@ -199,11 +202,11 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 @contextmanager
 def _seeded(place: Place, observation: Seen) -> Iterator[None]:
-    """Seed random operators, and record whether the call draws from the CPU's generator."""
+    """Seed the random operators, and record whether the call used the CPU's random generator."""
     torch.default_generator.manual_seed(place.seed)
     torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()
-    # Disable op_db's wrapper, which sets the same seed for each call.
+    # Disable op_db's wrapper, which would set the same seed for each call.
     own = mock.patch.object(
         common_methods_invocations,
         "wrapper_set_seed",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of TABLE.md, from the golden and the exceptions."""
+"""Generate TABLE.md from the golden files and the exceptions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Not in this table:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return a line for each dtype and check: how many of the rows with a sample passed."""
+    """Return a line per dtype and check: how many rows passed, of those with a valid sample."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.counts:
@@ -83,7 +83,7 @@ def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None
 
 
 def _extent(rows: list[Row]) -> str:
-    """Return how many samples were run, and how many rows had all of op_db's samples."""
+    """Return how many samples were run, and for how many rows all of op_db's samples were run."""
     refused = sum(row.samples for row in rows if row.check == "refused")
     rows = [row for row in rows if row.check != "refused"]
     taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)
@@ -96,7 +96,7 @@ def _extent(rows: list[Row]) -> str:
 
 
 def _totals(rows: list[Row]) -> str:
-    """Return the main shares, then the counts by dtype and check."""
+    """Return the most important percentages, then the counts by dtype and check."""
     forward = [row for row in rows if row.check == "forward"]
     accepted = [row for row in rows if row.check != "refused"]
     passes: dict[tuple[str, str], bool] = {}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check that the device refuses every sample that the CPU refuses, with the same error type."""
+"""The check `refused`: the device must refuse every sample that the CPU refuses.
+
+The error must have the same type.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tests.conformance.samples import Sample, placed
 
 
 def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
-    """Yield the row, then the row after each sample. It counts samples that the CPU refuses."""
+    """Yield the row before the first sample and after each. It counts samples the CPU refuses."""
     yield [row]
     for sample in picked:
         expected = error_of(op, sample, "cpu")
@@ -31,7 +34,7 @@ def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
 
 
 def error_of(op: Any, sample: Sample, device: str) -> Exception | None:
-    """Return the error of a call, or of reading its results; None if there is none."""
+    """Return the error that a call, or reading its results, raises; None if there is no error."""
     args, kwargs = placed(op, sample, device)
     try:
         with warnings.catch_warnings(), torch.no_grad():

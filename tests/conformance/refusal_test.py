@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check `refused` detects inputs that only the CPU refuses."""
+"""The check `refused` reports inputs that the CPU refuses and the device accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ autoload()
 
 
 class _Operator:
-    """An entry of op_db that declares float32, with samples of three sizes."""
+    """A stand-in for an op_db entry. It declares float32 and has samples of three sizes."""
 
     def __init__(self, op: Callable[[torch.Tensor], Any]) -> None:
         self.op = op

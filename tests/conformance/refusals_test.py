@@ -21,7 +21,7 @@ autoload()
 _ACCEPTED = "the CPU also accepts it; only other devices refuse it"
 _OTHER_WORDS = "the CPU raises a different message, which the device repeats"
 
-# Operators and positions of error inputs whose outcome differs from what op_db declares.
+# Known differences from op_db, by operator and by the position of the error input.
 EXCEPTIONS = {
     ("__rmod__", 0): _ACCEPTED,
     ("__rpow__", 0): _ACCEPTED,
@@ -40,7 +40,7 @@ REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
-    """Return the outcome of a call, or None if it raised the declared error."""
+    """Return what happened instead of the error that op_db declares; None if it was raised."""
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)
@@ -56,7 +56,7 @@ def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
 
 
 def unexpected(op: OpInfo, inputs: Sequence[ErrorInput], known: set[int]) -> dict[int, str | None]:
-    """Return the outcomes that differ from EXCEPTIONS, by position of the input."""
+    """Return the outcomes that contradict the known exceptions, by position of the input."""
     outcomes = {position: refused_otherwise(op, each) for position, each in enumerate(inputs)}
     return {
         position: text
@@ -83,8 +83,7 @@ def test_there_are_errors_to_raise() -> None:
     assert len(REFUSING) > 200
 
 
-# Dtypes for in-place writes of a result of another dtype: (the target's dtype, the other arguments'
-# dtype).
+# Pairs of dtypes for in-place writes: the target's dtype, and the dtype of the other arguments.
 WRITTEN = (
     (torch.int64, torch.float32),
     (torch.float32, torch.complex64),
@@ -101,7 +100,7 @@ WRITING = [
 
 
 def refusal(call: Callable[[], Any]) -> Exception | None:
-    """Return the error of a call, or None."""
+    """Return the error that a call raises, or None."""
     try:
         for result in pytree.tree_leaves(call()):
             if isinstance(result, torch.Tensor):
@@ -122,7 +121,10 @@ def moved(value: Any, device: str, floats: torch.dtype | None = None) -> Any:
 
 
 def writes(op: OpInfo, sample: SampleInput) -> dict[str, Callable[[str], Any]]:
-    """Return calls, by name, that write a result of another dtype; each takes a device."""
+    """Return calls that write a result into a tensor of another dtype, by name.
+
+    Each takes a device.
+    """
     calls: dict[str, Callable[[str], Any]] = {}
     target, rest = sample.input, (sample.args, sample.kwargs)
     expected = op(target, *sample.args, **sample.kwargs) if op.supports_out else None
@@ -153,7 +155,7 @@ def test_what_is_written_as_another_dtype(op: OpInfo) -> None:
     for name, call in writes(op, sample).items():
         expected, actual = (refusal(partial(call, device)) for device in ("cpu", "tpu"))
         if any(isinstance(error, NotImplementedError) for error in (expected, actual)):
-            continue  # the error concerns a device, not the call
+            continue  # about the device, not about the call
         if (expected is None) != (actual is None):
             apart.append(f"{name}: the CPU: {expected}; the device: {actual}")
     assert not apart

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of one check of an operator in one dtype."""
+"""Rows: the outcome of one check of one operator in one dtype."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class Outcome(enum.Enum):
     EMPTY = "empty"
 
 
-# The golden has every check of the WHOLE dtypes, and only `forward`, `strides` and `refused` of
-# the FORWARD dtypes.
+# The golden files contain every check of the WHOLE dtypes, but only `forward`, `strides` and
+# `refused` of the FORWARD dtypes.
 WHOLE = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
 FORWARD = ("float16", "complex128", "int32", "int16", "int8", "uint8")
 DTYPES = (*WHOLE, *FORWARD)
 
-# The run of `forward` also checks `strides`; `fused` and `permuted` are checks in float32 only.
+# A run of `forward` also checks `strides`. `fused` and `permuted` exist in float32 only.
 CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused", "permuted")
 
 
 @dataclass(frozen=True)
 class Row:
-    """The counts of a check: of `total` samples, `taken` were run and the CPU accepts `samples`.
+    """Counts for a check: of `total` samples, `taken` were run and the CPU accepts `samples`.
 
-    The samples of a row have a fixed order. `first` is the position of the first sample that
-    failed, and `message` says how.
+    A row's samples have a fixed order. `first` is the position of the first sample that failed, and
+    `message` describes the failure.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether the CPU accepts a sample, so that there is a result to compare."""
+        """Whether the CPU accepts at least one sample, so that there is a result to compare."""
         return self.outcome is not Outcome.EMPTY
 
     @property
@@ -66,11 +66,11 @@ class Row:
 
     @property
     def ended(self) -> bool:
-        """Whether the last sample ended the process, or the process was killed during it."""
+        """Whether the last sample ended the process, or ran when the process was killed."""
         return self.outcome in (Outcome.CRASHED, Outcome.SLOW) and self.first == self.taken - 1
 
     def failing(self, taken: int) -> int | None:
-        """Return the value of `first` if only `taken` samples are run."""
+        """Return the position of the first failure among the first `taken` samples, or None."""
         return None if self.first is None or self.first >= taken else self.first
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Row:
 
 
 def add(row: Row, outcome: Outcome, index: int | None, message: str) -> Row:
-    """Return a row with one more sample. The message of the first failure is kept."""
+    """Return the row with one more sample counted. It keeps the message of the first failure."""
     good = outcome is Outcome.PASSED
     more = replace(row, samples=row.samples + 1, passed=row.passed + good, taken=row.taken + 1)
     if row.first is not None:

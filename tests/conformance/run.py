@@ -4,9 +4,9 @@
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
     python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
 
-Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`,
+Operators have the names that torch's op_db uses (`linalg.svd`, `nn.functional.conv2d`,
 `div.floor_rounding`); `fft.*` matches all names with that prefix. Exit status 0: every outcome
-matches the golden. 1: an outcome differs, or with --update a failure has no reason.
+matches the golden files. 1: an outcome differs or, with --update, a failure has no reason.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _surprises(results: Sequence[Row]) -> list[str]:
 
 
 def _updated(results: Sequence[Row]) -> list[str]:
-    """Write the golden and the page; return errors for missing and unused reasons."""
-    # Under `bazel run`, this file is a copy in the runfiles.
+    """Update the golden files and TABLE.md; return errors for missing and unused reasons."""
+    # Under `bazel run`, __file__ is a copy in the runfiles, so write to the workspace instead.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/conformance") if root else Path(__file__).parent
     golden.write(results, folder / "golden")

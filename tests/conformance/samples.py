@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own samples of an operator, and their copies on a device."""
+"""torch's own samples of an operator, and copies of them on a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments on the CPU. `finish`, from op_db, extracts the unique part of a result."""
+    """Arguments on the CPU. op_db's `finish` extracts the unique part of a result."""
 
     index: int
     args: tuple[Any, ...]
@@ -38,9 +38,10 @@ def name(op: Any) -> str:
 def pick(
     op: Any, dtype: torch.dtype, count: int | None, *, few: int, gradients: bool
 ) -> tuple[list[Sample], int]:
-    """Return `count` samples (None: all), and the number that exist.
+    """Return `count` samples, or all if None, and the number that exist.
 
-    Their order is fixed: the first `few` are the gate's, so larger counts include these.
+    Their order is fixed. The first `few` are those that gate_test.py runs, so they are always
+    included.
     """
     all_samples = list(_generated(op, dtype, gradients=gradients))
     order = _order(len(all_samples), few)[:count]
@@ -48,7 +49,7 @@ def pick(
 
 
 def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
-    """Return the first samples in `dtype`: cast, unless the operator declares it."""
+    """Return the first samples in `dtype`, cast from another one if the operator lacks it."""
     source = source_of(op, dtype)
     assert source is not None
     generated = itertools.islice(_generated(op, source, gradients=False), count)
@@ -56,7 +57,7 @@ def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype from which samples of `dtype` are cast, if the operator declares any."""
+    """Return the dtype whose samples can be cast to `dtype`, or None if the operator has none."""
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 
@@ -83,9 +84,9 @@ def _cast(sample: Any, source: torch.dtype, dtype: torch.dtype) -> SampleInput:
 
 
 def _order(total: int, few: int) -> list[int]:
-    """Return the index of the first sample, then the others in random order.
+    """Return the indices of samples: the first one, then the others in random order.
 
-    Samples are often a Cartesian product, and regular steps could miss values of a factor.
+    Samples are often a Cartesian product, so taking every n-th could miss some values of a factor.
     """
     others = range(1, total)
     early = sorted(random.Random(few).sample(others, min(few - 1, len(others))))
@@ -95,10 +96,10 @@ def _order(total: int, few: int) -> list[int]:
 
 
 def permuted(sample: Sample) -> Sample:
-    """Return the sample with the same values in another order in memory.
+    """Return the sample with the same values, but another memory order.
 
-    Samples with an even index have the first dimension innermost. Others have the second one
-    innermost, if they have three, as in channels last.
+    For even indices, the first dimension is innermost. Otherwise, the second is innermost if there
+    are at least three, as in channels last.
     """
 
     def reorder(value: Any) -> Any:
@@ -116,8 +117,8 @@ def placed(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return copies of the arguments on a device, with the same strides.
 
-    Device arguments that name the CPU name the device instead. `wider`: float32 and narrower
-    become float64, complex dtypes complex128.
+    Arguments that name the CPU as the device get this device's name. `wider` converts float32 and
+    narrower dtypes to float64, and complex dtypes to complex128.
     """
 
     def leaf(value: Any) -> Any:
@@ -154,10 +155,10 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
     return copy.requires_grad_(tensor.requires_grad)
 
 
-# Samples of other dtypes are cast from the first of these that the operator declares.
+# If the operator lacks a dtype, its samples are cast from the first of these that it has.
 _SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
-# Positions of arguments that determine shapes, which torch requires on the CPU for every device.
+# Positions of arguments that determine shapes. torch requires them on the CPU, for every device.
 _ON_HOST = {"tensor_split": (1,)}
 
 _WIDER = {

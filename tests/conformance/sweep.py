@@ -20,7 +20,10 @@ from tests.conformance.worker import Worker
 
 @dataclass(frozen=True)
 class Task:
-    """One trial. `check` is never `strides`, which comes with `forward`."""
+    """A check to run for one operator and dtype.
+
+    `check` is never `strides`: `forward` includes it.
+    """
 
     op: str
     dtype: str
@@ -35,9 +38,10 @@ class Task:
 def tasks(
     patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str], shard: tuple[int, int]
 ) -> list[Task]:
-    """Return the tasks that op_db declares, by dtype; `shard` is (i, n), from 0.
+    """Return the tasks for the operators, dtypes and checks that op_db supports, by dtype.
 
-    The checks of one operator are adjacent, because they share compiled programs.
+    `shard` is (i, n): take the i-th of n parts, counting from 0. The checks of one operator are
+    adjacent, because they share compiled programs.
 
     Raises ValueError for a pattern that matches no operator.
     """
@@ -65,10 +69,10 @@ def sweep(
     file: Path | None,
     again: bool,
 ) -> Iterator[Row]:
-    """Run the tasks that `file` lacks and append their rows; yield every row, known ones included.
+    """Run the tasks that `file` lacks and append their rows to it; yield all rows, old and new.
 
-    `samples`: the number per row, infinity for all, None for the gate's. `again`: also rerun the
-    rows that did not pass.
+    `samples` is the number per row: infinity for all, None for as many as gate_test.py runs.
+    `again` also reruns the rows that did not pass.
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:
@@ -90,6 +94,6 @@ def sweep(
 
 
 def read(file: Path) -> dict[tuple[str, str, str], Row]:
-    """Return the last row for each key."""
+    """Return the rows in the file. If a key occurs more than once, the last row counts."""
     lines = file.read_text(encoding="utf-8").splitlines()
     return {row.key: row for row in map(rows.from_json, lines)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tolerances of results: torch's defaults, op_db's overrides, and a table with reasons."""
+"""Tolerances for results: torch's defaults, op_db's overrides, and our own, with reasons."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 
 from tests.conformance.samples import name
 
-# Patterns of operator, dtype and check; relative and absolute tolerance; the reason.
+# Columns: patterns of operator, dtype and check; relative and absolute tolerance; the reason.
 TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of a thousand cancel"),
 )
 
-# Results that are sums of many larger terms: an element's error is relative to the largest element,
-# like the error bounds of such algorithms.
+# Operators whose results are sums of many larger terms. The tolerance is relative to the largest
+# element, as in the error bounds for these algorithms.
 NORMWISE: dict[str, str] = {
     "matrix_exp": "a product of matrices with elements of any size",
     "nn.functional.avg_pool2d": "sums of windows that overlap, which cancel",
     "nn.functional.conv_transpose3d": "sums of many products, which cancel",
 }
 
-# Gradients that are sums of many larger terms.
+# Operators whose gradients are sums of many larger terms.
 NORMWISE_GRADIENTS: dict[str, str] = {
     "grid_sampler_2d": "sums over nearby points, which cancel",
     "grid_sampler_3d": "sums over nearby points, which cancel",
@@ -44,13 +44,13 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "special.xlog1py": "sums over what was broadcast, which cancel",
 }
 
-# Operators that the CPU computes wrongly in double precision: op_db's reference is used instead.
+# Operators that the CPU computes inaccurately even in double precision. op_db's reference is used.
 REFERRED: dict[str, str] = {
     "special.bessel_j0": "the CPU is off by 2e-7, SciPy is not",
     "special.bessel_y1": "the CPU is off by 2e-7, SciPy is not",
 }
 
-# torch's tests that compare an operator with another implementation of it.
+# torch's test classes that compare an operator with another implementation of it.
 _TESTS = frozenset(
     {
         "TestBinaryUfuncsDevice",
@@ -65,7 +65,7 @@ _TESTS = frozenset(
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Relative and absolute tolerances by result dtype. Integers and bool must be equal."""
+    """Relative and absolute tolerances by result dtype. Integers and booleans must be equal."""
 
     least: tuple[float, float] = (0.0, 0.0)
     normwise: bool = False
@@ -79,7 +79,7 @@ class Tolerance:
 
 
 def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
-    """Return the tolerance of an operator with samples of `dtype`."""
+    """Return the tolerance for an operator's results on samples of `dtype`."""
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.cls_name in _TESTS:

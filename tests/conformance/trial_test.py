@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check detects its kind of fault, in operators that are wrong on tpu only."""
+"""Each check detects the faults that it is for, in operators that are wrong on tpu only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ autoload()
 
 @dataclass
 class Operator:
-    """The attributes of an op_db entry that the checks use."""
+    """A stand-in for an op_db entry, with the attributes that the checks use."""
 
     op: Callable[..., Any]
     inplace_variant: Callable[..., Any] | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a result: values, dtypes and shapes; by reconstruction if several results are correct."""
+"""Check results: values, dtypes, shapes and, if several are correct, reconstruction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Checker = Callable[[Sequence[Any], dict[str, Any], list[Any], list[Any], Close],
 
 
 def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) -> str:
-    """Return how two lists of results differ, or "". Without `close`, values are not compared."""
+    """Return how two lists of results differ, or "". If `close` is None, do not compare values."""
     if len(got) != len(expected):
         return f"{len(got)} results, expected {len(expected)}"
     for position, (one, other) in enumerate(zip(got, expected, strict=True)):
@@ -30,9 +30,9 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
 def rebuilt(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Check a result by reconstruction. Return None if the operator has only one correct result."""
+    """Check a result by reconstruction; return None if the operator has only one correct result."""
     checker = _CHECKERS.get(name)
-    if checker is None or sample.kwargs.get("M") is not None:  # not low-rank: a random result
+    if checker is None or sample.kwargs.get("M") is not None:  # M makes svd_lowrank random
         return None
     difference = differs(got, expected, None)
     return difference or checker(
@@ -43,9 +43,9 @@ def rebuilt(
 def tied(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Compare gradients of operators that select elements, any of several equal ones.
+    """Compare the gradients of an operator that may select any of several equal elements.
 
-    The sum of the gradients of equal elements is unique. Return None for other operators.
+    Only the sum of the gradients of equal elements is unique. Returns None for other operators.
     """
     if name not in _DIMENSIONS or len(got) != 1 or not _alike(got[0], expected[0]):
         return None
@@ -58,7 +58,7 @@ def tied(
 
 
 def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the sums of the gradients of equal elements along a dimension."""
+    """Return the sum of the gradients of each distinct value along a dimension."""
     if not source.numel():
         return gradient.double()
     last = source.movedim(dim, -1) if source.dim() else source.reshape(1)
@@ -72,10 +72,11 @@ def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tenso
 
 
 def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -> Close:
-    """Return a comparison of values.
+    """Return a function that compares values.
 
-    `exact`: returns results in double precision, called if values differ. The allowed error is then
-    twice the CPU's largest error in this tensor, in units of the tolerance, plus one.
+    If values differ, it calls `exact`, which returns results in double precision. The allowed
+    error, in units of the tolerance, is then twice the CPU's largest error in this tensor, plus
+    one.
     """
 
     def close(one: torch.Tensor, other: torch.Tensor, position: int) -> str:
@@ -133,9 +134,9 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 
 
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
-    """Compare values, and the elements that the indices select: equal values may have any order.
+    """Compare values and the elements that the indices select: equal ones may have any order.
 
-    `position`: the position of the argument `dim`, whose default is -1.
+    `position` is the position of the argument `dim`, which defaults to -1.
     """
 
     def check(
@@ -144,7 +145,7 @@ def _picks(position: int, *, indices_only: bool = False) -> Checker:
         if not indices_only and (difference := close(actual[0], expected[0])):
             return difference
         if len(actual) == 1 and not indices_only:
-            return ""  # the median of all
+            return ""  # the median of the whole tensor has no indices
         dim = kwargs.get("dim", args[position] if len(args) > position else -1)
         source, indices, expected_indices = (
             t if t.dim() else t.reshape(1) for t in (args[0], actual[-1], expected[-1])
@@ -193,7 +194,7 @@ def _qr(
     args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
     q, r = actual
-    if q.numel() == 0 and expected[0].numel() == 0:  # mode="r"
+    if q.numel() == 0 and expected[0].numel() == 0:  # with mode="r", there is no q
         return close(r.abs(), expected[1].abs(), slack=20)
     upper = close(r, r.triu())
     return upper or close(q @ r, expected[0] @ expected[1], slack=20) or _unitary(q, close)
@@ -222,7 +223,7 @@ def _eig(
 def _spectrum(
     args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
-    """Compare eigenvalues in any order."""
+    """Compare eigenvalues, ignoring their order."""
     distances = (actual[0].unsqueeze(-1) - expected[0].unsqueeze(-2)).abs()
     if distances.numel() == 0:
         return ""
@@ -253,12 +254,12 @@ def _low_rank(
     )
 
 
-# Caps on the CPU's error in units of the tolerance: larger errors do not widen the bound further.
+# Upper limits for the CPU's error, in units of the tolerance, when it widens the bound.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}
 
-# The position of the argument `dim`.
+# The position of the argument `dim` of each operator.
 _DIMENSIONS = {"sort": 1, "msort": 1, "topk": 2, "kthvalue": 2, "mode": 1}
 
 _CHECKERS: dict[str, Checker] = {

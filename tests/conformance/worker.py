@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker process for trials. It is replaced if it dies or hangs."""
+"""A worker process that runs checks. It is replaced if it dies or hangs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from typing import Self
 from tests.conformance.rows import Outcome, Row, add
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-# Compiled programs are never freed, so a new process after this many samples bounds memory.
+# Compiled programs are never freed. To limit memory, start a new process after this many samples.
 _SAMPLES = 2000
 
 
 class Worker:
-    """A process for trials, started on first use. As a context manager, it ends the process."""
+    """A process that runs checks, started on first use. Leaving the context ends the process."""
 
     def __init__(self, *, seconds: float) -> None:
-        """`seconds`: the time limit of a sample; the start of the process may take 60 s longer."""
+        """`seconds` is the time limit per sample.
+
+        The first one may take 60 s longer, for the start-up.
+        """
         self._seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
         self._samples = 0
 
     def run(self, op: str, dtype: str, check: str, samples: int | None) -> list[Row]:
-        """Run that many samples (None: all), until one ends the process."""
+        """Run `samples` samples, or all if None. Stop early if one of them ends the process."""
         connection = self._started()
         checks = ("forward", "strides") if check == "forward" else (check,)
         rows = [Row(op, dtype, name, Outcome.EMPTY) for name in checks]
@@ -37,7 +40,8 @@ class Worker:
             while connection.poll(self._seconds):
                 more: list[Row] | None = connection.recv()
                 if more is None:
-                    # `refused` compiles nothing for samples that the CPU accepts.
+                    # `refused` compiles nothing if the CPU accepts the sample, so those do not
+                    # count.
                     self._samples += rows[0].samples if check == "refused" else rows[0].taken
                     if self._samples >= _SAMPLES:
                         self.stop()
@@ -98,7 +102,7 @@ class Worker:
 def _serve(connection: Connection) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
-    # Imported here, because the parent process does not need these modules.
+    # Imported here, because only the worker process needs these modules.
     import torch
     from jax._src.interpreters import mlir
 
@@ -109,7 +113,7 @@ def _serve(connection: Connection) -> None:
     torch.set_num_threads(1)
     autoload()
     torch.tpu.init()
-    # One context for all modules: creating one for each takes a fifth of the time.
+    # Share one context among all modules, because creating one for each takes a fifth of the time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
     table = operators()
