@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of torch.distributed.checkpoint."""
+"""Test cases for torch.distributed.checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HALF = problems.STEPS // 2
 
 
 class _Half:
-    """The language problem's first or second half of steps."""
+    """The language problem, limited to the first or second half of its steps."""
 
     def __init__(self, first: bool) -> None:
         whole = problems.language()
@@ -55,7 +55,7 @@ def _first_half(rank: Rank) -> tuple[nn.Module, torch.optim.Optimizer, list[floa
 
 
 def _second_half(rank: Rank, path: Path, **options: Any) -> list[float]:
-    """Load into a new model, and train."""
+    """Load the checkpoint into a new model, and train it for the second half of the steps."""
     model = fsdp2.sharded(rank)
     optimizer = problems.adam(model.parameters())
     state = _state(model, optimizer)
@@ -74,7 +74,7 @@ def dcp_save_and_load(rank: Rank) -> float:
 
 @case()
 def dcp_async_save(rank: Rank) -> float:
-    """Training goes on while the checkpoint is written; the checkpoint has the earlier state."""
+    """Train while a checkpoint is written asynchronously; it has the state before that training."""
     model, optimizer, losses = _first_half(rank)
     future = dcp.async_save(_state(model, optimizer), checkpoint_id=rank.directory)
     more = _Half(False).problem.train(model, optimizer, rank)
@@ -86,10 +86,10 @@ def dcp_async_save(rank: Rank) -> float:
 
 @case()
 def dcp_gfile(rank: Rank) -> float:
-    """Atomic checkpoints through torch_google.gfile."""
+    """Save and load through torch_google.gfile, whose checkpoints are atomic."""
     model, optimizer, losses = _first_half(rank)
     path = rank.directory / "checkpoint"
-    for _ in range(2):  # the second one replaces the first
+    for _ in range(2):  # the second save replaces the first
         dcp.save(_state(model, optimizer), storage_writer=gfile.CheckpointWriter(path))
     losses += _second_half(rank, path, storage_reader=gfile.CheckpointReader(path))
     return equal(losses, problems.language().alone())
@@ -97,7 +97,7 @@ def dcp_gfile(rank: Rank) -> float:
 
 @case()
 def dcp_placements(rank: Rank) -> float:
-    """Saved with one placement, loaded with another one."""
+    """Save with one placement and load with another, for all pairs of placements."""
     value = torch.arange(30.0).view(5, 6)
     mesh = rank.mesh()
     placements = [Shard(0), Shard(1), Replicate()]
@@ -117,7 +117,7 @@ def dcp_placements(rank: Rank) -> float:
 
 @case(ranks=4, modes=("strict",))
 def dcp_save_in_four(rank: Rank) -> float:
-    """The first half, in a directory from which two ranks go on."""
+    """Train for the first half of the steps, and save a checkpoint that two ranks load."""
     model, optimizer, losses = _first_half(rank)
     dcp.save(_state(model, optimizer), checkpoint_id=rank.directory)
     return equal(losses, problems.language().alone()[:_HALF])
@@ -125,13 +125,13 @@ def dcp_save_in_four(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_load_in_two(rank: Rank) -> float:
-    """The second half, after `dcp_save_in_four` has written the directory."""
+    """Load the checkpoint that `dcp_save_in_four` saved, and train for the second half."""
     return equal(_second_half(rank, rank.directory), problems.language().alone()[_HALF:])
 
 
 @case(modes=())
 def dcp_save_forever(rank: Rank) -> float:
-    """Save states of equal numbers, one after the other, until the process is killed."""
+    """Save one state after another until killed. All elements of a state are the same number."""
     for turn in range(1 << 30):
         value = torch.full((1 << 12,), float(turn))
         x = distribute_tensor(value.to(rank.device), rank.mesh(), [Shard(0)])
@@ -144,7 +144,7 @@ def dcp_save_forever(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_load_what_is_whole(rank: Rank) -> float:
-    """After a kill: the checkpoint is one of those that were saved, whole."""
+    """Load the checkpoint of a killed process. It must be one of the saved states, complete."""
     saved = int((rank.directory / "saved0").read_text())
     state = {
         name: distribute_tensor(torch.zeros(1 << 12).to(rank.device), rank.mesh(), [Shard(0)])
@@ -159,7 +159,7 @@ def dcp_load_what_is_whole(rank: Rank) -> float:
 
 @case()
 def dcp_full_state_dict(rank: Rank) -> float:
-    """Rank 0 has the complete weights on the CPU, for torch.save."""
+    """Save the complete weights from rank 0's CPU memory with torch.save."""
     model, _, _ = _first_half(rank)
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = get_model_state_dict(model, options=options)

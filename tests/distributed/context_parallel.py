@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of context parallel: each rank has some of the positions of each sequence."""
+"""Test cases for context parallelism: each rank holds a part of each sequence."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.distributed.rank import Rank, same
 from tests.distributed.registry import case
 
 _TOLERANCE = 1e-5
-# The logarithms of sums that torch's memory-efficient attention saves are padded to this number of
-# positions, on any device, and context parallel does not remove the padding.
+# torch's memory-efficient attention saves log-sum-exp values, padded to a multiple of this number
+# of positions, on any device. Context parallelism does not remove the padding.
 _MULTIPLE = 32
 
 
 def _attends(rank: Rank, rotation: str) -> float:
     random = torch.Generator().manual_seed(0)
-    # [batch, heads, positions, numbers]
+    # [batch, heads, positions, features]
     shape = (2, 2, 2 * rank.size * _MULTIPLE, 8)
     query, key, value = (torch.randn(shape, generator=random) for _ in range(3))
     leaves = [x.clone().requires_grad_() for x in (query, key, value)]

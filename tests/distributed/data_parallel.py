@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of DistributedDataParallel."""
+"""Test cases for DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.distributed.problems import Problem
 from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
-# Megabytes. Small enough for a bucket per layer, so that several all_reduces overlap.
+# In megabytes. So small that each layer gets its own bucket, and several all_reduces overlap.
 SMALL_BUCKETS = 0.001
 
 
@@ -59,7 +59,7 @@ def ddp_device_ids(rank: Rank) -> float:
 
 @case()
 def ddp_no_sync(rank: Rank) -> float:
-    """Accumulate two steps' gradients; only the second one reduces."""
+    """Accumulate the gradients of two steps, and reduce them only in the second one."""
     problem = problems.mlp()
 
     def train(model: nn.Module, rank: Rank | None) -> list[float]:
@@ -89,7 +89,7 @@ def ddp_no_sync(rank: Rank) -> float:
 
 
 class _Branches(nn.Module):
-    """Uses one of two layers, by the number of calls."""
+    """A module that uses one of two layers, depending on how often it was called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class _Normalized(nn.Module):
     def __init__(self, norm: type[nn.Module] = nn.BatchNorm1d) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            # A bias would have no effect on the loss.
+            # No bias, because the normalisation would cancel it.
             nn.Linear(8, 16, bias=False),
             norm(16),
             nn.GELU(),
@@ -133,7 +133,7 @@ def _normalized() -> Problem:
 
 @case()
 def ddp_buffers(rank: Rank) -> float:
-    """Rank 0's running statistics reach all ranks. Each rank normalises its own part."""
+    """Broadcast rank 0's running statistics to all ranks. Each rank normalises its own batch."""
 
     def train(rank: Rank) -> list[float]:
         problem = _normalized()
@@ -149,7 +149,7 @@ def ddp_buffers(rank: Rank) -> float:
 
 @case()
 def ddp_sync_batch_norm(rank: Rank) -> float:
-    """Statistics of the whole batch, as in one process. torch's SyncBatchNorm needs a GPU."""
+    """Normalise with statistics of the whole batch. On the CPU, torch refuses SyncBatchNorm."""
     problem = _normalized()
     model = nn.SyncBatchNorm.convert_sync_batchnorm(problem.model()).to(rank.device)
     model = DistributedDataParallel(model)
@@ -159,7 +159,7 @@ def ddp_sync_batch_norm(rank: Rank) -> float:
 
 @case()
 def ddp_join_uneven_inputs(rank: Rank) -> float:
-    """Rank r has r steps fewer. Ranks without inputs shadow the collectives of the others."""
+    """Train with r fewer steps in rank r, which then joins the other ranks' collectives."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()
@@ -180,7 +180,7 @@ def ddp_join_uneven_inputs(rank: Rank) -> float:
 
 @case()
 def ddp_join_with_zero(rank: Rank) -> float:
-    """Join of the model and of a ZeroRedundancyOptimizer."""
+    """Join uneven inputs with a ZeroRedundancyOptimizer."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()
@@ -201,7 +201,7 @@ def ddp_join_with_zero(rank: Rank) -> float:
 
 @case()
 def ddp_autocast(rank: Rank) -> float:
-    """bfloat16 by autocast, as on the CPU up to its precision."""
+    """Train with autocast to bfloat16; results match the CPU's up to bfloat16's precision."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of DDP's communication hooks, and of optimizers that share their state among ranks."""
+"""Test cases for DDP's communication hooks, and for optimizers that share state among ranks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
 SMALL_BUCKETS = 0.001
-# Of the losses. A difference in the last bit of a gradient can round it to another half-precision
-# number.
+# The tolerance for losses. If a gradient differs in its last bit, rounding to half precision can
+# give a different number.
 _HALF = 2e-4
 
 
@@ -48,19 +48,19 @@ def hook_allreduce(rank: Rank) -> float:
 
 @case()
 def hook_of_the_user(rank: Rank) -> float:
-    """A chain of two futures."""
+    """Use a hook that returns a chain of two futures."""
 
     def hook(state: Any, bucket: Any) -> Any:
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
         return future.then(lambda f: f.value()[0] / rank.size).then(lambda f: f.value() * 1)
 
-    hook.__annotations__.clear()  # torch compares them with its classes
+    hook.__annotations__.clear()  # torch would reject these annotations
     return equal(_losses(rank, hook), _alone())
 
 
 @case()
 def hook_bf16_compress(rank: Rank) -> float:
-    """torch refuses this hook on the CPU, so the reference sends bfloat16 by a hook of its own."""
+    """Compress to bfloat16. torch refuses this hook on the CPU, so the reference has its own."""
     reference = _losses(dataclasses.replace(rank, device="cpu"), _bfloat16_hook)
     return equal(_losses(rank, default_hooks.bf16_compress_hook), reference, tolerance=_HALF)
 
@@ -71,7 +71,7 @@ def _bfloat16_hook(state: Any, bucket: Any) -> Any:
     return future.then(lambda f: bucket.buffer().copy_(f.value()[0]))
 
 
-_bfloat16_hook.__annotations__.clear()  # torch compares them with its classes
+_bfloat16_hook.__annotations__.clear()  # torch would reject these annotations
 
 
 @case()
@@ -107,7 +107,7 @@ def hook_noop(rank: Rank) -> float:
 
 @case()
 def hook_post_local_sgd(rank: Rank) -> float:
-    """Gradients are reduced in three steps, then models are averaged every other step."""
+    """Reduce gradients in the first three steps, then average the models in every other step."""
 
     def losses(rank: Rank) -> list[float]:
         problem = problems.mlp()
@@ -129,7 +129,7 @@ def hook_post_local_sgd(rank: Rank) -> float:
 
 @case()
 def hook_optimizer_in_backward(rank: Rank) -> float:
-    """Each bucket's parameters are updated when its gradients have arrived."""
+    """Update each bucket's parameters as soon as its gradients have arrived."""
     problem = problems.mlp()
     model = DistributedDataParallel(problem.model().to(rank.device), bucket_cap_mb=SMALL_BUCKETS)
     model._register_fused_optim(torch.optim.SGD, lr=problems.RATE)
@@ -158,7 +158,7 @@ def zero_optimizer(rank: Rank) -> float:
 
 @case()
 def zero_optimizer_in_backward(rank: Rank) -> float:
-    """ZeroRedundancyOptimizer within DDP's hook."""
+    """Run ZeroRedundancyOptimizer inside DDP's hook."""
 
     def losses(rank: Rank) -> list[float]:
         problem = problems.mlp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of DTensor: placements, redistribution, operators, random numbers, local_map."""
+"""Test cases for DTensor: placements, redistribution, operators, random numbers, local_map."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.distributed import problems
 from tests.distributed.rank import Rank, same
 from tests.distributed.registry import case
 
-# Of products and sums: they add in another order.
+# The tolerance for products and sums, which the ranks add up in a different order.
 _SUMS = 2e-5
 
 
@@ -42,7 +42,7 @@ def _value(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def _distribute(value: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
-    """Return a DTensor of `value`. A rank's part of a sum is an exact multiple in float32."""
+    """Return a DTensor of `value`. For partial sums, the ranks' parts are exact in float32."""
     sharded = distribute_tensor(
         value.to(mesh.device_type),
         mesh,
@@ -61,9 +61,9 @@ def _distribute(value: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Plac
 def _round_trips(
     value: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Sequence[Placement]]
 ) -> float:
-    """Redistribute between all pairs of placements, and compare the whole tensor each time.
+    """Redistribute between all pairs of placements, and compare the full tensor each time.
 
-    torch does not redistribute to a partial placement.
+    Partial placements occur only as sources, because torch does not redistribute to them.
     """
     largest = 0.0
     for source, target in itertools.product(placements, repeat=2):
@@ -80,7 +80,7 @@ def _round_trips(
 
 @case()
 def dtensor_all_pairs(rank: Rank) -> float:
-    """Even and uneven shards, and parts of a sum, on one dimension."""
+    """Redistribute even shards, uneven shards and partial sums on a one-dimensional mesh."""
     placements: list[list[Placement]] = [[Shard(0)], [Shard(1)], [Shard(2)], [Replicate()]]
     mesh = rank.mesh()
     even = _round_trips(_value(4, 6, 2), mesh, [*placements, [Partial()]])
@@ -90,7 +90,7 @@ def dtensor_all_pairs(rank: Rank) -> float:
 
 @case(ranks=4)
 def dtensor_all_pairs_2d(rank: Rank) -> float:
-    """Also shards of shards, on a mesh of 2 x 2."""
+    """Redistribute between pairs of placements on a 2 x 2 mesh, including shards of shards."""
     single = [Shard(0), Shard(1), Replicate(), Partial()]
     pairs = [list(pair) for pair in itertools.product(single, repeat=2)]
     return _round_trips(_value(4, 6), rank.mesh(2, 2), pairs)
@@ -98,11 +98,11 @@ def dtensor_all_pairs_2d(rank: Rank) -> float:
 
 @case(ranks=4)
 def dtensor_strided_shards(rank: Rank) -> float:
-    """The inner mesh dimension splits the rows first, as FSDP over tensor parallel does."""
+    """Shard rows over the inner mesh dimension first, as FSDP combined with TP does."""
     value = _value(8, 3)
     mesh = rank.mesh(2, 2)
     row, column = mesh.get_coordinate() or (0, 0)
-    # Rows by the second dimension, and each part by the first.
+    # Split the rows over the second mesh dimension, then each part over the first.
     local = value.chunk(2)[column].chunk(2)[row].to(rank.device)
     strided = DTensor.from_local(local, mesh, [_StridedShard(0, split_factor=2), Shard(0)])
     largest = same(strided.full_tensor(), value)
@@ -113,7 +113,7 @@ def dtensor_strided_shards(rank: Rank) -> float:
 
 @case()
 def dtensor_partials(rank: Rank) -> float:
-    """Each kind of reduction, from local values to all placements."""
+    """Redistribute partial values, for each kind of reduction, to all placements."""
     parts = [_value(4, 4, seed=seed) for seed in range(rank.size)]
     mine = parts[rank.index].to(rank.device)
     mesh = rank.mesh()
@@ -134,7 +134,7 @@ def dtensor_partials(rank: Rank) -> float:
 
 
 def _operators() -> Iterator[tuple[str, Callable[..., Any], list[torch.Tensor]]]:
-    """Yield (name, function, arguments)."""
+    """Yield (name, function, arguments) for each operator under test."""
     x, y = _value(4, 6), _value(6, 8, seed=1)
     binary = [x, _value(4, 6, seed=2)]
     yield "matmul", torch.matmul, [x, y]
@@ -169,7 +169,7 @@ def _operators() -> Iterator[tuple[str, Callable[..., Any], list[torch.Tensor]]]
 
 @case()
 def dtensor_operators(rank: Rank) -> float:
-    """Values and gradients of operators for all placements of the first argument."""
+    """Compare values and gradients of operators, for all placements of the first argument."""
     mesh = rank.mesh()
     largest = 0.0
     for name, function, arguments in _operators():
@@ -216,7 +216,7 @@ def dtensor_factories(rank: Rank) -> float:
 
 @case()
 def dtensor_random(rank: Rank) -> float:
-    """Shards have different numbers, replicas the same; a seed repeats them."""
+    """Draw random numbers: shards differ, replicas agree, and the same seed repeats them."""
     mesh = rank.mesh()
     for factory in (rand, randn):
         for placement in (Shard(0), Shard(1)):
@@ -264,7 +264,7 @@ def dtensor_local_map(rank: Rank) -> float:
 
 @case()
 def dtensor_module(rank: Rank) -> float:
-    """Parameters that are distributed by hand, and an optimizer over them."""
+    """Distribute parameters by hand, and train them with an optimizer."""
     problem = problems.mlp()
     model = problem.model().to(rank.device)
     mesh = rank.mesh()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of FullyShardedDataParallel."""
+"""Test cases for FullyShardedDataParallel."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fsdp1_cpu_offload(rank: Rank) -> float:
 
 @case()
 def fsdp1_mixed_precision(rank: Rank) -> float:
-    """bfloat16 for computation and reduction, as on the CPU up to its precision."""
+    """Compute in bfloat16, reduce in float32; compare with the CPU up to bfloat16's precision."""
 
     def losses(rank: Rank) -> list[float]:
         model = _wrapped(
@@ -140,7 +140,7 @@ def fsdp1_activation_checkpointing(rank: Rank) -> float:
 
 @case()
 def fsdp1_state_dicts(rank: Rank) -> float:
-    """Full and sharded state dicts give the weights and the optimizer's state back."""
+    """Save weights and optimizer states as full and sharded state dicts, and load them again."""
     problem = problems.language()
     model = _wrapped(rank)
     optimizer = problems.adam(model.parameters())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of fully_shard."""
+"""Test cases for fully_shard (FSDP2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.distributed.registry import case
 
 
 def sharded(rank: Rank, model: nn.Module | None = None, **options: Any) -> nn.Module:
-    """Return the language model, with a group of parameters for each block."""
+    """Return the language model, sharded with one parameter group per block."""
     model = model or problems.language().model().to(rank.device)
     options.setdefault("mesh", rank.mesh())
     for layer in model:
@@ -81,7 +81,7 @@ def fsdp2_cpu_offload(rank: Rank) -> float:
 
 @case()
 def fsdp2_mixed_precision(rank: Rank) -> float:
-    """bfloat16 for computation, as on the CPU up to its precision."""
+    """Compute in bfloat16; results match the CPU's up to bfloat16's precision."""
 
     def losses(rank: Rank) -> list[float]:
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -93,7 +93,7 @@ def fsdp2_mixed_precision(rank: Rank) -> float:
 
 @case()
 def fsdp2_meta_init(rank: Rank) -> float:
-    """Sharded on the device meta, then filled from a full state dict."""
+    """Shard a model on the meta device, then load its parameters from a full state dict."""
     problem = problems.language()
     with torch.device("meta"):
         model = problem.new_model()
@@ -161,7 +161,7 @@ def fsdp2_activation_checkpointing(rank: Rank) -> float:
 
 @case()
 def fsdp2_explicit_prefetch(rank: Rank) -> float:
-    """All-gathers that start early and run while the previous block computes."""
+    """Start all-gathers early, so that they run while the previous block computes."""
     problem = problems.language()
     model = sharded(rank)
     blocks = [layer for layer in model if isinstance(layer, problems.Block)]
@@ -174,7 +174,7 @@ def fsdp2_explicit_prefetch(rank: Rank) -> float:
 
 @case()
 def fsdp2_uneven_shards(rank: Rank) -> float:
-    """Parameters whose first dimension the ranks cannot share evenly."""
+    """Shard parameters whose first dimension is not divisible by the number of ranks."""
 
     class Uneven(nn.Module):
         def __init__(self) -> None:

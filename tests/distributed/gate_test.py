@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A case or two of each feature, with two ranks; the full run has all of them."""
+"""Run one or two test cases per feature, with two ranks. The full run has all cases."""
 
 from __future__ import annotations
 

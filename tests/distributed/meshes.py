@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of several kinds of parallelism at once, each on a dimension of a mesh."""
+"""Test cases that combine several kinds of parallelism, each on one dimension of a mesh."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _shard(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 def _losses(
     rank: Rank, model: nn.Module, data: DeviceMesh, optimizer: torch.optim.Optimizer
 ) -> list[float]:
-    """Train each replica of `data` on its part of each batch."""
+    """Train with data parallelism over `data`: each replica trains on its part of each batch."""
     problem = problems.language()
     index, count = data.get_local_rank(), data.size()
     losses = []
@@ -48,14 +48,14 @@ def mesh_fsdp_tp(rank: Rank) -> float:
     mesh = rank.mesh(2, 2, names=("data", "model"))
     model = problems.language().model().to(rank.device)
     model = _shard(tensor_parallel.parallelize(model, mesh["model"]), mesh["data"])
-    # Parameters are on different meshes.
+    # foreach=False, because the parameters are on different meshes.
     optimizer = torch.optim.AdamW(model.parameters(), lr=problems.RATE, foreach=False)
     return equal(_losses(rank, model, mesh["data"], optimizer), problems.language().alone())
 
 
 @case(ranks=4)
 def mesh_ddp_tp(rank: Rank) -> float:
-    """DDP's parameters are the local parts of the distributed ones."""
+    """Combine DDP and TP. DDP handles the local part of each distributed parameter."""
     from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
 
     mesh = rank.mesh(2, 2, names=("data", "model"))
@@ -69,7 +69,7 @@ def mesh_ddp_tp(rank: Rank) -> float:
 
 @case(ranks=8, modes=("fused",))
 def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
-    """Two stages, each on a mesh of 2 x 2."""
+    """Combine pipeline parallelism, FSDP and TP: two stages, each on a 2 x 2 mesh."""
     mesh = rank.mesh(2, 2, 2, names=("stage", "data", "model"))
     problem = problems.language()
     model = problem.model()
@@ -94,7 +94,7 @@ def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
             schedule.step(target=targets.chunk(2)[index].to(rank.device), losses=losses)
         optimizer.step()
         optimizer.zero_grad()
-        # Half of the ranks have a loss.
+        # Only the ranks of the last stage, half of all, have a loss.
         mean = torch.stack(losses).mean() if losses else torch.zeros((), device=rank.device)
         results.append(2 * rank.mean(mean))
     return equal(results, problem.alone())
@@ -102,7 +102,7 @@ def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
 
 @case(ranks=4)
 def mesh_subgroups(rank: Rank) -> float:
-    """Groups of two, of all, and of one mesh dimension exchange at the same time."""
+    """Run collectives at the same time in overlapping groups: two mesh dimensions, all ranks."""
     mesh = rank.mesh(2, 2, names=("row", "column"))
     flat = mesh._flatten("all")
     value = torch.full((3,), float(rank.index), device=rank.device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases in which a rank is late: the others go on until they read its values."""
+"""Test cases in which one rank is late: the others continue until they need its values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.distributed.rank import Rank
 from tests.distributed.registry import case
 
 _LATE = 2.0
-# Seconds in which a rank issues everything that it can. It takes milliseconds on an idle machine.
+# Seconds within which a rank must issue everything. On an idle machine, it takes milliseconds.
 _SOON = 1.0
 
 
 def _warm(rank: Rank, model: torch.nn.Module) -> None:
-    """Compile everything, so that times are not those of the compiler."""
+    """Compile everything first, so that measured times exclude compilation."""
     for _ in range(4):
         problem = problems.language()
         inputs, targets = next(iter(problem.batches()))
@@ -31,9 +31,9 @@ def _warm(rank: Rank, model: torch.nn.Module) -> None:
 
 @case()
 def late_rank_all_reduce(rank: Rank) -> float:
-    """A collective on a result that has not arrived is issued at once, and so are other operators.
+    """Issue a collective whose input is not ready; it and other operators return immediately.
 
-    An operator that uses the result waits for it.
+    Only an operator that uses the collective's result waits.
     """
     x = torch.ones(4, device=rank.device)
     (torch.arange(4.0, device=rank.device) * 2 + 1).sum().item()
@@ -55,7 +55,7 @@ def late_rank_all_reduce(rank: Rank) -> float:
 
 @case()
 def late_rank_ddp(rank: Rank) -> float:
-    """All buckets are reduced at the same time, not one after the other."""
+    """Start the reduction of all buckets before the first one has finished."""
     issued: list[float] = []
 
     def hook(state: Any, bucket: Any) -> Any:
@@ -82,7 +82,7 @@ def late_rank_ddp(rank: Rank) -> float:
 
 @case()
 def late_rank_fsdp2(rank: Rank) -> float:
-    """The parameters of the next block are gathered while those of the first are still missing."""
+    """Gather the next block's parameters before the first block's have arrived."""
     model = fsdp2.sharded(rank)
     blocks = [layer for layer in model if isinstance(layer, problems.Block)]
     model.set_modules_to_forward_prefetch(blocks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of torch.distributed.pipelining: each rank has some of the layers."""
+"""Test cases for torch.distributed.pipelining: each rank has some of the layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MICROBATCHES = 4
 
 
 def stages_of(rank: Rank, model: nn.Sequential, indices: list[int], count: int) -> list[Any]:
-    """Return this rank's stages, of `count` stages with equal numbers of layers."""
+    """Split the model into `count` equal stages, and return those that this rank runs."""
     layers = len(model) // count
     return [
         PipelineStage(
@@ -43,7 +43,10 @@ def stages_of(rank: Rank, model: nn.Sequential, indices: list[int], count: int) 
 
 
 def _trains(rank: Rank, schedule_type: Any, *, per_rank: int = 1, v_shape: bool = False) -> float:
-    """Train with `per_rank` stages. In a V, rank r has stages r and count - 1 - r."""
+    """Train with `per_rank` stages per rank.
+
+    In a V shape, rank r has stages r and count - 1 - r.
+    """
     count = rank.size * per_rank
     indices = [rank.index + i * rank.size for i in range(per_rank)]
     if v_shape:
@@ -57,7 +60,7 @@ def _trains(rank: Rank, schedule_type: Any, *, per_rank: int = 1, v_shape: bool 
     )
     parameters = [p for stage in stages for p in stage.submod.parameters()]
     optimizer = problems.adam(parameters)
-    # The last stage is on this rank.
+    # The rank that has the last stage.
     last = 0 if v_shape else rank.size - 1
     return equal(
         _losses(rank, problem, schedule, optimizer, last, sends=0 in indices), problem.alone()
@@ -132,7 +135,7 @@ def pipeline_dual_pipe_v(rank: Rank) -> float:
 
 @case()
 def pipeline_split_by_export(rank: Rank) -> float:
-    """torch.export finds the stages of a model that is not split by hand."""
+    """Split the model with torch.export instead of by hand."""
     problem = problems.language()
     inputs = problem.inputs[0]
     size = inputs.shape[0] // _MICROBATCHES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two small models with data, and their training in one process on the CPU."""
+"""Two small models with data, and reference training in one process on the CPU."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch.nn import functional
 from tests.distributed.rank import Rank
 
 STEPS = 20
-BATCH = 8  # divisible by all numbers of ranks
+BATCH = 8  # divisible by every number of ranks in use
 RATE = 1e-2
 TOKENS, LENGTH, WIDTH, HEAD = 32, 8, 16, 8
 Optimizer = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]
 
 
 class Mlp(nn.Module):
-    """Four classes from eight numbers."""
+    """A multilayer perceptron with eight inputs and four classes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Mlp(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal, with two heads of eight numbers. With fewer columns it has fewer heads."""
+    """Causal attention with heads of width 8: two, or fewer if tensor parallelism splits them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A model with batches of inputs and classes, all on the CPU and equal on all ranks."""
+    """A model with batches of inputs and targets. They are on the CPU and the same in all ranks."""
 
     new_model: Callable[[], nn.Module]
     inputs: torch.Tensor  # [STEPS, BATCH, ...]
@@ -114,7 +114,10 @@ class Problem:
     def train(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, rank: Rank | None = None
     ) -> list[float]:
-        """Return the loss of each step, of the whole batch. A rank takes its part of each batch."""
+        """Train, and return each step's loss over the whole batch.
+
+        A rank trains on its part of it.
+        """
         losses = []
         for inputs, targets in self.batches():
             if rank is not None:
@@ -127,7 +130,7 @@ class Problem:
         return [float(loss) for loss in losses]
 
     def alone(self, optimizer: Optimizer | None = None) -> list[float]:
-        """Return the losses of one process on the CPU."""
+        """Return the losses of training in one process on the CPU."""
         model = self.model()
         return self.train(model, (optimizer or adam)(model.parameters()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a case knows about its rank, and how it compares results."""
+"""The rank that runs a test case, and functions that compare its results with a reference."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ TOLERANCE = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Rank:
-    """One of `size` processes. The default process group exists."""
+    """One of `size` ranks, in a process with an initialised default process group."""
 
     index: int
     size: int
-    device: str  # "tpu", or "cpu" to see what torch does with gloo
-    directory: pathlib.Path  # empty at the start, the same for all ranks
+    device: str  # "tpu"; or "cpu", for torch's own behaviour with gloo
+    directory: pathlib.Path  # initially empty, and shared by all ranks
 
     def part(self, batch: torch.Tensor) -> torch.Tensor:
         """Return this rank's rows of a batch, on the device."""
         return batch.chunk(self.size)[self.index].to(self.device)
 
     def mean(self, loss: torch.Tensor) -> float:
-        """Return the mean over the ranks."""
+        """Return the mean of `loss` over all ranks."""
         total = loss.detach().clone()
         dist.all_reduce(total)
         return total.item() / self.size
@@ -39,7 +39,7 @@ class Rank:
     def equals_cpu(
         self, run: Callable[[Rank], Sequence[float]], *, tolerance: float = TOLERANCE
     ) -> float:
-        """Run on the device, and on the CPU with the same ranks and gloo; compare the numbers."""
+        """Call `run` on the device, and with the same ranks on the CPU; compare the results."""
         on_cpu = run(dataclasses.replace(self, device="cpu"))
         return equal(run(self), on_cpu, tolerance=tolerance)
 
@@ -47,11 +47,11 @@ class Rank:
 def equal(
     actual: Sequence[float], expected: Sequence[float], *, tolerance: float = TOLERANCE
 ) -> float:
-    """Return the largest difference. Raises AssertionError if it is too large."""
+    """Return the largest absolute difference. Raises AssertionError if it exceeds `tolerance`."""
     assert len(actual) == len(expected), f"{len(actual)} numbers instead of {len(expected)}"
     differences = [abs(a - e) for a, e in zip(actual, expected, strict=True)]
     largest = max(differences, default=0.0)
-    if not largest <= tolerance:  # also if it is NaN
+    if not largest <= tolerance:  # NaN also fails
         step = next(i for i, d in enumerate(differences) if not d <= tolerance)
         raise AssertionError(
             f"number {step} is {actual[step]!r} instead of {expected[step]!r}; "
@@ -61,7 +61,7 @@ def equal(
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor, *, tolerance: float = TOLERANCE) -> float:
-    """Return the largest difference of two tensors. Raises AssertionError if it is too large."""
+    """Compare two tensors; return the largest difference. Raises AssertionError if too large."""
     actual = actual.detach().cpu()
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
     assert actual.dtype == expected.dtype, f"{actual.dtype}, expected {expected.dtype}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank: runs the cases that the launcher names, one after the other."""
+"""The program of a rank: it runs the test cases that the launcher names, one after another."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ import traceback
 import warnings
 from typing import Any
 
-# Seconds that a collective may take. A rank that waits for one that failed ends earlier: the
-# launcher kills it.
+# Timeout for collectives, in seconds. If another rank fails, the launcher kills this rank earlier.
 _PATIENCE = 60
 
 
 def main(index: int, size: int) -> None:
-    # Whatever the cases print goes to the log.
+    # Keep standard output for replies to the launcher; everything that cases print goes to the log.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     faulthandler.register(signal.SIGUSR1)

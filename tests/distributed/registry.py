@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases: functions that all ranks run, by name."""
+"""The registry of test cases: functions that all ranks run, looked up by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.distributed.rank import Rank
 
-# Modules with cases, by the feature that the table names.
+# Modules that define test cases, and the feature's name in the table of results.
 FEATURES = {
     "data_parallel": "DistributedDataParallel",
     "data_parallel_hooks": "DDP's communication hooks, ZeroRedundancyOptimizer",
@@ -29,13 +29,13 @@ FEATURES = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`run(rank)` returns the largest difference from the reference, and raises if it is wrong."""
+    """A test case. `run` returns the largest difference from the reference, or raises an error."""
 
     name: str
     feature: str
     run: Callable[[Rank], float]
     ranks: int
-    modes: tuple[str, ...]  # empty: only a part of a test, which runs it by name
+    modes: tuple[str, ...]  # if empty, the case is a part of a test that names it
 
     @property
     def summary(self) -> str:
@@ -48,7 +48,7 @@ _cases: dict[str, Case] = {}
 def case(
     *, ranks: int = 2, modes: tuple[str, ...] = ("strict", "fused")
 ) -> Callable[[Callable[[Rank], float]], Callable[[Rank], float]]:
-    """Register a case for a number of ranks, and for eager modes of the device."""
+    """Register a test case for a number of ranks, to run in the given eager modes of the device."""
 
     def register(run: Callable[[Rank], float]) -> Callable[[Rank], float]:
         name = run.__name__
@@ -66,14 +66,14 @@ def find(name: str) -> Case:
 
 
 def all_cases() -> dict[str, Case]:
-    """Return all cases by name, in the order of FEATURES."""
+    """Return all test cases by name, in the order of FEATURES."""
     for module in FEATURES:
         importlib.import_module(f"tests.distributed.{module}")
     return _cases
 
 
 def of_ranks(*ranks: int) -> list[tuple[str, str]]:
-    """Return (case, mode) of all cases for these numbers of ranks."""
+    """Return a (name, mode) pair for each mode of each test case with these numbers of ranks."""
     return [
         (each.name, mode)
         for each in all_cases().values()

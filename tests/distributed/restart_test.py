@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that end and start again: the compile cache, and checkpoints of killed ranks."""
+"""Restarted programs use the compile cache, and load the checkpoints of killed ranks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run cases, print a line for each, and write a page of the results with `--write`.
+"""Run test cases, print a line for each, and write the results to a page with `--write`.
 
-The mode `cpu` shows what torch itself does with gloo on CPU tensors.
+The mode `cpu` shows how torch itself behaves with gloo on CPU tensors.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of parallelize_module: column and row parallel layers, sequence and loss parallel."""
+"""Test cases for parallelize_module: column-wise, row-wise, sequence and loss parallelism."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.distributed.registry import case
 
 
 def block_plan() -> dict[str, Any]:
-    """Return the plan of a block: each rank has some of the heads, and of the hidden numbers."""
+    """Return the plan for a block. Each rank has some of the heads and some hidden features."""
     return {
         "attention.q": ColwiseParallel(),
         "attention.k": ColwiseParallel(),
@@ -38,7 +38,7 @@ def block_plan() -> dict[str, Any]:
 
 
 def sequence_plan() -> dict[str, Any]:
-    """Return the plan of a block whose norms and residuals are sharded by position."""
+    """Return the plan for a block whose norms and residuals are sharded by position."""
     return {
         "norm1": SequenceParallel(),
         "attention": PrepareModuleInput(
@@ -62,15 +62,15 @@ def parallelize(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 def adam(model: nn.Module) -> torch.optim.Optimizer:
-    """Return an optimizer for plain and distributed parameters together.
+    """Return an optimizer that accepts plain and distributed parameters together.
 
-    torch's foreach operators, the default on accelerators, take either.
+    torch's foreach operators, which accelerators use by default, accept only one of the two kinds.
     """
     return torch.optim.AdamW(model.parameters(), lr=problems.RATE, foreach=False)
 
 
 def _train(rank: Rank, problem: problems.Problem, model: nn.Module) -> float:
-    """Train on the whole batch in each rank."""
+    """Train the model. Each rank gets the whole batch."""
     optimizer = adam(model)
     losses = []
     for inputs, targets in problem.batches():
@@ -98,7 +98,7 @@ def tp_gpt(rank: Rank) -> float:
 
 @case()
 def tp_embedding(rank: Rank) -> float:
-    """The embedding by rows (each rank has some of the tokens), the last layer by columns."""
+    """Shard the embedding by rows, so each rank has some tokens, and the last layer by columns."""
     problem = problems.language()
     mesh = rank.mesh()
     model = parallelize(problem.model().to(rank.device), mesh)
@@ -143,7 +143,7 @@ def tp_sequence_parallel(rank: Rank) -> float:
 
 @case()
 def tp_loss_parallel(rank: Rank) -> float:
-    """Each rank has the scores of some of the tokens; no rank has them all."""
+    """Compute the loss from sharded scores: each rank has the scores of only some tokens."""
     problem = problems.language()
     model = parallelize(problem.model().to(rank.device), rank.mesh())
     plan = {"3.out": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)}
