@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from tests.upstream.row import Mismatch
 
-# Relative and absolute tolerance by dtype. A module is a chain of a few operators, so these are
-# larger than an operator's and smaller than a network's.
+# Relative and absolute tolerance by dtype. A module consists of a few operators, so these
+# tolerances are between those for an operator and those for a network.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-9),
     torch.complex128: (1e-7, 1e-9),
@@ -33,11 +33,11 @@ def check(
     like: torch.dtype | None = None,
     truth: Callable[[], Any] | None = None,
 ) -> None:
-    """Compare two structures of tensors. Raises Mismatch, which begins with `label`.
+    """Compare two structures of tensors. Raises a Mismatch whose text begins with `label`.
 
-    Tensors of `actual` must be on tpu, unless `anywhere`. `like` is the dtype whose tolerance
-    applies. `truth` returns the results in a wider dtype: values may differ from `expected` if they
-    are nearer to the truth.
+    Tensors in `actual` must be on tpu, unless `anywhere` is true. The tolerance is that of the
+    dtype `like`. `truth` returns the results in a wider dtype. Values may differ from `expected` if
+    they are closer to the truth than `expected` is.
     """
     actual, expected = _leaves(actual), _leaves(expected)
     if len(actual) != len(expected):
@@ -54,7 +54,7 @@ def check(
 
 
 def equal(label: str, actual: Any, expected: Any) -> None:
-    """Compare two structures of tensors bit for bit. Raises Mismatch, which begins with `label`."""
+    """Compare two structures bit for bit. Raises a Mismatch whose text begins with `label`."""
     for one, other in zip(_leaves(actual), _leaves(expected), strict=True):
         if isinstance(other, torch.Tensor):
             same = torch.equal(one.detach().cpu(), other.detach().cpu())
@@ -65,14 +65,14 @@ def equal(label: str, actual: Any, expected: Any) -> None:
 
 
 def on_device(label: str, structure: Any) -> None:
-    """Raise Mismatch, which begins with `label`, for a tensor that is not on tpu."""
+    """Raise a Mismatch whose text begins with `label` if a tensor is not on tpu."""
     for leaf in _leaves(structure):
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "tpu":
             raise Mismatch(f"{label}: a tensor is on {leaf.device}")
 
 
 class _OtherValues(Mismatch):
-    """A mismatch of values only."""
+    """The error for tensors that differ only in their values."""
 
 
 def _is_nearer(actual: torch.Tensor, expected: torch.Tensor, truth: torch.Tensor) -> bool:
@@ -110,7 +110,7 @@ def _check_leaf(
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a dense CPU copy, because order and duplicates of sparse indices do not matter."""
+    """Return a dense copy on the CPU, because the order of sparse indices does not matter."""
     tensor = tensor.detach().cpu()
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
@@ -118,6 +118,6 @@ def _values(tensor: torch.Tensor) -> torch.Tensor:
 def _leaves(structure: Any) -> list[Any]:
     leaves = []
     for leaf in pytree.tree_leaves(structure):
-        # PackedSequence is a tuple of tensors that pytree does not know.
+        # PackedSequence is a tuple of tensors, but pytree does not flatten it.
         leaves += list(leaf) if isinstance(leaf, torch.nn.utils.rnn.PackedSequence) else [leaf]
     return leaves

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's older tables of nn modules, losses and functions, with one configuration per row."""
+"""torch's older tables of modules, losses and functions. A row is one configuration of an entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def rows() -> list[Row]:
-    """Return a row for every configuration, in single and in double precision."""
+    """Return a row for every configuration in each of the dtypes, single and double precision."""
     return [
         Row(Table.CONFIGURATIONS, name, dtype, "train" if entry["train"] else "eval")
         for dtype in _DTYPES
@@ -29,14 +29,14 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run a row, which has one sample, like a row of modules."""
+    """Run a row the way rows of modules run, but with its only sample."""
     named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
     return judge(row, named, expected=modules.expected_run, compare=modules.check)
 
 
 @dataclass(frozen=True)
 class _Info:
-    """The attributes of a module that `modules.Sample` reads."""
+    """The attributes of torch's ModuleInfo that `modules.Sample` reads."""
 
     module_cls: Callable[..., torch.nn.Module]
     is_lazy: bool = False
@@ -44,9 +44,9 @@ class _Info:
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    """Return torch's entries by unique name.
+    """Return torch's entries by a unique name.
 
-    On GPUs, torch skips entries that are random in training mode; here they run in eval mode.
+    Entries that are random in training mode run in eval mode. On GPUs, torch skips them.
     """
     table: dict[str, dict[str, Any]] = {}
     of_modules = [*common_nn.module_tests, *common_nn.get_new_module_tests()]

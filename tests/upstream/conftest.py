@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register the device before torch's test framework is imported, which looks for devices."""
+"""Register the device before importing torch's test framework, which looks for devices."""
 
 import os
 
@@ -7,6 +7,6 @@ from torch_google.tpu import autoload
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
-# Used if the platform is the CPU, because some tests copy between two devices.
+# Two devices if the platform is the CPU, because some tests copy from one device to another.
 os.environ.setdefault("TORCH_TPU_CPU_DEVICES", "2")
 autoload()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known failures, with a reason for each row: exceptions.json, maintained by hand."""
+"""The known failures in exceptions.json, maintained by hand, each row with a reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A reason for failures. `rows` is the str() of a row, or a pattern."""
+    """A reason for failures. `rows` is the str() of a row, or a pattern that matches it."""
 
     rows: str
     reason: str
@@ -26,7 +26,7 @@ class Entry:
 
 
 class Exceptions:
-    """The entries of the file."""
+    """The entries of exceptions.json."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = tuple(entries)
@@ -36,9 +36,9 @@ class Exceptions:
         return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
     def surprises(self, results: Iterable[Result]) -> list[str]:
-        """Return errors for failures without an entry, and for unneeded entries.
+        """Return errors for failing rows without an entry, and for entries that are not needed.
 
-        An entry is unneeded if at least one of its rows was run, and all of them passed.
+        An entry is not needed if at least one of its rows ran, and all that ran passed.
         """
         results = [result for result in results if result.outcome is not Outcome.EMPTY]
         failed = [result for result in results if result.outcome is not Outcome.PASSED]

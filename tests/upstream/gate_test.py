@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the first samples of every row: exactly the rows in exceptions.json fail."""
+"""Run the first samples of every row: the rows that fail must be those in exceptions.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS += [row for row in configurations.rows() if row.dtype == torch.float32]
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record these cases as tpu's, for `tools/presubmit/account.py`."""
+    """Record that these cases run on tpu, for `tools/presubmit/account.py`."""
     record_property("device", "tpu")
 
 

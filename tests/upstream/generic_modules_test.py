@@ -2,7 +2,7 @@
 # ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
 """Modules in torch's device-generic test framework, like torch's own test files.
 
-The framework knows only the device's name, so this shows how another project's suite would run.
+The framework knows only the device's name, as would the test suite of another project.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.testing._internal.common_modules import ModuleErrorEnum, module_db, m
 from torch.testing._internal.common_utils import TestCase, gradcheck, noncontiguous_like
 from torch.utils import _pytree as pytree
 
-# One or two modules of each kind: this tests the framework. gate_test.py has all modules.
+# One or two modules of each kind, enough to test the framework. gate_test.py has all modules.
 _CHOSEN = {
     "nn.BatchNorm2d",
     "nn.Bilinear",
@@ -140,7 +140,7 @@ class TestModules(TestCase):
         sample = inputs(module_info, "cpu", dtype, training)[0]
         module, results = _on("cpu", module_info, sample, training), []
         for target in devices[:2]:
-            # A copy for each device, because a call changes the running statistics.
+            # Each device gets its own copy, because a call changes the running statistics.
             placed = copy.deepcopy(module).to(target)
             args, kwargs = pytree.tree_map_only(
                 torch.Tensor,
@@ -194,7 +194,7 @@ class TestModules(TestCase):
             args, kwargs = pytree.tree_unflatten(filled, spec)
             return module(*args, **kwargs)
 
-        # Include the parameters, because the check changes them in place and the module uses them.
+        # Pass the parameters too: gradcheck changes its inputs in place, and the module uses them.
         checked = (*(leaves[i] for i in where), *module.parameters())
         self.assertTrue(gradcheck(call, checked, fast_mode=True))
         self.assertTrue(torch.autograd.gradgradcheck(call, checked, fast_mode=True))
@@ -221,7 +221,7 @@ class TestModules(TestCase):
 def _on(device: str, info: Any, sample: Any, training: bool) -> torch.nn.Module:
     torch.manual_seed(0)
     constructed = sample.constructor_input
-    # Tensor arguments are already on the device, and so are parameters made from them.
+    # Tensor arguments are already on the device, so parameters made from them are as well.
     module = info.module_cls(*constructed.args, **constructed.kwargs)
     dtype = next(
         x.dtype

@@ -29,7 +29,7 @@ ADAM = row(Table.OPTIMIZERS, "Adam", "single")
 
 
 def wrong_there(function: Any, change: Any) -> Any:
-    """Return a method whose result is changed if its first tensor is on tpu."""
+    """Wrap a method so that `change` alters its result if its module is on tpu."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)
@@ -154,9 +154,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         once,
     )
     written = file.read_text()
-    assert run.main(argv) == 0  # nothing is left to run
+    assert run.main(argv) == 0  # every row has a result
     again = capsys.readouterr().out
-    # All lines except the last, which has the run's CPU time.
+    # Ignore the last line, which has the run's CPU time.
     assert again.splitlines()[:-1] == once.splitlines()[:-1]
     assert file.read_text() == written
     assert run.main(["modules", "--names", "nn.None"]) == 1

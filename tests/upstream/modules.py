@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's table of modules: compare results, gradients, states, copies and files with the CPU."""
+"""torch's table of modules: compare results, gradients, states, copies and files with the CPU's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row for every module, declared dtype, and relevant mode (train, eval)."""
+    """Return a row for each module, dtype that it declares, and mode (train, or also eval)."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()
@@ -34,14 +34,14 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first samples of a row. The row fails if a sample fails."""
+    """Run the first samples of a row. If one fails, the row fails."""
     named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
     return judge(row, named, expected=expected_run, compare=check)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The arguments that create and call a module of a row, on the CPU."""
+    """CPU arguments for one test of a module: those that create it and those that call it."""
 
     info: Any
     training: bool
@@ -56,7 +56,7 @@ class Sample:
         return module.to(self.dtype).train(self.training)
 
     def wide(self) -> Sample:
-        """Return this sample in double precision."""
+        """Return a copy of this sample in double precision."""
 
         def one(leaf: torch.Tensor) -> torch.Tensor:
             if not leaf.is_floating_point():
@@ -70,13 +70,13 @@ class Sample:
         return replace(self, dtype=torch.float64, called_with=called)
 
     def inputs(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call, with new leaf tensors."""
+        """Return the arguments for a call on `device`, as new leaf tensors."""
         return _moved((self.called_with.args, self.called_with.kwargs), device)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A module after one forward and one backward pass, with results and gradients."""
+    """The state after one forward and one backward pass: module, results and gradients."""
 
     module: torch.nn.Module
     results: Any
@@ -92,13 +92,13 @@ def _samples(row: Row) -> Iterator[Sample]:
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
         options = inputs.constructor_input.kwargs
-        if "_random_samples" in options:  # always float64, which the operator refuses
+        if "_random_samples" in options:  # float64, which the module refuses
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
 
 
 def expected_run(sample: Sample) -> Run | None:
-    """Return the CPU's run, or None if the CPU refuses the sample."""
+    """Run a sample on the CPU; return None if the CPU refuses it."""
     try:
         return _pass(sample.module(), sample, "cpu")
     except (RuntimeError, NotImplementedError, ValueError, TypeError):
@@ -122,7 +122,10 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any 
 
 
 def check(sample: Sample, expected: Run, first: bool) -> None:
-    """Run a sample on tpu. For the first, also test copies and files. Raises Mismatch."""
+    """Run a sample on tpu and compare.
+
+    For the first one, also test copies and files. Raises Mismatch.
+    """
     _compare(sample, expected)
     if first:
         _carry(sample, expected)
@@ -130,7 +133,7 @@ def check(sample: Sample, expected: Run, first: bool) -> None:
 
 def _compare(sample: Sample, expected: Run) -> None:
     module = sample.module().to("tpu")
-    if sample.info.is_lazy:  # its first call creates parameters, which differ between devices
+    if sample.info.is_lazy:  # the first call creates random parameters
         args, kwargs = sample.inputs("tpu")
         module(*args, **kwargs)
         module.load_state_dict(expected.module.state_dict())
@@ -160,7 +163,7 @@ def _compare(sample: Sample, expected: Run) -> None:
 
 
 def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
-    """Return a memoized run in double precision, or None for dtypes without a wider one."""
+    """Return a memoized function that runs in double precision; None if that is not wider."""
     if not sample.dtype.is_floating_point or sample.dtype == torch.float64:
         return None
     wide = sample.wide()
@@ -168,7 +171,7 @@ def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
 
 
 def _carry(sample: Sample, expected: Run) -> None:
-    """Check a module that is saved to a file, copied, and moved to the device and back."""
+    """Check modules after saving to a file, copying, and moving to the device and back."""
     module = sample.module()
     if sample.info.is_lazy:
         args, kwargs = sample.inputs("cpu")
@@ -205,7 +208,7 @@ def _carry(sample: Sample, expected: Run) -> None:
 
 
 def _created_on_device(sample: Sample, state: dict[str, Any]) -> None:
-    """Check a module that is created on the device, if its constructor takes one."""
+    """Check a module created on the device, if its constructor has a `device` argument."""
     if "device" not in sample.made_of.kwargs or sample.info.is_lazy:
         return
     args, kwargs = _moved((sample.made_of.args, sample.made_of.kwargs), "tpu")
@@ -219,7 +222,7 @@ def _created_on_device(sample: Sample, state: dict[str, Any]) -> None:
 
 
 def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
-    """Check results in channels_last, and their layout for modules that preserve it."""
+    """Check results in channels_last, and their layout if the module preserves it."""
     format_ = next(
         (
             _FORMATS[leaf.dim()]
@@ -247,7 +250,7 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
             sample.inputs(device),
         )
         results.append(placed(*args, **kwargs))
-    # For other dtypes, the CPU uses other kernels, which choose other layouts.
+    # For other dtypes, the CPU runs other kernels, which choose different layouts.
     strides = sample.info.module_memformat_affects_out and sample.dtype == torch.float32
     agreement.check("result in channels_last", *results, strides=strides)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's table of optimizers: steps, states moved between devices, and changes of options."""
+"""torch's table of optimizers: compare steps, moved states and changed options with the CPU's."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _STEPS = 3
 _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
-# RAdam takes a different branch from the sixth step on. A power is compiled for eight constant
-# exponents before the exponent becomes an input; with a tensor beta, each step has a new exponent.
+# The number of steps after which nothing new compiles. RAdam takes a different branch from the
+# sixth step on. With a tensor beta, each step has a new exponent; after eight programs with a
+# constant exponent, the exponent becomes an input.
 _WARM = 6
 
 
 def rows() -> list[Row]:
-    """Return a row for every optimizer, parameter dtype, and implementation."""
+    """Return a row for each optimizer, parameter dtype, and implementation."""
     return [
         Row(Table.OPTIMIZERS, name, dtype, variant)
         for name, info in _INFOS.items()
@@ -38,7 +39,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first configurations of a row. The row fails if one fails."""
+    """Run the first configurations of a row. If one fails, the row fails."""
     named = ((sample.name, sample) for sample in itertools.islice(_samples(row), samples))
     return judge(row, named, expected=_expected, compare=_compare)
 
@@ -55,12 +56,12 @@ class Sample:
     @property
     def steps(self) -> int:
         """The number of steps before states are compared."""
-        # torch's Adamax overwrites tensors that the gradient of its previous step needs.
+        # torch's differentiable Adamax overwrites tensors that the previous step's gradient needs.
         return 1 if self.info.name == "Adamax" and self.options.get("differentiable") else _STEPS
 
 
 class Training:
-    """Parameters on a device and their optimizer; gradients are the same on every device."""
+    """Parameters on a device, and their optimizer. All devices get the same gradients."""
 
     def __init__(self, sample: Sample, device: str) -> None:
         self._info = sample.info
@@ -74,14 +75,14 @@ class Training:
         options = copy.deepcopy(sample.options)
         if device == "cpu":
             options.pop("capturable", None)
-        # If differentiable, train clones: leaves that require a gradient cannot be written in
-        # place.
+        # If differentiable, train clones, because leaves that require a gradient do not allow
+        # in-place writes.
         trained = [p.clone() for p in self.parameters] if self.differentiable else self.parameters
         self.trained = trained
         self.optimizer = sample.info.optim_cls(trained, **options)
 
     def steps(self, count: int) -> None:
-        """Take steps, with new random gradients for each."""
+        """Run `count` steps, each with new random gradients."""
         for _ in range(count):
             if self._info.step_requires_closure:
                 self.optimizer.step(self._closure)
@@ -91,14 +92,14 @@ class Training:
             self.optimizer.step()
 
     def gradients(self) -> list[Any]:
-        """Return the gradients of the initial parameters through all steps."""
+        """Return the gradients with respect to the initial parameters, through all steps."""
         total = sum(parameter.abs().pow(2).sum() for parameter in self.trained)
         return list(
             torch.autograd.grad(total, self.parameters, allow_unused=True, retain_graph=True)
         )
 
     def _closure(self) -> torch.Tensor:
-        """Return a convex loss with a fixed minimum, so that rounding errors do not accumulate."""
+        """Compute a convex loss with a fixed minimum, so rounding errors do not accumulate."""
         self.optimizer.zero_grad()
         loss = sum((i + 1) * (p - 0.5).abs().pow(2).sum() for i, p in enumerate(self.parameters))
         assert isinstance(loss, torch.Tensor)
@@ -119,7 +120,7 @@ def _others(info: Any) -> tuple[torch.dtype, ...]:
 
 def _samples(row: Row) -> Iterator[Sample]:
     info = _INFOS[row.name]
-    # torch's configurations for GPUs include some that those for the CPU lack, such as capturable.
+    # Use the configurations for GPUs, because those for the CPU lack some, such as capturable.
     for configuration in info.optim_inputs_func("cuda"):
         options = copy.deepcopy(configuration.kwargs)
         options |= {flag: flag == row.variant for flag in _FLAGS if flag in info.supported_impls}
@@ -129,7 +130,7 @@ def _samples(row: Row) -> Iterator[Sample]:
 
 
 def _expected(sample: Sample) -> Training | None:
-    """Return the CPU's training after its first steps, or None if the CPU refuses them."""
+    """Train for the first steps on the CPU; return None if the CPU refuses the options."""
     try:
         training = Training(sample, "cpu")
         training.steps(sample.steps)
@@ -157,7 +158,7 @@ def _compare(sample: Sample, expected: Training, _first: bool) -> None:
 
 
 def _exchange(actual: Training, expected: Training) -> None:
-    """Continue each training with the state of the other device."""
+    """Continue the training on each device with the state from the other device."""
     cpu_state, tpu_state = _through_a_file(actual, "cpu"), _through_a_file(expected, "tpu")
     actual.optimizer.load_state_dict(tpu_state)
     for parameter, state in actual.optimizer.state.items():
@@ -181,7 +182,10 @@ def _through_a_file(training: Training, device: str) -> Any:
 
 
 def _change_of_lr(actual: Training, expected: Training) -> None:
-    """Change the learning rate. It must be an input of the programs, so nothing may compile."""
+    """Change the learning rate.
+
+    Nothing may compile, because it must be an input of the programs.
+    """
     for training in (actual, expected):
         for group in training.optimizer.param_groups:
             if isinstance(group["lr"], int):
@@ -203,14 +207,15 @@ def _change_of_lr(actual: Training, expected: Training) -> None:
 
 def _same_state(label: str, actual: Training, expected: Training, like: torch.dtype | None) -> None:
     if actual.optimizer.defaults.keys() >= {"history_size"}:
-        return  # rounding decides when LBFGS stops, so its number of evaluations differs
+        return  # rounding changes LBFGS's number of evaluations
     for mine, other in zip(actual.trained, expected.trained, strict=True):
         one, two = actual.optimizer.state[mine], expected.optimizer.state[other]
         if one.keys() != two.keys():
             raise Mismatch(f"{label}: {sorted(one)} for {sorted(two)}")
         for name, leaf in two.items():
             if not isinstance(leaf, torch.Tensor) or not leaf.dim():
-                # Scalars such as the step count, which torch keeps on the CPU unless capturable.
+                # Scalars such as the step count stay on the CPU, unless the optimizer is
+                # capturable.
                 agreement.check(f"{label} '{name}'", one[name], leaf, anywhere=True, like=like)
             else:
                 agreement.check(f"{label} '{name}'", one[name], leaf, like=like)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of results: a module or an optimizer, a dtype and a variant."""
+"""Rows and their results. A row is a module or an optimizer, with a dtype and a variant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """A row. `variant`: `train` or `eval` for a module, an optimizer's implementation."""
+    """A row. `variant` is `train` or `eval` for a module, the implementation for an optimizer."""
 
     table: Table
     name: str
@@ -47,9 +47,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a row. `samples`: how many the CPU accepts. `message`: the first failure.
+    """The result of a row.
 
-    `seconds`: CPU time, including compilation.
+    `samples` is the number that the CPU accepts, `message` describes the first failure, and
+    `seconds` is the CPU time, including compilation.
     """
 
     row: Row
@@ -60,7 +61,10 @@ class Result:
 
 
 class Mismatch(Exception):
-    """An error that says what differs between the device and the CPU, and by how much."""
+    """The error for a difference between the device and the CPU.
+
+    It says what differs and by how much.
+    """
 
 
 def judge(
@@ -70,10 +74,11 @@ def judge(
     expected: Callable[[S], E | None],
     compare: Callable[[S, E, bool], None],
 ) -> Result:
-    """Run named samples. The row fails if a sample fails.
+    """Run named samples of a row. If one fails, the row fails.
 
     `expected` returns the CPU's result, or None if the CPU refuses the sample. `compare` raises an
-    error for a difference; its last argument says whether this is the first accepted sample.
+    error if the device's result differs. Its last argument says whether this is the first sample
+    that the CPU accepts.
     """
     tried, began = 0, time.process_time()
     for name, sample in samples:
@@ -93,7 +98,7 @@ def judge(
 
 
 def outcome_of(error: Exception) -> Outcome:
-    """Return the outcome of a row that raised an error."""
+    """Return the result of a row that ended with an error."""
     if isinstance(error, Mismatch):
         return Outcome.WRONG
     return Outcome.UNSUPPORTED if isinstance(error, NotImplementedError) else Outcome.CRASHED

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run torch's modules and optimizers on tpu, and compare with the CPU.
+"""Run torch's modules and optimizers on tpu, and compare them with the CPU.
 
     python -m tests.upstream.run modules --names 'nn.Conv*,nn.LSTM' --dtype float32 --samples 3
 
-Prints failures and totals. Exit status 0: every outcome is as in exceptions.json.
-With --results FILE, an interrupted run resumes.
+Prints failures and totals. The exit status is 0 if every outcome agrees with exceptions.json. With
+--results FILE, a later run resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def judge(row: Row, samples: int) -> Result:
-    """Run the first samples of a row of any table."""
+    """Run the first samples of a row from any of the tables."""
     return _TABLES[row.table].run(row, samples=samples)
 
 
@@ -75,7 +75,7 @@ def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
 
 
 def _sums(table: Table, results: Sequence[Result]) -> list[str]:
-    """Return `modules: 268 of 270 rows pass (1,800 samples)`, and the same for each dtype."""
+    """Return lines such as `modules: 268 of 270 rows pass (1,800 samples)`: total, by dtype."""
     ran = [result for result in results if result.outcome is not Outcome.EMPTY]
     if not ran:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many rows in a separate process, and resume an earlier run."""
+"""Run many rows in a separate process, and resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.upstream.row import Outcome, Result, Row
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 # Compiled programs are never freed. Starting a new process after this many rows limits memory to a
-# few GB. The new process loads the earlier programs from the cache.
+# few GB. The new process loads earlier programs from the cache.
 _ROWS_OF_A_PROCESS = 60
 
 
@@ -24,9 +24,9 @@ _ROWS_OF_A_PROCESS = 60
 class Sweep:
     """A run of many rows.
 
-    `run`: a function of a row and a number of samples, which another process can import. `cache`: a
-    directory for compiled programs. `file`: results are appended to it, and rows in it are skipped;
-    with `again`, only rows that passed are skipped.
+    `run` takes a row and a number of samples; another process must be able to import it. `cache` is
+    a directory for compiled programs. Results are appended to `file`, and rows that already have a
+    result in it are skipped. With `again`, only those that passed are skipped.
     """
 
     run: Callable[[Row, int], Result]
@@ -36,7 +36,10 @@ class Sweep:
     again: bool = False
 
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
-        """Yield a result for each row, known ones included. A row that ends its process crashed."""
+        """Yield a result for each row, from the file or from a run.
+
+        If the process ends, the row crashed.
+        """
         known = read(self.file, rows) if self.file and self.file.exists() else {}
         pool: ProcessPoolExecutor | None = None
         for row in rows:
@@ -71,7 +74,7 @@ FAILURES = (Outcome.WRONG, Outcome.UNSUPPORTED, Outcome.CRASHED)
 
 
 def read(file: Path, rows: Sequence[Row]) -> dict[Row, Result]:
-    """Return the last result that the file has for each of these rows."""
+    """Return each row's last result in the file, for those of these rows that have one."""
     named = {(row.table.value, str(row)): row for row in rows}
     results = {}
     for line in file.read_text(encoding="utf-8").splitlines():
@@ -100,7 +103,7 @@ def _to_json(result: Result) -> str:
 
 def _begin(cache: str) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
-    # Imported here, because the parent process needs no device.
+    # Imported here, because the parent process does not need the device.
     import torch
 
     from torch_google.tpu import autoload

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that selects the device for torch's device-generic tests.
 
-On the CPU, whole files run. On tpu, only the device-generic classes run, which torch instantiates
-for each device; other classes would only repeat the CPU's tests.
+On the CPU, all tests of a file run. On tpu, only the device-generic classes run, which torch
+instantiates for each device; the other classes would only repeat the CPU's tests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 
 DEVICE = "UPSTREAM_DEVICE"
 DEVICES = ("cpu", "tpu")
-# The variable in which torch's test framework looks for the devices to instantiate classes for.
+# The variable that limits the devices for which torch's test framework instantiates classes.
 _ONLY_FOR = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
 _NAMES = {"cpu": "cpu", "tpu": "privateuse1"}
 
 
 def check(name: str) -> None:
-    """Raise ValueError for a device on which this program's tests cannot run."""
+    """Raise ValueError if this program's tests cannot run on the device."""
     if name not in DEVICES:
         raise ValueError(f"{DEVICE}: expected one of {', '.join(DEVICES)}, found '{name}'")
     if name == "tpu" and importlib.util.find_spec("torch_google.tpu") is None:
@@ -30,7 +30,7 @@ def check(name: str) -> None:
 def prepare() -> None:
     """Register the device that UPSTREAM_DEVICE names, before torch's test framework is imported.
 
-    Raises ValueError like `check`.
+    Raises ValueError if `check` rejects the device.
     """
     name = _chosen()
     check(name)
@@ -54,6 +54,6 @@ def _chosen() -> str:
 
 
 def _is_for_any_device(item: pytest.Item) -> bool:
-    # torch's name for the device before the class is set up, and `tpu` after.
+    # Before torch sets up the class, its name ends in PRIVATEUSE1; after that, in TPU.
     name = getattr(getattr(item, "cls", None), "__name__", "")
     return name.endswith(("PRIVATEUSE1", "TPU"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An unknown device is an error that names it; on tpu only device-generic classes run."""
+"""An unknown device is reported by name; on tpu, only device-generic classes run."""
 
 from __future__ import annotations
 

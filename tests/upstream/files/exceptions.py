@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known failures of torch's tests: a pytest plugin for exceptions.json, maintained by hand.
+"""A pytest plugin for the known failures of torch's tests: exceptions.json, maintained by hand.
 
-A known failure still runs. If it fails, it is skipped with its reason. If it passes, the test
-fails, so that the entry is removed; an entry with `may_pass` depends on the machine and may pass.
-Tests that would end the process do not run.
+Tests with an entry still run. If the test fails, it is reported as skipped, with the entry's
+reason. If it passes, it is reported as failed, so that someone removes the entry. If the entry has
+`may_pass`, the result depends on the machine, and passing is fine. Tests that would end the process
+do not run.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """`tests`: a pattern of `file::Class::test`.
+    """A known failure. `tests` is a pattern of `file::Class::test`.
 
-    `ends_process`: the test does not run. `may_pass`: the result depends on the machine.
+    `ends_process` means that the test does not run, `may_pass` that its result depends on the
+    machine.
     """
 
     tests: str
@@ -49,7 +51,7 @@ def parse(text: str, path: Path = FILE) -> list[Entry]:
 
 
 def reason(entries: Sequence[Entry], name: str) -> Entry | None:
-    """Return the first entry that covers a test."""
+    """Return the first entry whose pattern matches a test, or None."""
     return next((entry for entry in entries if entry.covers(name)), None)
 
 
@@ -60,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"known: {entry.reason}"))
 
 
-# The innermost wrapper, so that wrappers which write results see the changed report.
+# The innermost wrapper, so that the wrappers that write results see the changed report.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -86,7 +88,7 @@ _FAILED = pytest.StashKey[bool]()
 
 @functools.cache
 def _entries() -> list[Entry]:
-    # Read through the loader, because the program may be packed.
+    # Read the file through the module loader, because the program may be packed.
     data = __spec__.loader.get_data(str(FILE))  # type: ignore[union-attr]
     return parse(data.decode("utf-8"))
 

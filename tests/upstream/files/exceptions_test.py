@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test in the list of known failures runs: a failure counts as a skip, a success as an error."""
+"""Tests with a known failure run: if they fail, they are skipped; if they pass, they fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestBroken(unittest.TestCase):
     def test_anything(self):
         pass
 """
-# The plugin with a test's exceptions, and the plugin that writes results, ordered as in
+# The plugins that handle a test's exceptions and write the results, in the same order as in
 # one_file.py.
 _PROGRAM = """
 import sys

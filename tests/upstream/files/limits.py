@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin: select a share of a file's tests, end hanging ones, run upstream's checks."""
+"""A pytest plugin: select a share of a file's tests, end hung ones, enable torch's checks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from collections.abc import Generator
 
 import pytest
 
-# `2/16` takes the third of sixteen shares of a file's tests; without it, all.
+# The variable UPSTREAM_SHARE: `2/16` selects the third of sixteen shares of a file's tests. If it
+# is unset, all tests run.
 SHARE = "UPSTREAM_SHARE"
-# The wall-clock limit of a test: upstream's longest takes a minute on an idle core.
+# The time limit per test, in wall-clock seconds. torch's longest test takes a minute on an idle
+# core.
 _SECONDS = 900
-# Files that set this check in their `__main__` block, which pytest does not run.
+# Files that enable this check in their `__main__` block, which pytest does not execute.
 _CHECK_DEFAULT_DTYPE = frozenset(
     ("test_complex", "test_jit", "test_linalg", "test_nn", "test_tensor_creation_ops", "test_torch")
 )
@@ -33,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    # This ends the process even if the main thread never returns to Python.
+    # Ends the process even if the main thread never returns to Python.
     faulthandler.dump_traceback_later(_SECONDS, exit=True)
     try:
         return (yield)
@@ -42,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def share(text: str) -> tuple[int, int]:
-    """Return the index and the number of shares. Raises ValueError unless text is INDEX/SHARES."""
+    """Parse INDEX/SHARES; return both numbers. Raises ValueError for any other text."""
     index, slash, shares = text.partition("/")
     if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
         return int(index), int(shares)
@@ -50,5 +52,5 @@ def share(text: str) -> tuple[int, int]:
 
 
 def _number(name: str) -> int:
-    # By name only, so that a test's share does not depend on earlier runs.
+    # Depends only on the name, so that a test's share is the same in every run.
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of torch's test files in this process: FILE [pytest options].
 
-exceptions.json has the known failures. UPSTREAM_SHARE=INDEX/SHARES selects a share of the file's
-tests. UPSTREAM_DEVICE=tpu selects the device-generic tests, on tpu. FBCODE_RESULTS=FILE appends
-each outcome to a file, and tests in it do not run again.
+exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/SHARES selects a share of the file's
+tests. UPSTREAM_DEVICE=tpu selects the device-generic tests and runs them on tpu.
+FBCODE_RESULTS=FILE appends each outcome to a file; tests that have an outcome in the file do not
+run again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from tests.fbcode import recording
 from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
-# The settings of upstream's pytest.ini. Its tests do not use the assert statement, so rewriting has
-# no use. They log invalid formats and count log handlers, so pytest's log capture must be off.
+# The settings in torch's pytest.ini. torch's tests do not use the assert statement, so rewriting it
+# is pointless. They log invalid formats and count log handlers, so pytest's log capture must be
+# off.
 _OPTIONS = [
     "--capture=sys",
     "--tb=native",
@@ -31,12 +33,12 @@ _OPTIONS = [
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
+    """Return pytest's exit status: 0 if all tests left to run passed, 5 if none were left."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
-    # Set before importing torch's test framework, which reads them.
+    # torch's test framework reads these at import, so set them before.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
-    # TorchScript's fuser calls the compiler that torch was built with. Releases are built with g++.
+    # TorchScript's fuser calls the compiler that built torch. Releases are built with g++.
     os.environ.setdefault("CXX", "g++")
     try:
         device.prepare()

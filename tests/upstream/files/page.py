@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of the tables: counts of torch's tests, and the reasons for failures and skips."""
+"""Generate the tables: the counts of torch's tests, and the reasons for failures and skips."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.fbcode.outcomes import KNOWN, Ran
 from tests.fbcode.page import cell, failures, put
 from tools.presubmit.results import Outcome
 
-# Parts that differ between skips for the same reason.
+# Parts of a reason that differ between skips with the same cause: addresses and numbers.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# Uninformative parts of a reason: the folder of a URL, and notes to self.
+# Parts of a reason that do not help the reader: the folder of a URL, and notes by its author.
 _IDLE = re.compile(r"https?://\S*/|\bTO[D]O: *")
 _WIDTH = 150
 _HEAD = """# Results of torch's own tests
@@ -26,12 +26,12 @@ tests that ran. Seconds are wall-clock time in the tests only.
 
 
 def write(results: Iterable[Ran], file: Path) -> None:
-    """Write the page. Raises OSError."""
+    """Write the page to a file. Raises OSError."""
     put(text(list(results)), file)
 
 
 def text(results: Sequence[Ran]) -> str:
-    """Return the page."""
+    """Return the text of the page."""
     lines = [_HEAD, "| file | device | ran | passed | | failed | known | skipped | seconds |"]
     lines.append("|---|---|---|---|---|---|---|---|---|")
     rows = collections.defaultdict(list)

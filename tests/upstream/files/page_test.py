@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page has a row for each file, and every reason."""
+"""The page has a row for each file and shows every reason."""
 
 from __future__ import annotations
 

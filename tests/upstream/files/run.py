@@ -4,10 +4,11 @@
     run.par whole --results whole.jsonl                   # resumes
     run.par full --share 5/96 -- -k linalg
     run.par full --results full.jsonl --page TABLE.md
-    run_on_tpu.par test_shape_ops --device tpu            # the file's device-generic tests, on tpu
+    run_on_tpu.par test_shape_ops --device tpu            # device-generic tests, on tpu
 
-Names are upstream's (`test_nn`), or one of the sets `whole`, `further` and `full`. Options after
-`--` go to pytest. Exit status 0: tests ran, and all failures are in exceptions.json.
+Arguments are torch's file names (`test_nn`), or one of the sets `whole`, `further` and `full`.
+Options after `--` are passed to pytest. The exit status is 0 if tests ran and exceptions.json lists
+all that failed.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ import pytest
 from tests.fbcode import outcomes, recording
 from tests.upstream.files import catalogue, device, limits, page
 
-# The arguments of a child process.
+# The arguments for a child process.
 _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0 if the results file has tests and no failure."""
+    """Return 0 if the results file contains tests and no failure, else 1."""
     own, for_pytest = [*argv], []
     if "--" in own:
         own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
@@ -58,9 +59,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run a file's remaining tests. Return 0, or pytest's status if the file could not be run.
+    """Run a file's remaining tests. Return 0, or pytest's status if the file could not run.
 
-    A test that ends the process counts as failed; a new process continues after it.
+    A test that ends the process counts as failed. A new process then runs the rest.
     """
     command = [sys.executable, *_PROGRAM, file, *for_pytest]
     environment = {
@@ -76,7 +77,7 @@ def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequ
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         wrote = _size(results) > size
         if outcomes.confirm(results, status, size):
-            # Tests that failed again before the process ended do not run a third time.
+            # A test that failed again before the process ended does not run a third time.
             environment[recording.AGAIN] = ""
         elif status in fine or (status == pytest.ExitCode.TESTS_FAILED and wrote):
             return 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one shard of the smoke set in this process. Arguments, one per shard: FILE=INDEX/SHARES.
+"""Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARES for each shard.
 
-A shard of `bazel test` is one of torch's files, or a share of one.
+A shard of `bazel test` is one of torch's test files, or a share of one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.upstream.files import limits, one_file
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return pytest's exit status, or 1 if the arguments do not match the number of shards."""
+    """Return pytest's exit status, or 1 if the number of shards differs from that of arguments."""
     try:
         file = take(argv, os.environ)
     except ValueError as error:
@@ -24,9 +24,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
-    """Return the file of this shard, and set its share in the environment.
+    """Return this shard's file, and select its share of that file through the environment.
 
-    Raises ValueError unless there are as many shards as arguments.
+    Raises ValueError if the number of shards differs from the number of arguments.
     """
     index = int(environment.pop("TEST_SHARD_INDEX", "0"))
     shards = int(environment.pop("TEST_TOTAL_SHARDS", "1"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shard selects its file, and hides the shard variables from that file."""
+"""A shard selects its file, and hides Bazel's shard variables from the file's tests."""
 
 from __future__ import annotations
 
