@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our suites on torch's test framework, run as in a monorepo."""
+"""Our own test suites on torch's test framework, which run as they would in a monorepo."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of every par_test, packed or not, without settings in its BUILD file."""
+"""The environment that every par_test has, packed or not, without settings in its BUILD file."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs() -> None:
 
 
 def test_the_device_is_there_where_torch_is_imported() -> None:
-    """torch loads the device's entry point; this test does not register the device."""
+    """torch loads the device through its entry point; this test does not register the device."""
     names = {base.__name__ for base in common_device_type.get_device_type_test_bases()}
     assert names == {"CPUTestBase", "PrivateUse1TestBase"}

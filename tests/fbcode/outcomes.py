@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results file of a run, with a line for the start and a line for the end of each test."""
+"""The results file of a run. Each test has a line for its start and a line for its end."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pathlib import Path
 from tools.presubmit.account import Account
 from tools.presubmit.results import Case, Outcome
 
-# The prefix of the reason for a test that ran and is known to fail.
+# The prefix of the skip reason for a test that ran and failed as expected.
 KNOWN = "known: "
 
-# The reason in the line that is written before a test. If it is the test's last line, the run was
-# killed, or the test ended its process; `confirm` marks the latter.
+# The reason in the line that is written before a test runs. If no other line follows, the run was
+# killed or the test ended its process. In the second case, `confirm` adds a line that says so.
 BEGUN = "begun"
 
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """The outcome of a test. `suite`: its file and class, without the device that torch appends.
+    """The outcome of a test.
 
-    `reason`: why it was skipped, or the first line of the error. `seconds`: wall-clock time.
+    `suite` is its file and class, without the device that torch appends to the class. `reason` says
+    why it was skipped, or is the first line of the error. `seconds` is wall-clock time.
     """
 
     suite: str
@@ -43,15 +44,16 @@ class Ran:
         return self.outcome is Outcome.SKIPPED and self.reason.startswith(KNOWN)
 
     def case(self) -> Case:
-        """Return the test in the form that `tools/presubmit/account.py` counts."""
+        """Return the outcome in the form that `tools/presubmit/account.py` counts."""
         reason = self.reason if self.outcome is Outcome.SKIPPED else ""
         return Case(f"{self.suite}::{self.test}", self.outcome, reason, self.device)
 
 
 def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
-    """Return the last line of each test after the first `since` bytes; empty if no file exists.
+    """Return each test's last line in the file, without the first `since` bytes of the file.
 
-    Raises ValueError, with the line number, for a malformed line.
+    Returns an empty dict if the file does not exist. Raises ValueError, with the line number, for a
+    malformed line.
     """
     if not file.exists():
         return {}
@@ -70,7 +72,7 @@ def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
 
 
 def append(file: Path, rows: Iterable[Ran]) -> None:
-    """Add lines in one write, so that several processes may share a file."""
+    """Append lines in a single write, so that several processes can share the file."""
     lines = [
         json.dumps({**dataclasses.asdict(row), "outcome": row.outcome.value}) + "\n" for row in rows
     ]
@@ -82,10 +84,10 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
 
 
 def confirm(file: Path, status: int, since: int = 0) -> bool:
-    """Mark unfinished tests as having ended their process with `status`, as in `subprocess`.
+    """Record for unfinished tests that they ended their process with `status` (as in `subprocess`).
 
-    `since` is the file's size when that process began, so tests of other processes are ignored.
-    Return whether there were any.
+    `since` is the size of the file when that process began, so that tests of other processes are
+    ignored. Returns whether there were unfinished tests.
     """
     begun = [row for row in read(file, since).values() if row.reason == BEGUN]
     reason = f"ended its process with status {status}"
@@ -94,7 +96,7 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
 
 
 def announce(results: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
-    """Print the tests per group, then the failures. Return whether tests ran and none failed."""
+    """Print counts of tests per group, then failures; return whether tests ran and all passed."""
     account = Account()
     for ran in results:
         account.add(group(ran), [ran.case()])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of TABLE.md: counts of tests by device, and the reasons for skips."""
+"""Generate TABLE.md: counts of tests by device, and the reasons for skips."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ torch's tables it covers. `known`: the test ran and failed, and `devices/known.j
 
 
 def write(results: Iterable[Ran], file: Path) -> None:
-    """Write the page. Raises OSError."""
+    """Write the page to a file. Raises OSError."""
     put(text(list(results)), file)
 
 
 def text(results: Sequence[Ran]) -> str:
-    """Return the page."""
+    """Return the text of the page."""
     lines = [_HEAD, "| suite | device | ran | passed | failed | known | skipped |"]
     lines.append("|---|---|---|---|---|---|---|")
     rows = collections.defaultdict(list)
@@ -38,7 +38,7 @@ def text(results: Sequence[Ran]) -> str:
 
 
 def _suite(name: str) -> str:
-    """Return `operators: TestReferences` for a class, `operators` for the rest of its file."""
+    """Return a suite's title: `operators: TestReferences` for a class, `operators` for a file."""
     file, _, cls = name.partition("::")
     return file.removesuffix("_test") + (f": {cls}" if cls else "")
 
@@ -64,7 +64,7 @@ def _reasons(title: str, results: Sequence[Ran]) -> list[str]:
 
 
 def failures(results: Sequence[Ran]) -> list[str]:
-    """Return a sorted list of the failed tests as lines; empty if none failed."""
+    """Return a Markdown section that lists the failed tests by name; empty if none failed."""
     failed = sorted((r for r in results if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
     if not failed:
         return []
@@ -73,12 +73,12 @@ def failures(results: Sequence[Ran]) -> list[str]:
 
 
 def put(page: str, file: Path) -> None:
-    """Write a page atomically. Raises OSError."""
+    """Write a page to a file atomically. Raises OSError."""
     temporary = file.with_name(f"{file.name}.part")
     temporary.write_text(page, encoding="utf-8")
     temporary.replace(file)
 
 
 def cell(content: str) -> str:
-    """Return a text escaped for a table's cell."""
+    """Return the text, escaped for a table cell."""
     return content.replace("|", "\\|").replace("<", "\\<")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that records outcomes in a file and skips tests that the file has."""
+"""A pytest plugin that records outcomes in a file, and skips tests that the file already has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fbcode import outcomes
 from tests.fbcode.outcomes import Ran
 from tools.presubmit.results import Outcome
 
-# Environment variables: FILE names the results file; if AGAIN is not empty, failed tests run again.
+# Environment variables: FILE names the results file. If AGAIN is set, failed tests run again.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
 
@@ -69,14 +69,14 @@ def _ended(item: pytest.Item) -> Ran:
 
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:
-    """Return the row of a test. torch renames its tpu classes when it sets them up."""
+    """Return the outcome of a test, with the suite's name before torch renames its tpu classes."""
     suite, cls = item.path.stem, getattr(item, "cls", None)
     if cls is not None:
         name = cls.__name__
         for suffix in ("CPU", "PRIVATEUSE1", "TPU"):
             name = name.removesuffix(suffix)
         suite += f"::{name}"
-    # Bazel's results have the device in the same property. It is unset if the test ended its
+    # Bazel's test results have the device in the same property. It is unset if the test ended its
     # process.
     device = str(dict(item.user_properties).get("device", ""))
     return Ran(suite, item.name, device, outcome, reason, seconds)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites over all of torch's tables, or a share of them, and print a summary.
+"""Run our suites on all entries of torch's tables or on a share, and print a summary.
 
     python -m tests.fbcode.run devices --results devices.jsonl           # resumes
     python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
     python -m tests.fbcode.run all --results all.jsonl --page tests/fbcode/TABLE.md
 
-Options after `--` go to pytest. The tables at the end come from `tools/presubmit/account.py`.
+Options after `--` are passed to pytest. `tools/presubmit/account.py` computes the final tables.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import pytest
 from tests.fbcode import outcomes, page, recording
 from tests.fbcode.share import SUITES
 
-# Compiled programs are never freed; shares of this size limit a process to a few GB.
+# The number of shares. Compiled programs are never freed; a process for one share needs a few GB.
 _SHARES = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0 if the results file has tests and no failure."""
+    """Return 0 if the results file contains tests and no failure, else 1."""
     own, for_pytest = [*argv], []
     if "--" in own:
         own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
@@ -50,9 +50,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run a share's remaining tests. Return 0, or pytest's status if the share could not be run.
+    """Run a share's remaining tests. Return 0, or pytest's status if the share could not run.
 
-    A test that ends the process counts as failed; a new process continues after it.
+    A test that ends the process counts as failed. A new process then runs the rest.
     """
     command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *for_pytest]
     environment = {**os.environ, recording.AGAIN: "1" if again else ""}
@@ -62,7 +62,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # The tests ran. The file has the failures, even if a pytest option stopped at the first
+        # The tests ran, and the results file has the failures, even if pytest stopped at the first
         # one.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
@@ -73,7 +73,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
             )
             return abs(status)
         outcomes.confirm(results, status, before)
-        # Tests that failed again before the process ended do not run a third time.
+        # A test that failed again before the process ended does not run a third time.
         environment[recording.AGAIN] = ""
 
 

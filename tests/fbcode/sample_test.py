@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of a table: together they cover it, and each is the same on every machine."""
+"""Shares of a table cover it together, and are the same on every machine."""
 
 from __future__ import annotations
 

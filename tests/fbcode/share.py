@@ -28,9 +28,9 @@ SUITES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
+    """Run the tests that remain; return pytest's status: 0 if all passed, 5 if none remained."""
     suites, share, results, *options = argv
-    # The settings of .bazelrc and BUILD for these tests, without optimisation of compiled programs.
+    # The same settings as in .bazelrc and BUILD, except that compiled programs are not optimised.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",

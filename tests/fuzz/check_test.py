@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of the random programs gives the same results on tpu and the CPU, in each eager mode."""
+"""Some random programs have the same results on tpu and the CPU, in each eager mode."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SLICE = 21
 @pytest.mark.parametrize("part", [0, *only_full(1, 2)])
 def test_programs_agree(mode: str, part: int, record_property: Any) -> None:
     record_property("device", "tpu")
-    # Each program runs once, so optimising it costs more than it saves. JAX reads this when it
-    # starts.
+    # Each program runs once, so optimising it would cost more than it saves. JAX reads this
+    # variable when it starts.
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     from tests.fuzz.check import check
 

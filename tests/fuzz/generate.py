@@ -32,10 +32,10 @@ _DTYPES = [
     ),
 ]
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-# The share of the lines refused by the CPU that stay in the program.
+# The fraction of the lines refused by the CPU that the program keeps.
 _REFUSED = 0.1
-# The share of lines whose tensors violate the operator's conditions. Only lines that the CPU
-# refuses stay.
+# The fraction of lines that ignore the operator's conditions for tensors. Of these, the program
+# keeps only lines that the CPU refuses.
 _WILD = 0.06
 _NUMBERS = ["2", "-1", "0.5", "3", "0.25", "True"]
 _SCALARS = [*_NUMBERS, "1j", "-2.5", "False", "300"]
@@ -48,7 +48,7 @@ def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
 
 
 def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
-    """Return the program for a seed as a State, which can grow further."""
+    """Return the program for a seed as a State, to which lines can be added."""
     state = State(seed)
     length = state.random.randint(least, most)
     with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
 
 
 def add_line(state: State, operator: Operator) -> bool:
-    """Add a line that uses an operator, if there are tensors for it."""
+    """Try to add a line with this operator; return False if no tensors meet its conditions."""
     wild = not (operator.values or operator.tame) and state.random.random() < _WILD
     names: dict[str, str] = {}
     for placeholder, conditions in zip("xyz", operator.conditions, strict=False):

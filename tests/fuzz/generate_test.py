@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generating, comparing and minimising programs, on the CPU only."""
+"""Programs are generated, compared and minimised, on the CPU only."""
 
 from __future__ import annotations
 

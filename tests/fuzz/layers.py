@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of layers: convolutions, norms, embeddings, losses, attention and training steps."""
+"""Templates with layers: convolutions, norms, embeddings, losses, attention, training steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fuzz.template import (
     row,
 )
 
-# Normalisation divides by a standard deviation that may be tiny, so values must be small.
+# Clamp values, because normalisation divides by a standard deviation that may be tiny.
 _MATRIX = (is_single, is_matrix, is_finite, is_filled)
 _SMALL = "{x}.clamp(-2, 2)"
 
@@ -149,8 +149,8 @@ TRAINING = [
     row("torch._foreach_mul_([{x}.detach()], 2)", (is_single, is_disjoint, lambda x: x.is_leaf)),
 ]
 
-# For each device type, torch lists the operators that autocast computes in float32. These rows use
-# operators that it computes in bfloat16 on every device type.
+# torch has a list of operators that autocast computes in float32, which differs between device
+# types. These rows use only operators that autocast computes in bfloat16 on every type.
 AUTOCAST = [
     row(
         "with torch.autocast(device.type, torch.bfloat16): {out} = F.linear({x}, {x}.clamp(-2, 2))",
@@ -161,7 +161,7 @@ AUTOCAST = [
         "with torch.autocast(device.type, torch.bfloat16): {out} = torch.cat([{x} @ {x}.mT, {x}], 1)",
         _MATRIX,
         rounds=True,
-        tame=True,  # only the CPU's autocast checks the dtypes of cat
+        tame=True,  # only the CPU's autocast checks the dtypes
     ),
     row(
         "w = {x}.detach().clamp(-2, 2).requires_grad_()\n"

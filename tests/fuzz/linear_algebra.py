@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of products and small matrices. Small values keep the matrices well-conditioned."""
+"""Templates with products and small matrices. Small values keep the matrices well-conditioned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fuzz.template import (
 
 _MATRIX = (is_single, is_matrix, is_finite, is_filled)
 _SMALL = "{x}.clamp(-2, 2)"
-# Positive definite; all eigenvalues are at least 8.
+# A positive definite matrix whose eigenvalues are all at least 8.
 _DEFINITE = f"({_SMALL} @ {_SMALL}.mT + 8 * torch.eye(len({{x}}), device=device))"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimise a program that shows a difference."""
+"""Make a program that shows a difference as small as possible."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.fuzz.program import Program
 
 
 def minimise(program: Program, differs: Callable[[Program], bool]) -> Program:
-    """Return `program` without the lines that its difference does not need.
+    """Return `program` with as few lines as possible for which `differs` is still true.
 
-    Remove halves, quarters and so on while `differs` holds. No single line of the result can be
-    removed.
+    First try to remove halves of the program, then quarters and so on. No single line of the result
+    can be removed.
     """
     lines = list(program.lines)
     size = max(len(lines) // 2, 1)

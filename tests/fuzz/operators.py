@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of templates for the lines of random programs, by family."""
+"""The table of templates for lines of random programs, grouped by family."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _POINTWISE = [
     row("{out} = {x}.sign()", (is_real,), sharp=True),
     row("{out} = {x}.tanh()", (is_float,), rounds=True),
     row("{out} = {x}.sigmoid()", (is_float,), rounds=True),
-    # The CPU's vectorised kernel returns NaN for infinity.
+    # The operand must be finite, because the CPU's vectorised kernel returns NaN for infinity.
     row("{out} = F.gelu({x})", (is_float, is_finite), rounds=True),
     row("{out} = F.silu({x})", (is_float,), rounds=True),
     row("{out} = F.softplus({x})", (is_float,), rounds=True),
@@ -202,7 +202,7 @@ _MANY = [
     row("{out} = {x}.repeat(2, *[1] * ({x}.dim() - 1))", (has_dims(1),)),
     row("{out} = {x}.repeat_interleave(2, <dim>)", (has_dims(1),)),
     row("{out} = F.layer_norm({x}, {x}.shape[-1:])", (is_single, has_dims(1)), rounds=True),
-    # Only the CPU has a kernel for one dimension; it does not support integers.
+    # Only the CPU has a kernel for one-dimensional pooling, and it does not support integers.
     row("{out} = F.max_pool1d({x}, 2)", (is_single, is_matrix), tame=True),
     row("{out} = F.avg_pool1d({x}, 2)", (is_single, is_matrix)),
     row("{out} = F.interpolate({x}[None], scale_factor=2)", (is_single, is_matrix)),
@@ -331,7 +331,7 @@ _TRANSFORMS = [
     ),
 ]
 
-# Families of templates with their weights.
+# Families of templates. The number is the weight with which a family is chosen.
 FAMILIES: tuple[tuple[int, list[Operator]], ...] = (
     (5, _POINTWISE),
     (2, _CASTS),

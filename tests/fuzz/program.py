@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch program as lines of source, and its results on a device."""
+"""A torch program as lines of source code, and its results on a device."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 from torch.utils.checkpoint import checkpoint
 
-# Values are small multiples of this, so sums and products of a few of them are exact in float32,
-# in any order.
+# Values are small multiples of GRID, so sums and products of a few of them are exact in float32, in
+# any order.
 GRID = 1 / 64
 LARGEST = 4096.0
 
 
 @dataclass(frozen=True)
 class Program:
-    """Lines of source, each of which assigns or changes tensors.
+    """A program: lines of source, each of which creates or changes tensors.
 
-    `exact` names the tensors whose values must be equal; the values of others may be rounded.
-    `by_value` has the lines that the CPU refuses because of values, which tpu checks in debug mode
-    only.
+    `exact` names the tensors whose values must be equal on both devices; others may differ by
+    rounding. `by_value` has the lines that the CPU refuses because of values in tensors; tpu checks
+    these in debug mode only.
     """
 
     lines: tuple[str, ...]
@@ -31,19 +31,19 @@ class Program:
     by_value: frozenset[str] = frozenset()
 
     def without_values(self) -> Program:
-        """Return the program without the lines that are refused because of values."""
+        """Return the program without the lines in `by_value`."""
         lines = tuple(line for line in self.lines if line not in self.by_value)
         return replace(self, lines=lines)
 
     def source(self) -> str:
-        """Return a script that computes the program on the CPU and on tpu."""
+        """Return a script that runs the program on the CPU and on tpu."""
         body = textwrap.indent("\n".join(self.lines), "    ")
         return f"def program(device):\n{body}\n    return locals()"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: the error of each line, and the final tensors, copied to the CPU.
+    """The outcome of a run: the error of each line, and copies of the final tensors on the CPU.
 
     `unreadable` has the type of the error for each tensor that cannot be read.
     """
@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Observed:
-    """The observable properties of a tensor."""
+    """The properties of a tensor that a program can observe."""
 
     values: torch.Tensor
     stride: tuple[int, ...]
@@ -72,7 +72,7 @@ def run(program: Program, device: str) -> Outcome:
 
 
 def namespace(device: str) -> dict[str, Any]:
-    """Return the names that the lines of a program may use, for one device."""
+    """Return the names that a program's lines may use, with tensors on the given device."""
     return {
         "F": F,
         "checkpoint": checkpoint,
@@ -84,16 +84,16 @@ def namespace(device: str) -> dict[str, Any]:
 
 
 def run_line(line: str, names: dict[str, Any]) -> str:
-    """Run one line; return the type of its error, empty if it has none."""
+    """Run one line; return the type of its error, or an empty string."""
     try:
-        exec(line, names)  # text from the generator
+        exec(line, names)  # the generator wrote the text
     except Exception as error:  # noqa: BLE001 - of any type: the types are compared
         return type(error).__name__
     return ""
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Return small multiples of 1/8 on the CPU, or integers or bools, the same for each seed."""
+    """Return multiples of 1/8, small integers or booleans, on the CPU. A seed repeats them."""
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randint(-16, 17, shape, generator=generator)
     if dtype is torch.bool:
@@ -118,14 +118,15 @@ def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Ten
 
 
 def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]:
-    """Return a namespace's readable tensors with gradients, and the read errors of the others."""
+    """Return a namespace's tensors, and the type of the error for those that cannot be read."""
     tensors, unreadable = {}, {}
     for name, tensor in list(names.items()):
         if isinstance(tensor, torch.Tensor):
             try:
                 tensors[name] = _observed(tensor)
             except Exception as error:  # noqa: BLE001 - of any type: the types are compared
-                # Happens on the CPU: autograd refuses a view after some changes to its base.
+                # This also happens on the CPU: autograd refuses to read a view after some changes
+                # to its base.
                 unreadable[name] = type(error).__name__
     return tensors, unreadable
 
@@ -135,8 +136,8 @@ def _observed(tensor: torch.Tensor) -> Observed:
     return Observed(
         tensor.detach().cpu().clone(),
         _stride(tensor),
-        # Depends on the strides of the tensor that it views, which have no effect without elements:
-        # torch's meta kernels and its CPU kernels give different ones.
+        # The offset of a tensor without elements is arbitrary: torch's meta kernels and CPU kernels
+        # compute it from different strides.
         tensor.storage_offset() if tensor.numel() else 0,
         tensor.requires_grad,
         None if gradient is None else gradient.detach().cpu().clone(),
@@ -144,7 +145,7 @@ def _observed(tensor: torch.Tensor) -> Observed:
 
 
 def _stride(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of dimensions larger than one; the others have no effect."""
+    """Return the strides of dimensions with more than one element; others are irrelevant."""
     if not tensor.numel():
         return ()
     return tuple(

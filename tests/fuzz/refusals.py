@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates that torch refuses: dtypes, shapes, overlapping memory, and autograd states."""
+"""Templates of lines that torch refuses, for their dtypes, shapes, overlaps or autograd states."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ _NUMBERS = [
     refusal("{out} = {x}.sum(dim='a')", X),
 ]
 
-# The device checks values in debug mode only.
+# Lines that are refused because of values, which the device checks in debug mode only.
 _VALUES = [
     refusal(f"{{out}} = {call}", (is_single, has_dims(1), is_filled), values=True)
     for call in (

@@ -22,12 +22,12 @@ _SHRINK = flags.DEFINE_bool("shrink", True, "Minimise programs that differ befor
 
 
 def main(argv: list[str]) -> int:
-    """Run the programs of the seeds; return 1 if a program differs."""
+    """Run the programs for the given seeds; return 1 if a program differs."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
-    from tests.fuzz.check import check  # loads torch and JAX
+    from tests.fuzz.check import check  # takes long, because it imports torch and JAX
 
     warnings.simplefilter("ignore")
     begin, _, end = _SEEDS.value.partition(":")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A growing program: its lines, their results on the CPU, and which results are exact."""
+"""A program under construction: lines, their results on the CPU, and which results are exact."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.fuzz.program import GRID, LARGEST, Program, namespace, run_line
 from tests.fuzz.template import Condition
 
 _MOST_ELEMENTS = 512
-# JAX lacks these dtypes, so the device refuses operations that produce them: float16 with 1j.
+# JAX lacks these dtypes, so the device refuses operations that produce them, such as float16 * 1j.
 _ABSENT = (torch.complex32,)
 
 
 class State:
-    """The lines so far and their tensors, with methods to choose tensors."""
+    """The lines so far and the tensors that they create, with methods that choose tensors."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -33,16 +33,16 @@ class State:
         return Program(tuple(self.lines), frozenset(self.exact), frozenset(self.by_value))
 
     def fresh(self) -> str:
-        """Return an unused name."""
+        """Return a name that the program does not use yet."""
         self._next += 1
         return f"t{self._next}"
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the tensors by name, oldest first."""
+        """Return the program's tensors by name, oldest first."""
         return {name: x for name, x in self.names.items() if isinstance(x, torch.Tensor)}
 
     def pick(self, condition: Condition = lambda _: True, *, exact: bool = False) -> str | None:
-        """Return the name of a tensor that meets the condition, preferring recent tensors."""
+        """Return the name of a tensor that meets the condition, preferably of a recent tensor."""
         names = [
             name
             for name, tensor in self.tensors().items()
@@ -55,10 +55,10 @@ class State:
     def add(
         self, line: str, *, reads: tuple[str, ...], rounds: bool = False, refused: bool = False
     ) -> bool:
-        """Run a line on the CPU and keep it. If it raises, return False; keep it only if `refused`.
+        """Run a line on the CPU and keep it. If it raises, keep it only if `refused`; return False.
 
-        A line whose result has a dtype that the device lacks is also dropped. The tensors that a
-        line creates or changes are exact if its inputs are exact and it does not round.
+        A line whose result has a dtype that the device lacks is dropped as well. The tensors that a
+        line creates or changes are exact if its inputs are exact and the line does not round.
         """
         before = {name: _identity(x) for name, x in self.tensors().items()}
         if run_line(line, self.names):
@@ -78,13 +78,13 @@ class State:
         touched = [name for name, x in self.tensors().items() if before.get(name) != _identity(x)]
         for name in touched:
             self._judge(name, exact)
-        # A view shares the values of its base.
+        # If a tensor is inexact, so are all tensors that share its storage.
         rounded = {self._storage(name) for name in touched if name not in self.exact}
         self.exact -= {name for name in self.exact if self._storage(name) in rounded}
         return True
 
     def add_if_refused(self, line: str, *, by_value: bool = False) -> bool:
-        """Keep a line if the CPU refuses it; otherwise forget it. Return whether it is kept."""
+        """Keep a line only if the CPU refuses it; return whether it was kept."""
         names = namespace("cpu")
         for before in self.lines:
             run_line(before, names)
@@ -99,16 +99,16 @@ class State:
         return True
 
     def forget(self, name: str) -> None:
-        """Remove a tensor from the program's names, so that its storage may be freed."""
+        """Add a line that deletes a tensor, so that its storage may be freed."""
         self.lines.append(f"del {name}")
         del self.names[name]
         self.exact.discard(name)
 
     def _add_refused(self, line: str, unwritten: Set[str]) -> None:
-        """Add a line that raises, and delete the tensors that it creates before it raises.
+        """Add a line that raises, then lines that delete the tensors it created before the error.
 
-        Their contents are undefined, for example an `out=` tensor that the CPU resized but did not
-        write.
+        Their contents are undefined. An example is an `out=` tensor that the CPU resized but did
+        not write.
         """
         self.lines += [line, *(f"del {name}" for name in sorted(unwritten))]
 
@@ -135,19 +135,19 @@ class State:
 
 
 def _identity(tensor: torch.Tensor) -> tuple[int, int]:
-    # An inference tensor has no version counter; it cannot be written outside of inference mode.
+    # Inference tensors have no version counter, and cannot be written outside of inference mode.
     return id(tensor), 0 if tensor.is_inference() else tensor._version
 
 
 def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
     try:
         return condition(tensor)
-    except RuntimeError:  # autograd refuses a view after some changes to its base
+    except RuntimeError:  # autograd refuses to read some views
         return False
 
 
 def on_grid(tensor: torch.Tensor) -> bool:
-    """Return whether the values are exact on every device."""
+    """Return whether computing with the tensor's values is exact on every device."""
     if tensor.dtype in (torch.bfloat16, torch.float16):
         return False
     if tensor.is_complex() or not tensor.is_floating_point():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template of a line, and the conditions that its tensors meet.
+"""Templates for lines of a program, with conditions for the tensors that a line may use.
 
-A template has `{x}`, `{y}`, `{z}` for tensors and `{out}` for a new name. `<dim>`, `<int>`,
-`<number>` and `<scalar>` are replaced by random values.
+A template contains `{x}`, `{y}`, `{z}` for existing tensors and `{out}` for a new name. `<dim>`,
+`<int>`, `<number>` and `<scalar>` are replaced by random values.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def is_filled(x: torch.Tensor) -> bool:
 
 
 def is_finite(x: torch.Tensor) -> bool:
-    """Return whether every value is finite: C does not define casts of other values to integers."""
+    """Return whether all values are finite.
+
+    C leaves casts of other values to integers undefined.
+    """
     return bool(torch.isfinite(x).all())
 
 
@@ -65,9 +68,9 @@ def has_dims(dims: int) -> Condition:
 
 
 def is_disjoint(x: torch.Tensor) -> bool:
-    """Return whether no two elements share memory, as in results of unfold and expand.
+    """Return whether no two elements share memory, unlike in results of unfold and expand.
 
-    torch does not define writes to shared elements.
+    torch does not define the result of writing to shared elements.
     """
     return torch._debug_has_internal_overlap(x) == 0
 
@@ -82,13 +85,12 @@ def has_gradient(x: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Operator:
-    """A template and its flags.
+    """A template with its conditions and flags.
 
-    `sharp`: its result is discontinuous, so it reads exact tensors only.
-    `refused`: the CPU must refuse its lines; accepted lines are dropped.
-    `tame`: its tensors always meet the conditions, because they are indices or only the CPU refuses
-    more. `values`: the CPU refuses it because of values, which the device checks in debug mode
-    only.
+    `sharp`: the result is discontinuous, so the line may read exact tensors only. `refused`: the
+    CPU must refuse the line; a line that it accepts is dropped. `values`: the CPU refuses the line
+    because of values in tensors, which the device checks in debug mode only. `tame`: never ignore
+    the conditions, because a tensor holds indices or the CPU refuses more than the device does.
     """
 
     template: str
@@ -107,12 +109,12 @@ def row(
     sharp: bool = False,
     tame: bool = False,
 ) -> Operator:
-    """Return an operator that the CPU accepts for tensors that meet the conditions."""
+    """Return a template whose lines the CPU accepts if the tensors meet the conditions."""
     return Operator(template, conditions, rounds, sharp, tame=tame)
 
 
 def refusal(template: str, *conditions: tuple[Condition, ...], values: bool = False) -> Operator:
-    """Return an operator that the CPU refuses for tensors that meet the conditions."""
+    """Return a template whose lines the CPU refuses if the tensors meet the conditions."""
     return Operator(template, conditions, refused=True, values=values)
 
 

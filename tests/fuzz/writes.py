@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates that scatter, gather, sort, use `out=`, promote dtypes and view complex numbers."""
+"""Templates that scatter, gather, sort, use `out=`, promote dtypes or view complex numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fuzz.template import (
 )
 
 _TARGET = (is_single, is_plain, has_dims(1), is_filled)
-# Indices into the first dimension: one occurs twice, one counts from the end.
+# Indices into the first dimension. One occurs twice, another counts from the end.
 _TWICE = "torch.tensor([0, -1, 0], device=device)"
 
 SCATTERING = [
@@ -135,7 +135,7 @@ SORTS = [
     ),
     row("{out} = {x}.unique_consecutive()", (is_integer,), sharp=True),
     row("{out} = {x}.count_nonzero(<dim>)", (has_dims(1),), sharp=True),
-    # The CPU refuses some strides, depending on the number of elements.
+    # Contiguous inputs only: for others, the CPU may refuse, depending on the number of elements.
     row(
         "{out} = torch.isin({x}.contiguous(), {y}.contiguous())", (is_real,), (is_real,), sharp=True
     ),
@@ -206,7 +206,7 @@ PROMOTION = [
     row("{out} = torch.where({x}, <scalar>, {y})", (is_mask,), X),
     row("{out} = torch.full({x}.shape, <scalar>, device=device)", X),
     row("{out} = torch.full_like({x}, 2) + {x}.new_tensor([1])", X),
-    # The CPU multiplies complex numbers by -1 to subtract them, which turns infinities into NaN.
+    # Complex infinities are excluded: to subtract, the CPU multiplies by -1, which makes them NaN.
     row("{out} = {x} - {y}", X, (lambda x: not x.is_complex() or is_finite(x),)),
     row("{out} = {x} == <scalar>", X, sharp=True),
     row("{out} = torch.floor_divide({x}, 3) + torch.true_divide({x}, 4)", (is_real,), sharp=True),
@@ -251,7 +251,7 @@ COMPLEX = [
     row("{x}.mul_({x}.conj())", (is_complex, is_plain)),
     row("{x}.copy_({y})", (is_complex, is_plain), (is_real, is_plain)),
     row("{x}[..., :1] = 1j", (is_complex, is_plain, has_dims(1))),
-    # The sign of zero, which devices may lose, decides the angle.
+    # Nonzero values only: the sign of a zero decides its angle, and devices may lose that sign.
     row(
         "{out} = {x}.abs() + {x}.angle().cos()",
         (is_complex, is_finite, lambda x: bool((x.detach() != 0).all())),

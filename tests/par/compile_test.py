@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile in a PAR: Dynamo reads its code objects; Inductor uses its headers and host g++."""
+"""torch.compile in a PAR: Dynamo reads packed code; Inductor uses the host's g++."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _X = torch.arange(12.0).view(3, 4) / 12
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use an empty cache, so that no test reuses compiled code from an earlier one."""
+    """Use an empty cache, so that no test reuses code that an earlier one compiled."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     torch._dynamo.reset()
 
@@ -35,7 +35,7 @@ def test_backend_without_a_compiler(backend: str) -> None:
 
 
 def test_dynamo_does_not_trace_its_own_files() -> None:
-    """Dynamo recognises them by `co_filename`; if it differs from `__file__`, it traces itself."""
+    """Dynamo recognises its files by `co_filename`. If a file has another, Dynamo traces itself."""
     from torch._dynamo import trace_rules
 
     assert trace_rules.check_verbose(torch._dynamo.reset).skipped

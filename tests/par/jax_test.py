@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX on the CPU. A separate file, because JAX's threads are unsafe in a process that forks."""
+"""JAX on the CPU, in a file of its own: forking is unsafe in a process with JAX's threads."""
 
 from __future__ import annotations
 

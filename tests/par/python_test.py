@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's module features work inside an archive: resources, sources, tracebacks."""
+"""Python's features for modules work inside an archive: resources, sources, tracebacks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_entry_points_are_found_without_a_look_at_what_else_distributions_say(
 ) -> None:
     distributions = list(importlib.metadata.distributions())
     names = {re.sub("[-_.]+", "_", d.metadata["Name"]).lower() for d in distributions}
-    # The pinned Python's importlib.metadata identifies distributions by this attribute.
+    # importlib.metadata in the pinned Python identifies a distribution by this attribute.
     assert names == {d._normalized_name for d in distributions}  # type: ignore[attr-defined]
 
     def refuse(text: str) -> None:
@@ -77,7 +77,7 @@ def test_modules_of_a_package_are_listed() -> None:
 
 
 def test_a_packages_init_is_a_module_of_it_too() -> None:
-    """torch's C++ code imports `torch.onnx.__init__` by that name."""
+    """torch's C++ code imports `torch.onnx.__init__` under that name."""
     again = importlib.import_module("json.__init__")
     assert (again.__name__, again.__package__) == ("json.__init__", "json")
     assert again.loads("[1]") == [1]
@@ -128,7 +128,7 @@ def test_the_module_of_code_is_found_without_a_look_at_all_modules(
         raise AssertionError(f"asked where {path} really is")
 
     monkeypatch.setattr(os.path, "realpath", refuse)
-    # A function knows its module, but a code object only a file.
+    # A function stores its module's name, but a code object stores only a file name.
     assert inspect.getmodule(colorsys.rgb_to_yiq.__code__) is colorsys
     assert inspect.getmodule(functional.relu.__code__) is functional
     assert inspect.getmodule(unittest.skip.__code__) is sys.modules["unittest.case"]
@@ -191,7 +191,7 @@ with open("/proc/self/maps") as maps:
     path = next(line.split()[-1] for line in maps if "libscipy_openblas" in line)
 print(ctypes.CDLL(path).openblas_thread_timeout())
 """
-    assert _python("-c", ask).stdout.strip() == "22"  # 2^22 cycles: 1 to 2 ms
+    assert _python("-c", ask).stdout.strip() == "22"  # 2^22 cycles, which take 1 to 2 ms
     assert _python("-c", ask, OPENBLAS_THREAD_TIMEOUT="25").stdout.strip() == "25"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that observes its own start, for the tests' child processes.
+"""A program that observes its own start-up. The tests run it in child processes.
 
-It records scans of torch by the garbage collector, and writes a file when the interpreter is torn
-down.
+It counts how often the garbage collector scans torch, and writes a file if the interpreter runs its
+teardown at exit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch.utils.data import Dataset  # noqa: E402
 
 
 class TeardownMark:
-    """An object whose finalizer writes a file."""
+    """An object whose finalizer creates a file."""
 
     def __init__(self, path: str) -> None:
         self._arguments = (path, os.O_CREAT | os.O_WRONLY)
@@ -42,12 +42,12 @@ class TeardownMark:
 
 
 def allocate() -> None:
-    """Allocate enough for the collector to run."""
+    """Allocate enough objects that the garbage collector runs."""
     _ = [[] for _ in range(2_000)]
 
 
 class Start(Dataset[torch.Tensor]):
-    """The number of scans in the process that reads the data set."""
+    """A data set whose only item is the number of scans in the process that reads it."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -62,7 +62,7 @@ class Start(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Write the number of scans to the file argv[1], and mark a teardown by argv[2]."""
+    """Write the number of scans to the file argv[1]. A teardown will create the file argv[2]."""
     output, mark = sys.argv[1:]
     sys.mark = TeardownMark(mark)  # type: ignore[attr-defined]
     allocate()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and classes for the tests' child processes, which import this module by name."""
+"""Functions and classes that the tests' child processes import by name from this module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 
 class Squares(Dataset[torch.Tensor]):
-    """A data set of the squares of 0..n-1, each computed in the process that reads it."""
+    """A data set with the squares of 0 to n-1, each computed in the process that reads it."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -26,7 +26,7 @@ class Squares(Dataset[torch.Tensor]):
 
 
 class TwoLayers(nn.Module):
-    """A small network with a branch that scripting must keep."""
+    """A small network with a branch that TorchScript must keep."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class TwoLayers(nn.Module):
 
 
 def add_rank(rank: int, shared: torch.Tensor) -> None:
-    """Write into memory that the parent shares, for torch.multiprocessing.spawn."""
+    """Write to memory shared with the parent, in a process from torch.multiprocessing.spawn."""
     shared[rank] += rank + 1
 
 
@@ -51,7 +51,7 @@ def fail(rank: int) -> None:
 
 
 def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tensor) -> None:
-    """Join a gloo group over a file and sum the ranks' tensors."""
+    """Join a gloo group through a file, and sum tensors over the ranks."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size
     )
@@ -62,7 +62,7 @@ def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tenso
 
 
 def main() -> None:
-    """Under torchrun, write the sum over all ranks to the directory argv[1]."""
+    """Write the sum over all ranks to the directory argv[1], in processes started by torchrun."""
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
     value = torch.tensor([rank + 1])

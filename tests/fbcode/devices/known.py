@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known failures: known.json, maintained by hand, with test name patterns and reasons."""
+"""The known failures in known.json, maintained by hand: patterns of test names, and reasons."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ FILE = Path(__file__).with_name("known.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """`tests`: a pattern of `TestClassDEVICE.test_name`, as pytest names tests.
+    """A known failure. `tests` is a pattern of `TestClassDEVICE.test_name`, as pytest names tests.
 
-    DEVICE is `CPU`. For tpu it is `PRIVATEUSE1` or `TPU`, depending on earlier tests: write `*`.
+    DEVICE is `CPU` on the CPU. On tpu it is `PRIVATEUSE1` or `TPU`, depending on which tests ran
+    before, so write `*`.
     """
 
     tests: str
@@ -29,9 +30,9 @@ class Entry:
 
 
 def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
-    """Instantiate a suite for every device, and skip known failures with their reasons.
+    """Instantiate a suite for every device, and report known failures as skips with their reasons.
 
-    A known failure still runs. If it passes, the test fails, so that its entry is removed.
+    A known failure still runs. If it passes, the test fails, so that someone removes its entry.
     """
     name, entries = suite.__name__, load()
     instantiate_device_type_tests(suite, scope)
@@ -45,7 +46,7 @@ def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
 
 
 def apply(cls: type, entries: Sequence[Entry]) -> None:
-    """Report the failures of tests that entries cover as skips."""
+    """Report failures as skips in the tests that have an entry."""
     for test in unittest.defaultTestLoader.getTestCaseNames(cls):
         for entry in entries:
             if fnmatch.fnmatchcase(f"{cls.__name__}.{test}", entry.tests):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A known failure is skipped with its reason, and fails if it passes."""
+"""A test with a known failure is skipped with the reason if it fails, and fails if it passes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Modules of module_db, one share per run, on every device of torch's test framework."""
+"""Modules from module_db, a share of them per run, on every device of torch's framework."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from torch.utils import _pytree as pytree
 from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
-# Lazy modules have no parameters to compare before their first call.
+# Without lazy modules, which have no parameters to compare before their first call.
 _MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shares=12)
 _SAMPLES = 2
 
 
 class TestModules(TestCase):
-    # Evaluation only: in training, some modules apply random dropout, which cannot be compared.
+    # Only in eval mode: in training, some modules apply random dropout, which cannot be compared.
     @modules(_MODULES, allowed_dtypes=[torch.float32], train_eval_mode=TrainEvalMode.eval_only)
     def test_agrees_with_itself_in_double_precision(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
@@ -72,7 +72,7 @@ def _module(info: Any, sample: Any, dtype: torch.dtype, seed: int = 0) -> torch.
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    # Some constructors take a device, and some samples are in double precision.
+    # Some constructors take a device, and some samples are in double precision, so convert.
     return module.cpu().to(dtype)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Operators of op_db, one share per run, on every device of torch's test framework."""
+"""Operators from op_db, a share of them per run, on every device of torch's framework."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OPERATORS = sampled(op_db, shares=128)
 _REFERENCES = sampled(python_ref_db, shares=64)
 _WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
 _SAMPLES = 2
-# The device's compiler may reorder sums and contract products.
+# The device's compiler may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
-# NumPy and SciPy sum in a different order, and use a different precision near a pole.
+# NumPy and SciPy sum in a different order, and have a different precision near poles.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
-# Decompositions whose vectors are unique only up to rotation, and random projections.
-# tests/conformance compares their reconstructions.
+# Random projections, and decompositions whose vectors are unique only up to rotation.
+# tests/conformance compares them by reconstruction.
 _NOT_UNIQUE = {
     "linalg.eig",
     "linalg.eigh",
@@ -47,7 +47,7 @@ _NOT_ON = {"tpu": {torch.complex32}}
 class TestOperators(TestCase):
     @ops(_OPERATORS, allowed_dtypes=(torch.float32, torch.int64))
     def test_agrees_with_the_reference(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        """Compare the CPU with op_db's NumPy function, and every other device with the CPU."""
+        """Compare the CPU with op_db's NumPy reference, and every other device with the CPU."""
         here = torch.device(device).type
         for sample in _samples(op, device, dtype):
             if here != "cpu":
@@ -88,7 +88,7 @@ class TestOperators(TestCase):
                 result = _call(op, sample, out=out)
                 self.assertEqual(out, expected)
                 if result is None:
-                    continue  # some return only the tensor that they write
+                    continue  # some return only the tensor they write to
                 for one, other in zip(*map(pytree.tree_leaves, (result, out)), strict=True):
                     self.assertIs(one, other)
 
@@ -121,7 +121,7 @@ def _samples(op: Any, device: str, dtype: torch.dtype) -> list[Any]:
 
 
 def _in_numpy(op: Any) -> Callable[..., Any]:
-    """Return the NumPy function of an operator, with torch's argument names."""
+    """Return the NumPy reference for an operator. It takes arguments by their names in torch."""
     if not isinstance(op, SpectralFuncInfo):
         return op.ref
     dims = "axis" if op.ndimensional is SpectralFuncType.OneD else "axes"
@@ -139,7 +139,7 @@ def _call(op: Any, sample: Any, **more: Any) -> Any:
 
 
 def _skip_what_varies(op: Any, sample: Any) -> None:
-    """Skip operators with random or uninitialised results, because two calls may differ."""
+    """Skip operators with random or uninitialised results, which may differ between two calls."""
     if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
         raise unittest.SkipTest("its result is uninitialised memory")
     results = []
@@ -153,14 +153,14 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
 
 
 def _skip_what_draws(op: Any) -> None:
-    """Skip random operators, because devices draw different numbers from the same seed."""
+    """Skip random operators, because the same seed gives different numbers on each device."""
     code = getattr(op.op, "__code__", None)
     if code is not None and "wrapper_set_seed" in code.co_names:
         raise unittest.SkipTest("its result is random")
 
 
 def _moved(structure: Any, device: str) -> Any:
-    """Return a structure with every tensor moved to `device` and every device replaced by it."""
+    """Return the structure with its tensors moved to `device`, and its devices replaced by it."""
     if type(structure).__name__ == "SampleInput":
         parts = (structure.input, structure.args, structure.kwargs)
         first, args, kwargs = pytree.tree_map(lambda leaf: _leaf(leaf, device), parts)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Optimizers of optim_db, one share per run, on every device of torch's test framework."""
+"""Optimizers from optim_db, a share of them per run, on every device of torch's framework."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestOptimizers(TestCase):
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
-    """Return the first arguments of torch's table whose step counts are numbers, not tensors."""
+    """Return the first configurations in torch's table, except those for fused optimizers."""
     configurations = (
         each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused")
     )
@@ -76,7 +76,7 @@ def _configurations(info: Any, device: str) -> list[Any]:
 
 
 def _problem(device: str, dtype: torch.dtype) -> tuple[torch.nn.Module, Callable[[], torch.Tensor]]:
-    """Return a small model on the device, and a function that computes its loss and gradients."""
+    """Return a small model on the device, and a closure that computes its loss and gradients."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     x, y = torch.randn(16, 4, dtype=dtype), torch.randn(16, 2, dtype=dtype)

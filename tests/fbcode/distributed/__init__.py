@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites with several processes or threads."""
+"""Suites that need several processes or threads."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E402, PT009 - the device must be registered first; torch's own TestCase compares tensors
-"""Suites of two processes with the device. Child processes import them by name."""
+"""Suites for two processes that use the device. Child processes import the classes by name."""
 
 from __future__ import annotations
 
 from torch_google.tpu import autoload
 
-# Before importing torch's test framework, which looks for devices. Each rank imports this module
-# first.
+# Register the device before importing torch's test framework, which looks for devices. Each rank
+# imports this module first.
 autoload()
 
 import torch
@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Groups without an explicit backend: torch uses the accelerator's backend."""
+    """Process groups without an explicit backend: torch uses that of the accelerator."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()
@@ -41,7 +41,7 @@ class TestDevice(Processes):
 
 
 class TestShards(common_dtensor.DTensorTestBase):
-    """Tests on torch's base class for DTensor, which uses the accelerator's backend."""
+    """Tests that use torch's base class for DTensor, which uses the accelerator's backend."""
 
     world_size = WORLD
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites of two processes with gloo. torch's harness starts them and imports these classes."""
+"""Suites for two processes with gloo. torch's harness starts processes that import them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORLD = 2
 
 
 class TestGroup(MultiProcContinuousTest):
-    """Collectives, and modules that use them. All tests share the processes."""
+    """Collectives, and modules that use them. All tests run in the same processes."""
 
     world_size = WORLD
 
@@ -103,7 +103,7 @@ class TestGroup(MultiProcContinuousTest):
 
 
 class Processes(MultiProcessTestCase):
-    """A suite that starts new processes for each test."""
+    """The base class for suites that start new processes for each test."""
 
     world_size = WORLD
 
@@ -112,13 +112,13 @@ class Processes(MultiProcessTestCase):
         self._spawn_processes()
 
     def join(self, backend: str | None = None) -> None:
-        """Create the default group in a rank's process."""
+        """Create the default process group in this rank."""
         store = dist.FileStore(self.file_name, WORLD)
         dist.init_process_group(backend, store=store, rank=self.rank, world_size=WORLD)
 
 
 class TestProcesses(Processes):
-    """Tests with new processes. A rank skips by exiting with torch's code for it."""
+    """Tests that each start new processes. A rank that skips exits with torch's code for skips."""
 
     @requires_gloo()
     def test_all_reduce_over_a_file(self) -> None:
@@ -133,7 +133,7 @@ class TestProcesses(Processes):
 
 
 class TestShards(DTensorTestBase):
-    """Tests on torch's base class for DTensor."""
+    """Tests that use torch's base class for DTensor."""
 
     world_size = WORLD
 
@@ -147,7 +147,7 @@ class TestShards(DTensorTestBase):
 
 
 class Failing(Processes):
-    """Tests that must fail; the tests of the harness run them."""
+    """Tests that must fail. The tests of the harness check that their failures are reported."""
 
     def one_rank_raises(self) -> None:
         if self.rank == 1:

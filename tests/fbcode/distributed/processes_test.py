@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the two-process suites, and check that a failure in either process fails the test.
+"""Run the suites for two processes, and check that a failure in either process fails the test.
 
-The suites are in a separate module, because a spawned process imports them by name.
+The suites are in a module of their own, because a spawned process imports them by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.fbcode.distributed.processes import (  # noqa: F401 - pytest finds th
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record these cases as the CPU's, for `tools/presubmit/account.py`."""
+    """Record that these cases run on the CPU, for `tools/presubmit/account.py`."""
     record_property("device", "cpu")
 
 
