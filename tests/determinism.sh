@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds //examples:train.par in two clones, in different directories, with no shared action cache,
-# and compares the bytes. Takes two full builds; downloads are shared through Bazel's own cache.
+# Builds //examples:train.par in two clones, in different directories, without a shared action
+# cache,
+# and compares the results byte by byte. Takes two full builds; both use Bazel's download cache.
 #
-#   tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a new one)
+# tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a temporary
+# one)
 
 set -euo pipefail
 
@@ -18,11 +20,11 @@ else
 fi
 readonly target source work
 
-# The clones' names have different lengths, so that a path in the output shifts the bytes after it.
+# The clones' names differ in length, so a path in the output would move all bytes after it.
 build() {
   local clone="$1"
   rm -rf "${clone}"
-  # With a hook's GIT_WORK_TREE, git would check out the clone there.
+  # Unset the variables of a git hook: with its GIT_WORK_TREE, git would check out the clone there.
   env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git clone --quiet "${source}" "${clone}"
   local bazel=(./bazelw --output_base="${clone}.output")
   (

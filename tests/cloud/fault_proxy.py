@@ -21,7 +21,7 @@ _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-leng
 
 
 class Kind(enum.Enum):
-    """The effect of a fault on a request."""
+    """The kinds of faults, by their effect on a request."""
 
     UNAVAILABLE = "the proxy returns 503, and the server gets no request"
     FORBIDDEN = "the proxy returns 403, and the server gets no request"
@@ -34,9 +34,10 @@ class Kind(enum.Enum):
 
 @dataclass
 class Fault:
-    """A fault for the next `times` requests with `method` and with `path` anywhere in the target.
+    """A fault that affects the next `times` requests with this `method` and this `path`.
 
-    It skips requests with a body of less than `least` bytes.
+    `path` may be anywhere in the request's target. Requests with a body of fewer than `least` bytes
+    are not affected.
     """
 
     kind: Kind
@@ -76,7 +77,7 @@ class FaultProxy:
 
     @contextmanager
     def faults(self, *faults: Fault) -> Iterator[None]:
-        """Inject faults within the context."""
+        """Inject these faults until the context ends."""
         with self._lock:
             self._faults = list(faults)
         try:
@@ -86,7 +87,7 @@ class FaultProxy:
                 self._faults = []
 
     def take(self, method: str, target: str, length: int) -> Fault | None:
-        """Record a request; return the fault to inject, if any."""
+        """Record a request; return the fault that affects it, or None."""
         with self._lock:
             self.requests.append((method, target))
             for fault in self._faults:
@@ -107,7 +108,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors, because a killed client is expected."""
+        """Ignore errors, because the test kills its client on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -144,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - http.server's names
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        """Log nothing."""
+        """Discard the server's log messages."""
 
     def _body(self, length: int) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
@@ -198,10 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _reset(self) -> None:
-        """Reset the connection (RST), like a machine that crashed."""
+        """Reset the connection (RST), as a crashed machine would."""
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
-        # The buffered files also keep the socket open.
+        # These buffered files also keep the socket open, so close them too.
         self.rfile.close()
         self.connection.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves and loads in this process, through a faulty network."""
+"""Saving and loading in this process, through a faulty network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google import gfile
 _FORMS = ("single", "distributed")
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
 _READ = {"s3": "/checkpoints/", "gs": "/download/"}
-_WIDTH = 256  # 512 KiB of weights and momentum.
+_WIDTH = 256  # 512 KiB of weights and momentum
 
 
 @pytest.fixture(name="store", scope="module", params=stores.SCHEMES)
@@ -47,7 +47,7 @@ def test_a_load_goes_through(store: Store, kind: Kind, form: str) -> None:
     fault = Fault(kind, "GET", _READ[store.scheme], times=2)
     with store.proxy.faults(fault):
         assert _load(directory, form) == 2
-    # A slow response is not a failure, so it is not requested again.
+    # A slow response is not a failure, so the client does not repeat the request.
     assert fault.hits >= (1 if kind is Kind.SLOW else 2)
 
 
@@ -72,7 +72,7 @@ def test_a_failure_that_stays_leaves_the_older_checkpoint(store: Store, form: st
     directory = store.path(f"stays/{form}")
     _save(directory, form, steps=1)
     fault = Fault(Kind.FORBIDDEN, _UPLOAD[store.scheme], times=10_000)
-    # The error of a distributed checkpoint includes the text of gfile's error.
+    # The error for a distributed checkpoint includes the text of gfile's error.
     expected = OSError if form == "single" else CheckpointException
     with store.proxy.faults(fault), pytest.raises(expected, match=re.escape(directory)):
         _save(directory, form, steps=2)
@@ -80,7 +80,7 @@ def test_a_failure_that_stays_leaves_the_older_checkpoint(store: Store, form: st
 
 
 def test_a_large_upload_is_whole_after_a_reset(store: Store) -> None:
-    """A file of more than 16 MiB is uploaded in parts, and one of them is reset."""
+    """A file of more than 16 MiB is uploaded in parts. Reset the connection during one of them."""
     path = store.path("large.bin")
     data = os.urandom(1 << 20) * 20
     fault = Fault(Kind.RESET_REQUEST, _UPLOAD[store.scheme], least=1 << 20)
@@ -99,7 +99,7 @@ def _save(directory: str, form: str, *, steps: int) -> None:
 
 
 def _load(directory: str, form: str) -> int:
-    """Load a checkpoint, compare it with a fresh training run, and return its step."""
+    """Load a checkpoint, check that it equals a new training run, and return its step."""
     loaded, expected = (cloud_checkpoint.Trainer(_WIDTH) for _ in range(2))
     assert cloud_checkpoint.load(loaded, directory, form)
     expected.train(loaded.step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloud_checkpoint as a user starts it: it resumes, even after kill -9 during a save."""
+"""cloud_checkpoint as a user starts it: it resumes, even after SIGKILL during a save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cloud.fault_proxy import Fault, Kind
 from tests.cloud.stores import Store
 from tools.par.testing.budget import only_full
 
-# The method of the request that stores a file.
+# The HTTP method of requests that store a file.
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
 
 
@@ -28,7 +28,8 @@ def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
 def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"
-    # Hang every upload of the second start, then kill it: the server receives no part of its save.
+    # Make every upload hang in the second run, then kill it, so the server receives no part of its
+    # save.
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:

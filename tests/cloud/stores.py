@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real server, the fault proxy in front of it, and the program under test."""
+"""A real server, the fault proxy in front of it, and the program that the tests run."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _PAR = Path("examples/cloud_checkpoint.par")
 
 @dataclass(frozen=True)
 class Store:
-    """A bucket with URLs of `scheme`. `environment` directs clients through `proxy`."""
+    """A bucket on a server. `environment` makes clients of `scheme` connect through `proxy`."""
 
     scheme: str
     proxy: FaultProxy
     environment: dict[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
-        """Return the path of a name in the bucket."""
+        """Return the URL of `name` in the bucket."""
         return f"{self.scheme}://{BUCKET}/{name}"
 
     def start(self, checkpoint: str, *flags: str) -> subprocess.Popen[str]:
-        """Start the program."""
+        """Start the program with a checkpoint in the bucket."""
         return subprocess.Popen(
             [*_command(), f"--checkpoint={self.path(checkpoint)}", *flags],
             env=self.environment,
@@ -43,7 +43,7 @@ class Store:
         )
 
     def run(self, checkpoint: str, *flags: str) -> tuple[str, str]:
-        """Run the program; return the two lines that it prints."""
+        """Run the program to its end; return the two lines that it prints."""
         with self.start(checkpoint, *flags) as process:
             try:
                 out, error = process.communicate(timeout=60)
@@ -56,7 +56,7 @@ class Store:
 
 @contextmanager
 def serve(scheme: str) -> Iterator[Store]:
-    """Run a server with an empty bucket during the context."""
+    """Run a server with an empty bucket until the context ends."""
     with subprocess.Popen(
         [sys.executable, "-m", _SERVERS[scheme]],
         stdout=subprocess.PIPE,
@@ -96,7 +96,7 @@ def _environment(scheme: str, url: str) -> dict[str, str]:
 
 
 def _command() -> list[str]:
-    if "TEST_SRCDIR" not in os.environ:  # Without Bazel, run from the sources.
+    if "TEST_SRCDIR" not in os.environ:  # without Bazel, run from the sources
         return [sys.executable, "-m", "examples.cloud_checkpoint"]
     root = Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
     return [str((root / _PAR).resolve(strict=True))]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: a program of another workspace, with a package from that workspace's lock.
+"""NETWORK: a program in another workspace, with a package from that workspace's lock file.
 
-Each workspace unpacks torch and its wheels, so this takes minutes even if every action is cached.
+Each workspace unpacks torch and its wheels, so this takes minutes even if all actions are cached.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def workspace(directory: Path) -> Iterator[Workspace]:
 
 @pytest.fixture
 def lock(workspace: Workspace) -> Iterator[Path]:
-    """The workspace's lock, which is restored after the test."""
+    """The path of the workspace's lock file, which is restored after the test."""
     path = workspace.file(_LOCK)
     text = path.read_text()
     yield path
@@ -110,5 +110,6 @@ def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Pa
     assert result.status == 0, result.stderr
     hits = counts.pop("disk cache hit")
     assert hits > 200
-    # Linking a PAR is never cached: the program, and tools/wheel's builder of metadata.
+    # Linking a PAR is never cached: one link for the program, one for the tool that tools/wheel
+    # builds.
     assert sum(counts.values()) == 2, counts

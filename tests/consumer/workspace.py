@@ -17,13 +17,14 @@ from tools.bazel.events import runners
 
 SOURCES = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
 
-# Prefixes of variables that Bazel sets for tests and that a user's shell lacks.
+# Prefixes of environment variables that Bazel sets for tests, but that a user's shell does not
+# have.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a Bazel command. `stderr` has Bazel's messages."""
+    """The result of a Bazel command. `stderr` contains Bazel's messages."""
 
     status: int
     stdout: str
@@ -31,7 +32,7 @@ class Result:
 
 
 class Workspace:
-    """A workspace in `root`, which must not exist, and its Bazel server."""
+    """A workspace in the new directory `root`, with its own Bazel server."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -46,18 +47,18 @@ class Workspace:
         module.write_text(text.replace('"../.."', json.dumps(str(SOURCES))))
 
     def file(self, path: str) -> Path:
-        """Return the path of a file."""
+        """Return the full path of a file in the workspace."""
         return self.root / path
 
     def edit_lock(self, **packages: Mapping[str, Any]) -> None:
-        """Add rows to the lock, or replace them."""
+        """Add packages to the lock file, or replace them."""
         path = self.file("requirements.lock.json")
         lock = json.loads(path.read_text())
         lock["packages"].update(packages)
         path.write_text(json.dumps(lock))
 
     def bazel(self, command: str, *words: str) -> Result:
-        """Run a Bazel command."""
+        """Run a Bazel command in the workspace."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_TESTS)}
         environment.setdefault("HOME", pwd.getpwuid(os.getuid()).pw_dir)
         options = ["--color=no", "--curses=no", f"--build_event_json_file={self._events}"]
@@ -79,10 +80,10 @@ class Workspace:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def runners(self) -> dict[str, int]:
-        """Return the last command's number of actions, by Bazel's name for their runner."""
+        """Return how many actions the last command ran, by Bazel's name for what ran them."""
         return runners(self._events)
 
     def close(self) -> None:
-        """Stop Bazel and make its outputs, whose folders are read-only, deletable."""
+        """Stop Bazel and make its outputs deletable, because their folders are read-only."""
         self.bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)

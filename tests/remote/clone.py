@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clone of this workspace with a separate output base, and the results of its builds."""
+"""A clone of this workspace, with its own output base, and the results of builds in it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 
 from tools.bazel.events import runners
 
-# Prefixes of variables that Bazel sets for tests and that a user's shell lacks.
+# Prefixes of environment variables that Bazel sets for tests, but that a user's shell does not
+# have.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 
 @dataclass(frozen=True)
 class Build:
-    """The result of a build. `runners` counts its actions by Bazel's name for their runner."""
+    """The result of a build. `runners` counts actions by Bazel's name for what ran them."""
 
     status: int
     output: str
@@ -31,7 +32,8 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root = root
         source = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
-        # With a hook's GIT_WORK_TREE, git would check out the clone there.
+        # Unset the variables of a git hook: with its GIT_WORK_TREE, git would check out the clone
+        # there.
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -41,26 +43,26 @@ class Clone:
         self._output = root.with_name(f"{root.name}.output")
 
     def build(self, *arguments: str) -> Build:
-        """Run `bazel build` with no cache except the service's."""
+        """Run `bazel build` without any cache except the service's."""
         events = self.root.with_name(f"{self.root.name}.json")
         options = [
             "--disk_cache=",
             "--color=no",
             "--curses=no",
             f"--build_event_json_file={events}",
-            # Use local paths, because otherwise Bazel asks the service for URLs and fails without a
-            # service.
+            # Report local paths. Otherwise Bazel asks the service for URLs, and fails if there is
+            # no service.
             "--nobuild_event_json_file_path_conversion",
         ]
         done = self._bazel("build", *options, *arguments)
         return Build(done.returncode, done.stdout, runners(events))
 
     def file(self, path: str) -> Path:
-        """Return the path of a build's output."""
+        """Return the path of an output of a build."""
         return self.root / "bazel-bin" / path
 
     def close(self) -> None:
-        """Stop the clone's Bazel and make its outputs, whose folders are read-only, deletable."""
+        """Stop the clone's Bazel and make its outputs deletable: their folders are read-only."""
         self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NETWORK: `--config=remote` with BuildGrid and a BuildBox worker on loopback.
 
-Not part of the test suite: two clones, four builds, 40 MB to download from Debian unstable. Run it
-after a change of `--config=remote`, of the toolchain, or of the Bazel version.
+This is not part of the test suite, because it runs four builds in two clones and downloads 40 MB
+from Debian unstable. Run it after changing `--config=remote`, the toolchain, or the Bazel version.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def executed(first: Clone, endpoint: str) -> Build:
 def test_the_worker_runs_every_action(first: Clone, executed: Build) -> None:
     assert executed.status == 0, executed.output
     assert set(executed.runners) == {"remote"}
-    assert executed.runners["remote"] > 20  # c10 alone has more translation units
+    assert executed.runners["remote"] > 20  # c10 alone has more than 20 sources
     output = subprocess.check_output([first.file("tests/remote/greeting")], text=True)
     assert output == "built somewhere else\n"
 
@@ -75,7 +75,7 @@ def test_a_service_that_is_not_there(
     work_directory: Path, second: Clone, *, fallback: bool
 ) -> None:
     address = f"127.0.0.1:{service.free_port()}"
-    # The extra compiler option makes every action new, so none is cached.
+    # The additional compiler option changes every action, so none is cached.
     options = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]
     if fallback:
         build = second.build(*_CONFIGS, *options, "--remote_local_fallback", _SMALL)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.remote import buildbox
 
-# Limits Bazel to a hundred simultaneous calls, its maximum per connection. BuildGrid refuses more
-# calls than it has threads, and Bazel treats that as a failure.
+# With one connection, Bazel makes at most a hundred calls at the same time. BuildGrid refuses more
+# calls than it has threads, and Bazel treats a refusal as a failed build.
 OPTIONS = ("--remote_max_connections=1",)
 
 _SETTINGS = Path(__file__).parent / "buildgrid.yml"
@@ -25,15 +25,14 @@ _STOP_SECONDS = 20
 
 
 class ServiceError(Exception):
-    """An error for a part of the service that did not start, with the end of its log."""
+    """An error for a process of the service that did not start. It contains the end of its log."""
 
 
 @contextlib.contextmanager
 def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
-    """Run a service with its state below `directory`; yield its endpoint, grpc://HOST:PORT.
+    """Run a service that keeps its state below `directory`; yield its endpoint, grpc://HOST:PORT.
 
-    `jobs` is the number of actions that the worker runs at once; the default is the number of
-    cores.
+    `jobs` is how many actions the worker runs at once; it defaults to the number of cores.
     """
     programs = buildbox.unpack(directory / "buildbox")
     with contextlib.ExitStack() as stack:
@@ -50,7 +49,8 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
             )
         )
         remote = f"http://127.0.0.1:{server}"
-        # The worker's cache in front of the server's storage. It stages an action's inputs.
+        # The worker's cache, which reads from the server's storage and prepares the inputs of
+        # actions.
         casd: list[str | Path] = [programs / "buildbox-casd"]
         casd += [f"--cas-remote={remote}", f"--bind=127.0.0.1:{cache}", directory / "cache"]
         stack.enter_context(_part(casd, directory / "casd.log", port=cache))
@@ -60,7 +60,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
             f"--cas-remote=http://127.0.0.1:{cache}",
             f"--buildbox-run={programs / 'buildbox-run-hosttools'}",
             "--runner-arg=--staging-mode=copy-or-link",
-            "--runner-arg=--clearenv",  # actions do not inherit the worker's environment
+            "--runner-arg=--clearenv",  # the worker's environment is not inherited
             f"--concurrent-jobs={jobs or os.cpu_count() or 1}",
             "--log-level=info",
             "worker",
@@ -70,7 +70,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """Return a free TCP port."""
+    """Return a TCP port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -85,9 +85,10 @@ def _part(
     port: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Run a process until the block ends. If `port` is given, first wait until it listens there.
+    """Run a process until the context ends. If `port` is given, first wait until it listens there.
 
-    Without `environment`, the process does not inherit this one's, so actions cannot depend on it.
+    By default, the process inherits no environment variables, so that actions cannot depend on
+    them.
     """
     with log.open("wb") as file:
         process = subprocess.Popen(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of real PARs in hostile environments."""
+"""Tests that start real PARs in bad conditions."""

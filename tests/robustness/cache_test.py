@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the cache of unpacked libraries: shared, full, owned by another user, interrupted."""
+"""The cache of unpacked libraries: shared, full, owned by another user, or incomplete."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_warm_start_unpacks_nothing(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_incomplete_library_is_unpacked_again(tmp_path: pathlib.Path) -> None:
-    """After a power loss a file may exist without its contents."""
+    """After a power loss, a file may exist but lack some of its contents."""
     subject.probe(tmp_path).assert_ran()
     library = max(tmp_path.rglob("*.so*"), key=lambda path: path.stat().st_size)
     os.truncate(library, 100)
@@ -71,7 +71,8 @@ def test_killed_while_unpacking(tmp_path: pathlib.Path) -> None:
     assert subject.partial_work(cache) == [], "the next start must remove the partial directory"
 
 
-# $1: the PAR, $2: the mount point of a small disk. The first start fills the disk; then it grows.
+# $1 is the PAR, $2 the mount point of a small disk. The first start fills the disk; then the disk
+# is enlarged.
 _SMALL_DISK = """
 mount -t tmpfs -o size=2m,mode=700 none "$2"
 PAR_CACHE_DIR="$2" "$1" || echo "status $?"
@@ -83,7 +84,7 @@ test -n "$(find "$2" -name '*.so*')"
 
 
 def test_a_disk_that_is_full(tmp_path: pathlib.Path) -> None:
-    """The program warns in one line and loads from memory; the next start unpacks normally."""
+    """The program prints one warning and uses memory; the next start unpacks libraries."""
     namespaces.require()
     outcome = namespaces.run(_SMALL_DISK, subject.PROBE, tmp_path)
     assert outcome.status == 0, outcome.err

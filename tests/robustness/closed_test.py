@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of par_binary(doors = False): it ignores the doors, and callers get no interpreter."""
+"""With par_binary(doors = False), a PAR ignores the doors: environment variables with PAR_ names.
+
+Callers cannot use it as a Python interpreter.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,6 @@ def test_a_name_of_python_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_its_own_processes_are_interpreters(tmp_path: pathlib.Path) -> None:
-    """multiprocessing starts sys.executable, a python3 link to the PAR."""
+    """multiprocessing starts sys.executable, which is a link to the PAR named python3."""
     outcome = subject.run([CLOSED, "spawn"], environment={"HOME": str(tmp_path)})
     assert (outcome.status, outcome.out, outcome.err) == (0, "hello ['spawn']\n", "")

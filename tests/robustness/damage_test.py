@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of damaged files: they end with a one-line error and leave the cache intact."""
+"""A damaged PAR ends with a one-line error and leaves the cache intact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.robustness import subject
 
-_LOCAL_HEADER = 30  # Bytes before the name in a zip entry.
+_LOCAL_HEADER = 30  # bytes before the name in a zip entry
 
 
 def _copy(folder: pathlib.Path) -> pathlib.Path:
@@ -19,7 +19,7 @@ def _copy(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _content(par: pathlib.Path, name: str) -> tuple[int, int]:
-    """Return (offset, size) of an entry's packed bytes in the file."""
+    """Return the offset and size of an entry's compressed bytes in the file."""
     with zipfile.ZipFile(par) as archive:
         entry = archive.getinfo(name)
     return entry.header_offset + _LOCAL_HEADER + len(name.encode()), entry.compress_size
@@ -34,7 +34,7 @@ def _flip_bit(par: pathlib.Path, offset: int) -> None:
 
 
 def _assert_cache_still_serves(cache: pathlib.Path) -> None:
-    """Check with the undamaged program, which would use a broken bundle with the same stamps."""
+    """Check that the undamaged program runs: it would use a bundle that the damaged one broke."""
     subject.probe(cache).assert_ran()
     assert subject.partial_work(cache) == []
 
@@ -102,7 +102,7 @@ def _verify(cache: pathlib.Path, par: pathlib.Path) -> subject.Outcome:
 
 
 def _start(par: pathlib.Path) -> int:
-    """Return the offset of the archive, after the launcher."""
+    """Return the offset at which the launcher ends and the archive starts."""
     with zipfile.ZipFile(par) as archive:
         return min(entry.header_offset for entry in archive.infolist())
 
@@ -113,7 +113,7 @@ def test_verify_lets_a_whole_file_run(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, share: float) -> None:
-    """This includes bytes that a start does not read: headers, names, unused files."""
+    """PAR_VERIFY also checks bytes that no start reads: headers, names, unused files."""
     par = _copy(tmp_path)
     start, end = _start(par), par.stat().st_size - 200
     _flip_bit(par, start + int((end - start) * share))
@@ -121,7 +121,7 @@ def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, sha
 
 
 def test_verify_finds_damage_in_the_launcher(tmp_path: pathlib.Path) -> None:
-    """The flipped bit is in an error text, so the launcher still works."""
+    """Flip a bit in the text of an error message, so that the launcher still works."""
     par = _copy(tmp_path)
     offset = par.read_bytes().index(b"this launcher contains no program")
     assert offset < _start(par)

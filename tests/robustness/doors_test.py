@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a PAR's doors (environment variables), and of tools that read a PAR as a zip file."""
+"""A PAR's doors, which are environment variables, and tools that read a PAR as a zip file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_info_of_a_torch_program_names_the_release_and_its_patches(cache: pathli
     outcome = subject.run([par], environment={"PAR_CACHE_DIR": str(cache), "PAR_INFO": "1"})
     torch = json.loads(outcome.out)["torch"]
     assert torch["tag"].startswith("v2.")
-    # v2.6.0 is compiled from an archive with a known hash, so it records no tree.
+    # v2.6.0 is compiled from an archive with a known hash, so no git tree is recorded for it.
     keys = ["commit", "series", *(["tree"] if torch["tag"] != "v2.6.0" else [])]
     for key in keys:
         assert len(bytes.fromhex(torch[key])) in (20, 32), key
@@ -116,7 +116,7 @@ def test_zero_and_nothing_leave_a_door_shut(cache: pathlib.Path, door: str, valu
 @pytest.mark.parametrize("door", ["PAR_HELP", "PAR_INFO", "PAR_LIST"])
 @pytest.mark.parametrize("output", ["| true", "> /dev/full", ">&-"])
 def test_a_door_that_cannot_print_says_so(cache: pathlib.Path, door: str, output: str) -> None:
-    """The sleep lets the pipe's reader exit before the PAR starts."""
+    """The sleep gives the reader of the pipe time to exit before the PAR starts."""
     script = f'(sleep 0.2; {door}=1 PAR_CACHE_DIR="$2" "$1"; echo "status $?" >&2) {output}'
     outcome = subject.run(["/bin/sh", "-c", script, "sh", subject.PROBE, cache])
     line, status = outcome.err.splitlines()
@@ -179,6 +179,6 @@ def test_it_is_a_zip_file_to_python(cache: pathlib.Path) -> None:
 @pytest.mark.skipif(shutil.which("unzip") is None, reason="this machine has no unzip")
 def test_it_is_a_zip_file_to_unzip() -> None:
     outcome = subject.run(["unzip", "-l", subject.PROBE], environment={"PATH": os.environ["PATH"]})
-    # unzip's status 1 is a warning about bytes before the archive: the launcher.
+    # unzip exits with status 1 because it warns about the launcher, the bytes before the archive.
     assert outcome.status in (0, 1), outcome.err
     assert "tests/robustness/probe.py" in outcome.out

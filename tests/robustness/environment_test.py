@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that no environment variable of CPython 3.11 changes which code a PAR runs."""
+"""No environment variable of CPython 3.11 changes which code a PAR runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from tests.robustness import subject
 
 _CODE = "print('code of the environment')\n"
-# Obeyed: they change how the program runs, not which code it runs.
+# Variables that a PAR obeys, because they change how the program runs but not which code it runs.
 _OBEYED = {
     "PYTHONFAULTHANDLER": ("1", "import faulthandler; print(faulthandler.is_enabled())", "True"),
     "PYTHONHASHSEED": ("0", "import sys; print(sys.flags.hash_randomization)", "0"),
     "PYTHONUNBUFFERED": ("1", "import sys; print(sys.stdout.write_through)", "True"),
     "PYTHONWARNINGS": ("error", "import sys; print(sys.warnoptions)", "['error']"),
 }
-# Obeyed: data that a module reads when it is used. It is neither code nor configuration.
+# Variables that a PAR obeys, because a module uses them as data, not as code or configuration.
 _DATA = {
     "PYTHONDOCS": ("http://127.0.0.1/", "import pydoc; print(pydoc.Doc.PYTHONDOCS)"),
     "PYTHONTZPATH": ("/no/zones", "import zoneinfo; print(*zoneinfo.TZPATH)"),
@@ -27,7 +27,7 @@ _DATA = {
     ),
 }
 _FLAGS = "import sys; print(sys.flags[:], sys.path, sys.prefix, sys.warnoptions, sys._xoptions)"
-# Ignored. Each has a probe whose output would change if the variable were obeyed.
+# Variables that a PAR ignores, each with code whose output would change if it were obeyed.
 _IGNORED = {
     "PYTHONASYNCIODEBUG": ("1", "import asyncio.coroutines as c; print(c._is_debug_mode())"),
     "PYTHONCASEOK": ("1", "import JSON"),
@@ -82,7 +82,7 @@ def _answer(folder: pathlib.Path, code: str, **variables: str) -> tuple[int, str
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "evil.py").write_text(_CODE)
     (tmp_path / "Modules").mkdir()
-    (tmp_path / "Modules" / "Setup").write_text("")  # makes it look like Python's build directory
+    (tmp_path / "Modules" / "Setup").write_text("")  # like a build directory of Python
     return tmp_path
 
 
@@ -110,7 +110,7 @@ def test_a_variable_is_data(folder: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("option", ["error::antigravity.x", "error:::a,once::antigravity.x:m:1"])
 def test_a_category_imports_no_module(folder: pathlib.Path, option: str) -> None:
-    """The module antigravity starts the command that BROWSER names."""
+    """Importing the module antigravity starts the command that BROWSER names."""
     browser = f"touch {folder}/started"
     outcome = subject.run(
         [subject.PROBE],

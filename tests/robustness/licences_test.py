@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a PAR contains the licence texts of all its parts in the bill of materials."""
+"""A PAR contains the licence texts of all its parts that the bill of materials lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.robustness import subject
 _LICENCE_FILE = re.compile(r"\.par/licences/([^/]+)/[^/]+")
 _TEXT = re.compile(r"(.*)\.dist-info/(?:licenses/.*)?(?:LICEN[CS]E|COPYING|NOTICE)[^/]*", re.I)
 
-# Entries in the bill of materials that no program of the default build contains, with the reason.
+# Entries in the bill of materials that are not in any program of the default build, and why.
 _NOT_LINKED = {
     "buildifier": "a tool of the presubmit",
     "clang": "the compiler",
@@ -29,7 +29,7 @@ _NOT_LINKED = {
     ),
     "torch": "not in this program",
 }
-# A phrase of each project's licence, to detect an empty file or another project's text.
+# A phrase from each project's licence, to detect an empty file or another project's licence.
 _PHRASES = {
     "bzip2": "Julian R Seward",
     "cc_runtime": "GCC RUNTIME LIBRARY EXCEPTION",
@@ -44,7 +44,7 @@ _PHRASES = {
 
 
 def _texts() -> dict[str, str]:
-    """Return the texts of each project that is linked into the launcher."""
+    """Return the licence texts of each project that is linked into the launcher."""
     texts: dict[str, str] = {}
     with zipfile.ZipFile(subject.PROBE) as archive:
         for name in archive.namelist():
@@ -54,7 +54,7 @@ def _texts() -> dict[str, str]:
 
 
 def _bill(kind: str) -> set[str]:
-    """Return the names of the bill's packages of one kind: vendored, pypi, bazel."""
+    """Return the names of packages of one kind in the bill: vendored, pypi or bazel."""
     bill = json.loads(subject.packed("third_party/sbom.spdx.json").read_text())
     prefix = f"SPDXRef-{kind}-"
     return {package["name"] for package in bill["packages"] if package["SPDXID"].startswith(prefix)}
@@ -68,13 +68,13 @@ def test_what_is_linked_is_what_the_bill_says() -> None:
 
 @pytest.mark.parametrize("project", _PHRASES)
 def test_each_text_is_the_projects_own(project: str) -> None:
-    # Distributions of GCC capitalise the statement differently.
+    # Ignore case, because distributions of GCC capitalise the statement differently.
     assert _PHRASES[project].casefold() in _texts()[project].casefold()
 
 
 @pytest.mark.parametrize("phrase", ["Thai Open Source Software Center", "Stefan Krah"])
 def test_python_brings_the_texts_of_what_it_includes(phrase: str) -> None:
-    """Expat and libmpdec have no separate entry in the bill."""
+    """Expat and libmpdec have no entry of their own in the bill of materials."""
     assert phrase in _texts()["python"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shell commands with private mounts, which vanish with the process."""
+"""Shell commands with private mounts, which disappear when the process ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from tests.robustness import subject
 
-# Scripts for `run` that start $2 and its arguments in the root $1. They bind the caller's /proc,
-# because a new one would need a PID namespace, which these tests do not create.
+# Scripts for `run`. They start $2 and its arguments in the root directory $1, and mount the
+# caller's /proc there, because a new /proc would require a PID namespace.
 CHROOT = """
 mount --rbind /proc "$1/proc"
 unset PATH
@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# The libraries that a PAR may need from the machine. torch's own wheel needs no others.
+# The libraries that a PAR may use from the machine, the same that torch's own wheel needs.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",
@@ -41,7 +41,7 @@ _LOADER = pathlib.Path("/lib64/ld-linux-x86-64.so.2")
 
 
 def require() -> None:
-    """Skip the calling test if this machine allows no private mounts."""
+    """Skip the calling test if this machine does not allow private mounts."""
     if not _unshare():
         pytest.skip("this machine allows neither `unshare --mount` nor a user namespace with it")
 
@@ -52,18 +52,18 @@ def run(
     environment: dict[str, str] | None = None,
     network: bool = True,
 ) -> subject.Outcome:
-    """Run a shell script ($1, $2, ... are the arguments) with private mounts."""
+    """Run a shell script with private mounts; it receives the arguments as $1, $2, ..."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
-    # PATH is for the script's tools, which come from the machine.
+    # The script finds its tools on the machine through PATH.
     shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
     variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})}
     return subject.run([*prefix, *shell], environment=variables)
 
 
 def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARIES) -> pathlib.Path:
-    """Return a root directory with only the C library, its loader and empty /proc and /tmp.
+    """Return a new root directory with only the C library, its loader, and empty /proc and /tmp.
 
-    names: the C library's files to copy, in addition to the loader.
+    `names` are the C library's files that it contains in addition to the loader.
     """
     libraries = folder / "lib" / "x86_64-linux-gnu"
     for directory in (libraries, folder / "lib64", folder / "proc", folder / "tmp"):
@@ -75,7 +75,7 @@ def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARI
 
 
 def _machine_libraries() -> pathlib.Path:
-    """Return the directory of the C library that this process has loaded."""
+    """Return the directory from which this process has loaded the C library."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/(?:libc\.so\.6|libc-2\.\d+\.so)$", maps, re.MULTILINE)
     assert match is not None, "no C library in /proc/self/maps"
@@ -84,7 +84,7 @@ def _machine_libraries() -> pathlib.Path:
 
 @functools.cache
 def _unshare() -> list[str]:
-    """Return the command prefix that gives a process private mounts, or [] if none works."""
+    """Return a command prefix that gives a process private mounts, or [] if that is impossible."""
     tool = shutil.which("unshare", path="/usr/bin:/bin")
     if tool is None:
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small program that these tests start: it loads one native library and prints its state.
+"""The small program that these tests start. It loads one native library and prints its state.
 
-With the argument "wait" it waits for a line on stdin, then imports another module. With "spawn" it
-starts a child process by multiprocessing's spawn.
+With the argument "wait", it waits for a line on stdin, then imports another module. With "spawn",
+it starts a child process with the start method spawn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from numpy._core import _multiarray_umath
 
 
 def hello() -> None:
-    """Print the arguments: an entry point for PAR_MAIN=tests.robustness.probe:hello."""
+    """Print the arguments.
+
+    PAR_MAIN=tests.robustness.probe:hello selects this as the entry point.
+    """
     print("hello", sys.argv[1:])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a PAR with raised rights (setuid, setgid, capability): its caller cannot choose code."""
+"""A PAR with raised rights (setuid, setgid, capabilities) runs no code that its caller chooses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
 from tests.robustness import subject
 
 _CALLER = 65534
-# struct vfs_cap_data: revision 2, effective; CAP_NET_BIND_SERVICE permitted.
+# A struct vfs_cap_data: revision 2, effective, with CAP_NET_BIND_SERVICE permitted.
 _ONE_CAPABILITY = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
 
 
 @pytest.fixture
 def folder() -> Iterator[pathlib.Path]:
-    """A directory that other users can enter, on a file system that honours setuid."""
+    """A directory that other users can enter, on a filesystem that honours setuid bits."""
     if os.geteuid() != 0:
         pytest.skip("only root can create a file that runs with root's rights")
     if "NoNewPrivs:\t1" in pathlib.Path("/proc/self/status").read_text():
@@ -101,7 +101,7 @@ def test_a_variable_is_ignored(raised: pathlib.Path, variable: str, value: str) 
 def test_no_directory_holds_its_libraries(
     folder: pathlib.Path, raised: pathlib.Path, variable: str
 ) -> None:
-    """With setgid or capabilities only, the process's own user is the caller."""
+    """With setgid or capabilities alone, the process keeps the user id of its caller."""
     directory = _owned_by_caller(folder / "theirs")
     outcome = _call(raised, environment={variable: str(directory)})
     outcome.assert_ran()

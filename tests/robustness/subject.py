@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PARs under test, and functions that start them with a given environment."""
+"""The PARs that the tests start, and functions that start them with a given environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def packed(relative: str) -> pathlib.Path:
-    """Return the path of a file in the target's `data` by its path in the workspace."""
+    """Return the path of a file in the target's `data`, given its path in the workspace."""
     root = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
     return (root / relative).resolve(strict=True)
 
@@ -21,7 +21,7 @@ PROBE = packed("tests/robustness/probe.par")
 
 
 class Outcome:
-    """The outcome of a start: exit status, stdout and stderr."""
+    """The outcome of a run: exit status, stdout and stderr."""
 
     def __init__(self, finished: subprocess.CompletedProcess[str]) -> None:
         self.status = finished.returncode
@@ -29,7 +29,7 @@ class Outcome:
         self.err = finished.stderr
 
     def assert_refused(self, *needles: str) -> None:
-        """Assert a positive status, no stdout, and one line on stderr with every needle."""
+        """Assert a positive status, empty stdout, and one line on stderr with every needle."""
         assert self.status > 0, f"status {self.status}, stderr: {self.err}"
         assert self.out == ""
         self._assert_one_line(needles)
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def seen(self) -> dict[str, Any]:
-        """The state that the probe printed, parsed from JSON."""
+        """The state that the probe printed, parsed from its JSON output."""
         state: dict[str, Any] = json.loads(self.out)
         return state
 
@@ -83,7 +83,7 @@ def probe(cache: pathlib.Path, *, par: pathlib.Path = PROBE) -> Outcome:
 
 
 def bundles(cache: pathlib.Path) -> list[str]:
-    """Return the complete bundles in a cache. Hidden names are locks and partial directories."""
+    """Return the complete bundles in a cache. Hidden entries are locks and partial directories."""
     return sorted(
         entry.name
         for entry in cache.iterdir()
@@ -92,5 +92,5 @@ def bundles(cache: pathlib.Path) -> list[str]:
 
 
 def partial_work(cache: pathlib.Path) -> list[str]:
-    """Return the partial directories that an interrupted unpacking has left."""
+    """Return the partial directories that were left because unpacking was interrupted."""
     return sorted(entry.name for entry in cache.iterdir() if ".new." in entry.name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The static PAR on a machine with only the C library, and the files that it writes there.
 
-Since glibc 2.34, libpthread.so.0 is an empty file of the C library. Only the OpenBLAS in NumPy's
-wheel requires it.
+Only the OpenBLAS in NumPy's wheel requires libpthread.so.0, a C library file that has been empty
+since glibc 2.34.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ values = torch.multiprocessing.SimpleQueue()
 values.put(torch.arange(3.0))
 print(values.get().tolist())
 """
-# READ_ONLY_CHROOT with a writable /dev/shm.
+# Like READ_ONLY_CHROOT, but /dev/shm is writable.
 _READ_ONLY_WITH_MEMORY = """
 mount --bind "$1" "$1"
 mount -t tmpfs none "$1/dev/shm"
@@ -68,7 +68,7 @@ def _root(folder: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
 
 
 def _files(root: pathlib.Path) -> set[str]:
-    """Return all files, except the link to the PAR that is its `sys.executable`."""
+    """Return all files except the link `sys.executable`, which points to the PAR."""
     files = {path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
     links = {path for path in files if path.is_symlink() and os.readlink(path) == "/train.par"}
     assert [link for link in links if link.name != "python3"] == []
@@ -83,7 +83,7 @@ def _assert_trained(outcome: subject.Outcome) -> None:
 
 
 def test_torch_runs_beside_libc_and_libm_alone(tmp_path: pathlib.Path) -> None:
-    """The disk is writable, but the program writes nothing: no library, no cache, no marker."""
+    """The disk is writable, but the program writes nothing to it: no library, cache or marker."""
     root = _root(tmp_path, _LIBC_AND_LIBM)
     before = _files(root)
     command = ("/train.par", "-W", "ignore:Failed to initialize NumPy", "-c", _TORCH_ALONE)
@@ -106,14 +106,14 @@ def test_it_trains_and_unpacks_nothing_of_torchs(tmp_path: pathlib.Path) -> None
     unpacked = {name for name in written if not re.match(r"tmp/run(/|$)", name)}
     libraries = {name.rpartition("/")[2] for name in unpacked if ".so" in name}
     assert any(name.startswith("_multiarray_umath") for name in libraries)
-    # One directory per bundle, with a lock next to it: NumPy, the C++ runtime that its wheel needs,
-    # and the plotting library, which opens style sheets by path.
+    # There is one directory per bundle, with a lock next to it: NumPy, the C++ runtime for its
+    # wheel, and the plotting library, which opens style sheets by path.
     bundles = {match[1] for name in unpacked if (match := re.match(r"tmp/par-\d+/\.?(\w+)", name))}
     assert bundles == {"cc_runtime", "numpy", "pygal"}
 
 
 def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None:
-    """NumPy's libraries are loaded from memory in this case."""
+    """If nothing is writable, NumPy's libraries are loaded from memory."""
     root = _root(tmp_path, _WITH_NUMPY)
     before = _files(root)
     outcome = namespaces.run(
@@ -124,7 +124,7 @@ def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None
 
 
 def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
-    """The memory manager is this program under another name, and here no link to it can exist."""
+    """The memory manager is this program under another name, but here no link can be created."""
     root = _root(tmp_path, _WITH_NUMPY)
     (root / "dev" / "shm").mkdir(parents=True)
     outcome = namespaces.run(
@@ -139,7 +139,7 @@ def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("code", ["import torch", _IMPORT])
 def test_what_importing_torch_unpacks_is_numpy(code: str, tmp_path: pathlib.Path) -> None:
-    """Run on the whole machine, with an empty cache."""
+    """Run with an empty cache on the machine itself, not in a bare root."""
     cache, home = tmp_path / "cache", tmp_path / "home"
     cache.mkdir(mode=0o700)
     home.mkdir()

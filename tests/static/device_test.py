@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tpu device in the static PAR, in areas in which its torch differs from the wheel's."""
+"""The tpu device in the static PAR, for features in which its torch differs from the wheel's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes of the static PAR. The build lacks libuv, the default for torch's TCP store."""
+"""Several processes of the static PAR, which lacks libuv, the default for torch's TCP store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ extensions in the static PAR are refused before compilation, in one line with the remedy."""
+"""The static PAR refuses C++ extensions before compiling them, and says in one line what to do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile in the static PAR: the machine's compiler, headers in the archive, no libtorch.
+"""torch.compile in the static PAR, with the machine's compiler and headers from the archive.
 
-A kernel is a shared library built at run time. It calls Sleef's vector functions and, if compiled
-ahead of time, torch's C interface. The interpreter exports both.
+A kernel is a shared library that is built at run time, and there is no libtorch to link to. It
+calls Sleef's vector functions and, if compiled ahead of time, torch's C interface. The interpreter
+exports both.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
 
 @needs_a_compiler
 def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
-    """This build's Sleef is for AVX2. Kernels use its functions in the interpreter."""
+    """Kernels call Sleef's functions in the interpreter, and this build's Sleef requires AVX2."""
     assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
 
 
