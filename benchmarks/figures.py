@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write FIGURES.md, and the table in README.md, from the results in benchmarks/results.
+"""Write FIGURES.md and the table in README.md, from the results in benchmarks/results.
 
 python3 -m benchmarks.figures            write both
-python3 -m benchmarks.figures --check    fail if one of them differs from the results
+python3 -m benchmarks.figures --check    fail if a file is out of date; write nothing
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _README = "README.md"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A benchmark's title and instructions, in Markdown with links relative to benchmarks/."""
+    """A benchmark's title and instructions. Links in this Markdown are relative to benchmarks/."""
 
     title: str
     how: str
@@ -57,7 +57,7 @@ SECTIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of the table in README.md, with its figure and description."""
+    """A row of the table in README.md: its texts, and how to find its figure."""
 
     what: str
     baseline: str
@@ -127,7 +127,7 @@ ROWS = (
     ),
 )
 
-# Each column of a table and the format of its cells; a column without any text is left out.
+# Columns of the tables, with the format of their cells. A column with only empty cells is omitted.
 _RATIO, _COUNT = "{:.2f}", "{:,.10g}"
 _COLUMNS = (
     ("case", "case", "{}"),
@@ -148,7 +148,7 @@ _COLUMNS = (
 
 
 class MissingFigureError(Exception):
-    """A row in README's table has no figure; the message names both."""
+    """An error for a row in README's table that has no figure. The message names both."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def differences(root: Path) -> dict[str, tuple[str, str]]:
-    """Return the new text of each file that is not up to date, and the difference."""
+    """Return the new text and a diff for each file that is out of date."""
     runs = load(root / "benchmarks/results")
     texts = {
         _FIGURES: figures_page(runs),
@@ -191,7 +191,7 @@ def differences(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def load(directory: Path) -> list[Results]:
-    """Return all runs, newest first. Runs on the same day are sorted by file name, last first."""
+    """Return all runs, newest first. For runs on the same day, the last file name comes first."""
     runs = [results.read(path) for path in sorted(directory.glob("*.json"), reverse=True)]
     for run in runs:
         if run.benchmark not in SECTIONS:
@@ -202,7 +202,7 @@ def load(directory: Path) -> list[Results]:
 
 
 def figures_page(runs: Sequence[Results]) -> str:
-    """Return FIGURES.md: a section for each benchmark, and in it a table for each run."""
+    """Return the text of FIGURES.md: a section per benchmark, and in it a table per run."""
     parts = [
         f"<!-- Written by `{COMMAND}` from benchmarks/results. -->\n\n# Figures\n\n"
         "A cell has one number. A ratio below 1 is in favour of the measured program. Seconds are "
@@ -248,7 +248,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def readme_table(runs: Sequence[Results]) -> str:
-    """Return README's table with the newest figure for each row."""
+    """Return README's table, with the newest figure in each row."""
     lines = [_line(("what", "ours", "baseline", "how to measure")), "|---|---|---|---|"]
     lines += [_line((row.what, _figure_cell(row, runs), row.baseline, row.how)) for row in ROWS]
     return "\n".join(lines) + "\n"
@@ -280,7 +280,7 @@ def _matching(row: Row, runs: Sequence[Results]) -> Iterator[Figure]:
 
 
 def with_table(text: str, table: str) -> str:
-    """Return README.md with its table replaced."""
+    """Return the text of README.md with its table replaced by the new one."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

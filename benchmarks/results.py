@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of results, which every benchmark writes.
+"""The file format for results, which all benchmarks write.
 
 A file is a JSON object that describes one run on one machine:
 
@@ -32,12 +32,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class ResultsError(ValueError):
-    """A file is invalid; the message names the file, the key and the correction."""
+    """The error for an invalid file. It names the file and the key, and says how to correct it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """A description of the machine. None means not recorded."""
+    """A description of the machine. A value of None was not recorded."""
 
     cores: int | None
     memory_gb: int | None
@@ -45,7 +45,7 @@ class Machine:
     note: str = ""
 
     def words(self) -> str:
-        """Return one line, as in `2 cores, 24 GB, Debian 12`."""
+        """Return the description as one line, for example `2 cores, 24 GB, Debian 12`."""
         parts = [
             "" if self.cores is None else f"{self.cores} cores",
             "" if self.memory_gb is None else f"{self.memory_gb} GB",
@@ -57,11 +57,11 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A row: the cost of a `case` for a `subject`.
+    """A row of results: the cost of a `case` for a `subject`.
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
-    round, so it is not always the quotient of two medians. `number` has the `unit`, and is out of
-    `total`.
+    round, so it may differ from the quotient of the two medians. `number` is in `unit`, and is part
+    of `total`.
     """
 
     case: str
@@ -100,7 +100,7 @@ def write(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a run atomically, with the current commit, date and machine."""
+    """Write a run atomically, adding the current commit, date and machine."""
     save(
         path,
         Results(
@@ -115,7 +115,7 @@ def write(
 
 
 def save(path: Path, results: Results) -> None:
-    """Replace `path` atomically, after checking that `read` accepts the content."""
+    """Replace `path` atomically, after `read` has accepted the new content."""
     text = _dumps(results)
     _parse(json.loads(text), str(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -130,7 +130,7 @@ def save(path: Path, results: Results) -> None:
 
 
 def read(path: Path) -> Results:
-    """Return the run stored in a file. Raises `ResultsError`."""
+    """Read a run from a file. Raises `ResultsError`."""
     try:
         return _parse(json.loads(path.read_text(encoding="utf-8")), path.name)
     except json.JSONDecodeError as error:
@@ -138,7 +138,7 @@ def read(path: Path) -> Results:
 
 
 def this_machine() -> Machine:
-    """Describe this machine: processors that this process may use, memory, system and load."""
+    """Describe this machine: system, memory, load, and the processors that this process may use."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Machine(
         cores=len(os.sched_getaffinity(0)),

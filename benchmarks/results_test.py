@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results are read back as written, and the error for an invalid file names the mistake."""
+"""Results are read back as they were written; the error for an invalid file names the mistake."""
 
 from __future__ import annotations
 

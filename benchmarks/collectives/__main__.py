@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure torch.distributed on the device against gloo on CPU tensors; see README.md."""
+"""Compare torch.distributed on the device with gloo on CPU tensors; see README.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CASES: dict[str, Callable[[], dict[str, Callable[[], Any]]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Start the ranks, and print what rank 0 measured."""
+    """Start the ranks, and print the measurements of rank 0."""
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.collectives", description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=30)

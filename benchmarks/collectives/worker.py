@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of the benchmark: measures each case on the CPU and on the device in turn."""
+"""One rank of the benchmark. It measures each case on the CPU and on the device in turn."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _WARM_UP = 3
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Seconds of each round, by device."""
+    """The seconds that a case took in each round, by device."""
 
     case: str
     wall: dict[str, list[float]]
     cpu: dict[str, list[float]]
 
     def ratio(self, seconds: dict[str, list[float]]) -> float:
-        """Return the median of the ratios within each round."""
+        """Return the median over the rounds of the device's seconds divided by the CPU's."""
         return statistics.median(
             tpu / max(cpu, 1e-9) for cpu, tpu in zip(seconds["cpu"], seconds["tpu"], strict=True)
         )
 
 
 def all_reduce(elements: int) -> dict[str, Callable[[], Any]]:
-    """Return one all_reduce of float32 numbers, by device."""
+    """Return, for each device, a function that runs one all_reduce of float32 numbers."""
 
     def on(device: str) -> Callable[[], Any]:
         tensor = torch.ones(elements, device=device)
@@ -47,12 +47,12 @@ def all_reduce(elements: int) -> dict[str, Callable[[], Any]]:
 
 
 def ddp() -> dict[str, Callable[[], Any]]:
-    """Return one training step with DistributedDataParallel, by device."""
+    """Return, for each device, a function that runs a DistributedDataParallel training step."""
     return {device: _step(DistributedDataParallel(_gpt(device)), device) for device in _DEVICES}
 
 
 def fsdp2() -> dict[str, Callable[[], Any]]:
-    """Return one training step with fully_shard, by device."""
+    """Return, for each device, a function that runs a training step with fully_shard."""
 
     def on(device: str) -> Callable[[], Any]:
         mesh = dist.init_device_mesh(device, (dist.get_world_size(),))
@@ -83,7 +83,7 @@ def _step(model: torch.nn.Module, device: str) -> Callable[[], None]:
 
 
 def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timing:
-    """Run each step `rounds` times, in turn, after a warm-up. All ranks start together."""
+    """Run each step `rounds` times, in turn, after a warm-up. All ranks start a step together."""
     wall: dict[str, list[float]] = {device: [] for device in _DEVICES}
     cpu: dict[str, list[float]] = {device: [] for device in _DEVICES}
     for turn in range(rounds + _WARM_UP):
@@ -100,7 +100,7 @@ def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timi
 
 
 def state_bytes(kind: str) -> int:
-    """Return the bytes of the parameters and the optimizer's state that this rank holds."""
+    """Return how many bytes of parameters and optimizer state this rank holds."""
     model = _gpt("tpu")
     trained: torch.nn.Module = model
     if kind == "fsdp2":

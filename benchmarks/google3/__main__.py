@@ -13,7 +13,7 @@ from benchmarks import results
 from benchmarks.google3 import report
 from benchmarks.google3.row import Sizes, measure
 
-# Modules in this package that have `rows(sizes)`.
+# Modules in this package that measure a subject; each has a function `rows(sizes)`.
 SUBJECTS = ("files", "imports", "records", "rate")
 
 

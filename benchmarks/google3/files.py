@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and loading a tensor through gfile, compared with open()."""
+"""Measure saving and loading a tensor through gfile, compared with open()."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_google import gfile
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the rows for a tensor of the given size."""
+    """Return the comparisons for a tensor of the given size."""
     tensor = torch.arange(sizes.bytes // 8, dtype=torch.float64)
 
     def plain_save(directory: Path) -> None:
@@ -50,7 +50,7 @@ def rows(sizes: Sizes) -> list[Row]:
             lambda folder: _ensure_saved(folder, tensor),
         ),
     ]
-    # With the patched torch: save to a path, with gfile and with upstream's code.
+    # If torch is patched, also compare saving to a path with gfile and with upstream's code.
     if find_spec("torch._seam") is not None:
         before, after = _by_path(tensor, plugged=False), _by_path(tensor, plugged=True)
         table.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
@@ -58,7 +58,7 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 def _clear(directory: Path) -> None:
-    """Delete files of earlier rounds, and flush dirty pages to the disk."""
+    """Delete files from earlier rounds, and flush dirty pages to the disk."""
     clear(directory)
     os.sync()
 

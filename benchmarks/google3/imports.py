@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The additional cost of `import torch` with torch_google registered as a plugin and imported."""
+"""Measure what torch_google adds to `import torch`, as a registered plugin and as an import."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.google3.row import Row, Sizes, Work
 
-# Both processes find torch's own entry points. One also finds the libraries' entry points, whether
-# or not they are installed. The device's entry point is excluded; another benchmark measures it.
+# Both processes find torch's own entry points. One of them also finds those of the libraries, even
+# if they are not installed. The device's entry point is excluded, as tpu_eager measures the device.
 _ENTRY_POINTS = """
 from importlib import metadata
 found = metadata.entry_points
@@ -29,7 +29,7 @@ import torch, torch_google
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the only row, which does not depend on sizes."""
+    """Return the only comparison. It does not depend on `sizes`."""
     del sizes
     return [
         Row(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lost lines and CPU cost with four processes that each log a thousand lines per second."""
+"""Count lost lines and CPU time if four processes each log a thousand lines per second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE = 1000  # lines per second in each process
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the row for the given duration."""
+    """Return the only comparison, for the given duration."""
     log = python_logging.getLogger("benchmarks.google3").info
     lines = int(RATE * sizes.seconds)
 
@@ -68,7 +68,7 @@ def _crowd(stream: records.Stream, log: records.Log, lines: int) -> Work:
 
 
 def _talk(log: records.Log, number: int, lines: int) -> float:
-    """Log lines at the given rate; return the elapsed time."""
+    """Log lines at the given rate; return how many seconds it took."""
     begin = time.perf_counter()
     for line in range(lines):
         wait = begin + line / RATE - time.perf_counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records through torch_google.logging, compared with Python's logging of the same bytes."""
+"""Measure torch_google.logging, compared with Python's logging writing the same bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Log = Callable[..., object]
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return a row for each number of one-line records."""
+    """Return the comparisons for the given number of records, which have one line each."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["google3"])
 
@@ -52,7 +52,7 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 class SameLine(python_logging.Formatter):
-    """A formatter for Abseil's line format, built with Python's logging."""
+    """A formatter for Abseil's line format, built on Python's logging."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -60,14 +60,17 @@ class SameLine(python_logging.Formatter):
         )
 
     def formatTime(self, record: python_logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """Return the time in Abseil's format, with microseconds."""
+        """Return the record's time in Abseil's format, with microseconds."""
         clock = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
         return f"{clock}.{int(record.created % 1 * 1e6):06}"
 
 
 @contextlib.contextmanager
 def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Let Python's logging write to standard error (a file in the directory) and another file."""
+    """Set up Python's logging: it writes to standard error and, if `file`, to another file.
+
+    Standard error is a file in the directory.
+    """
     with _stderr(directory):
         handlers: list[python_logging.Handler] = [python_logging.StreamHandler()]
         if file:
@@ -86,7 +89,10 @@ def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def our_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Let torch_google.logging write to standard error (a file in the directory) and to a file."""
+    """Set up torch_google.logging: it writes to standard error and, if `file`, to a log file.
+
+    Standard error is a file in the directory.
+    """
     with _stderr(directory) as stderr:
         handler = absl_logging.get_absl_handler()
         before = handler.python_handler.setStream(stderr)
@@ -104,7 +110,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Replace sys.stderr with a line-buffered file, and remove all other logging handlers."""
+    """Replace sys.stderr with a line-buffered file, and remove all logging handlers."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

@@ -10,7 +10,7 @@ from benchmarks.results import Figure as Result
 
 
 def markdown(figures: Sequence[Figure]) -> str:
-    """Return the table."""
+    """Return the figures as a Markdown table."""
     lines = [
         "| | promised | CPU / plain | wall / plain | plain: CPU s | plain: wall s | CPU added | found |",
         "|---|---|---|---|---|---|---|---|",
@@ -25,7 +25,7 @@ def markdown(figures: Sequence[Figure]) -> str:
 
 
 def results(figures: Sequence[Figure], *, rounds: int) -> list[Result]:
-    """Return two results for each row: our ratios, and the plain version's seconds."""
+    """Return two results for each figure: our ratios, and the plain version's seconds."""
     return [result for figure in figures for result in _pair(figure, rounds)]
 
 

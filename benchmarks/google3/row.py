@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison of a library with plain code, and its measurement."""
+"""A comparison between a library and plain code, and its measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Work = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The amount of work: bytes saved and loaded, records logged, seconds of steady load."""
+    """The amount of work: bytes to save and load, records to log, and seconds of steady logging."""
 
     bytes: int
     records: int
@@ -24,11 +24,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison: `ours` and `plain` do the same work in a directory.
+    """A comparison. `ours` and `plain` do the same work in a directory.
 
-    `most` is the promised limit for the ratio of CPU times, `most_added` for additional seconds;
-    None means no promise. `prepare` runs before each of the two and is not timed. `found` runs
-    after each run of `ours` and describes the result.
+    `most` is the limit that we promise for the ratio of CPU times, and `most_added` the limit for
+    additional seconds; None means no promise. `prepare` runs before each side and is not timed.
+    `found` runs after each run of `ours` and returns a description of the result.
     """
 
     name: str
@@ -42,9 +42,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds: each side's seconds, and ratios and differences within a round.
+    """The medians over all rounds: each side's seconds, and the ratio and difference in a round.
 
-    `found` has each round's description from `Row.found`.
+    `found` has the description that `Row.found` returned in each round.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Figure:
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
-    """Run both sides in alternating order, after a warm-up round."""
+    """Run both sides in alternating order, after a warm-up round that is not counted."""
     plain: list[tuple[float, float]] = []
     our_times: list[tuple[float, float]] = []
     descriptions: list[str] = []
@@ -91,14 +91,14 @@ def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
 
 
 def clear(directory: Path) -> None:
-    """Remove all files."""
+    """Remove all files in the directory."""
     for path in directory.rglob("*"):
         if path.is_file():
             path.unlink()
 
 
 def _timed(row: Row, work: Work, directory: Path) -> tuple[float, float]:
-    """Return the CPU seconds, including child processes, and the wall-clock seconds."""
+    """Return the CPU seconds so far, including child processes, and the wall-clock time."""
     if row.prepare is not None:
         row.prepare(directory)
     before, begin = _cpu(), time.perf_counter()

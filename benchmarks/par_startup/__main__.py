@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return the peers that options add: a venv with another release, and PARs."""
+    """Return the peers that options ask for: a venv with another torch release, and PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))
@@ -61,7 +61,7 @@ def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
 ) -> list[results.Figure]:
     print("measuring warm starts ...", flush=True)
-    # Fill the caches again, because an interrupted run may have left some incomplete.
+    # Fill all caches first, because an interrupted run may have left incomplete ones.
     measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
     figures = _summarize("Warm start", warm)
@@ -76,7 +76,7 @@ def _measure(
 
 
 def _measure_starts(interpreters: list[measure.Peer], rounds: int) -> list[results.Figure]:
-    """Measure starts with `-c`, as a module, and as a child process."""
+    """Measure starts with `-c`, as a module, and in child processes."""
     print("measuring starts through doors and as children ...", flush=True)
     base = interpreters[0].name
     tables = {}

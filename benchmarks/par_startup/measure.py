@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start programs in turn and measure mainly their CPU time, because machines are shared."""
+"""Start programs in turn and measure them: mainly CPU time, because machines are shared."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXPECTED = b"tensor([2., 2.])\n"
 
 
 class StartError(RuntimeError):
-    """A program ended with an unexpected status or output."""
+    """The error for a program that ends with an unexpected status or output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A way to start the program.
+    """One of the packed programs to compare, and how to start it.
 
-    `caches` are the directories that a first start fills; `expected` is its output. With
-    `interpreter`, the first word of the command is an interpreter that accepts `-c`. With
-    `children`, the program adds a line with the CPU seconds and peak KiB of its child processes,
-    and the sample has those instead of the program's own.
+    `caches` lists the directories that a first start fills; `expected` is the expected output. If
+    `interpreter` is true, the first word of the command is an interpreter that accepts `-c`. If
+    `children` is true, the program also prints a line with the CPU seconds and peak KiB of its
+    child processes, and the sample has those instead of the program's own.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """One start, in seconds and MiB; `cpu` is user and system time including child processes."""
+    """The cost of one start, in seconds and MiB. `cpu` includes system time and child processes."""
 
     wall: float
     cpu: float
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """Medians over all rounds; the ratio is the median of the ratios within each round."""
+    """A peer's medians over all rounds. The ratio is the median of the ratios within each round."""
 
     name: str
     wall: float
@@ -62,7 +62,7 @@ class Summary:
 def interleaved(
     peers: Sequence[Peer], *, rounds: int, empty_caches: bool = False
 ) -> dict[str, list[Sample]]:
-    """Start every peer once per round, in rotated order, so that machine load affects all."""
+    """Start all peers once per round, in rotated order, so that machine load affects each."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -75,7 +75,7 @@ def interleaved(
 
 
 def start(peer: Peer) -> Sample:
-    """Start the peer and wait until it ends. Raises `StartError`."""
+    """Start the peer and wait for it to end. Raises `StartError`."""
     read_end, write_end = os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, write_end, 1),
@@ -105,9 +105,9 @@ def start(peer: Peer) -> Sample:
 
 
 def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
-    """Return the output before its last line, and that line's CPU seconds and peak KiB.
+    """Split the last line off the output; return the rest, and the line's CPU seconds and peak KiB.
 
-    Without such a line, return output that no program prints.
+    If the last line is missing, the returned output is one that no program prints.
     """
     match = re.fullmatch(rb"(.*\n)?([0-9.]+) ([0-9]+)\n", output, re.DOTALL)
     if match is None:
@@ -116,7 +116,7 @@ def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
-    """Return summaries in the order of `samples`; ratios are relative to the peer `base`."""
+    """Return a summary for each peer in `samples`. Ratios are relative to the peer `base`."""
     return [
         Summary(
             name=name,

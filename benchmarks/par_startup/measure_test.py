@@ -61,7 +61,7 @@ def test_first_starts_find_no_cache(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_ratio_compares_within_rounds() -> None:
-    """In the second round the machine is ten times as slow, which must not change the ratio."""
+    """The machine is ten times slower in the second round, which must not change the ratio."""
     samples = {
         "venv": [Sample(1, 1.0, 10), Sample(9, 10.0, 10), Sample(1, 1.0, 10)],
         "par": [Sample(1, 0.5, 5), Sample(9, 6.0, 7), Sample(1, 0.6, 6)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the same program with other packers, once each, from the same wheels."""
+"""Build the same program with other packers, each only once, from the same wheels."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from collections.abc import Callable, Sequence
 from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-# The packers' versions: the newest ones when the figures in README.md were measured.
+# The versions of the packers: the newest ones at the time of the figures in README.md.
 PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """A peer could not be built; the message has the end of the tool's output."""
+    """The error for a peer that could not be built. It contains the end of the tool's output."""
 
 
 class Workshop:
-    """A directory in which peers are built and kept.
+    """A directory that contains the built peers and keeps them between runs.
 
-    directory: anything in it may be removed, and is then built again.
-    python: the interpreter for all peers.
+    directory: its path. Anything in it may be deleted, and is then built again.
+    python: the interpreter that all peers use.
     requirements: the program's dependencies, in pip's format ("torch==...").
-    index: another package index, used only if the user's pip configuration lacks the
+    index: an additional package index, used only if the user's pip configuration does not have the
         requirements.
     """
 
@@ -43,7 +43,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """Return a workshop inside this one whose peers have another torch release."""
+        """Return a workshop in a subdirectory, whose peers have another torch release."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,
@@ -59,7 +59,10 @@ class Workshop:
         caches: dict[str, str] | None = None,
         interpreter: bool = False,
     ) -> measure.Peer:
-        """Return a peer. `caches` maps environment variables to the directories they get."""
+        """Return a peer.
+
+        `caches` maps environment variables to the cache directories that they select.
+        """
         home = self._home(name)
         directories = {key: home / below for key, below in (caches or {}).items()}
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
@@ -73,7 +76,10 @@ class Workshop:
         )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """Return the peer's directory; call `build` unless an earlier run completed it."""
+        """Return the peer's directory.
+
+        Call `build` to fill it, unless an earlier run completed that.
+        """
         home = self._home(name)
         recipe = json.dumps([self._python, self.requirements, PACKERS])
         stamp = home / ".built"
@@ -86,14 +92,14 @@ class Workshop:
         return home
 
     def environment(self, home: pathlib.Path, *packages: str) -> pathlib.Path:
-        """Create a virtual environment at home/env and return its bin directory."""
+        """Create a virtual environment in home/env; return its bin directory."""
         self.run(self._python, "-m", "venv", home / "env")
         if packages:
             self.run(home / "env" / "bin" / "pip", "install", "--quiet", *packages)
         return home / "env" / "bin"
 
     def wheels(self) -> pathlib.Path:
-        """Return a directory with the wheels of the requirements and their dependencies."""
+        """Return a directory with the wheels for the requirements and their dependencies."""
 
         def build(home: pathlib.Path) -> None:
             pip = self.environment(home) / "pip"
@@ -115,7 +121,7 @@ class Workshop:
             env={**os.environ, **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # otherwise a tool that reads the terminal would be stopped
+            start_new_session=True,  # reading the terminal would stop the tool
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -140,7 +146,7 @@ def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
 
 
 def venv_of(shop: Workshop, release: str) -> measure.Peer:
-    """Return a venv with another torch release, built in a separate directory."""
+    """Return a venv peer with another torch release, built in a subdirectory."""
     return venv(shop.beside(release), f"venv, torch {release}")
 
 
@@ -228,14 +234,14 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
 
 
 def par(shop: Workshop, path: pathlib.Path, name: str = "PAR") -> measure.Peer:
-    """Return the peer for a PAR built by Bazel."""
+    """Return the peer for a PAR that Bazel has built."""
     shop.once(name, lambda home: None)
     caches = {"PAR_CACHE_DIR": "cache"}
     return shop.peer(name, [path.resolve(strict=True)], caches=caches, interpreter=True)
 
 
 def idle(peer: measure.Peer) -> measure.Peer:
-    """Return a peer that starts the same interpreter but does not import torch."""
+    """Return a peer that starts the same interpreter without importing torch."""
     return dataclasses.replace(
         peer,
         command=(peer.command[0], "-c", "pass"),
@@ -245,13 +251,13 @@ def idle(peer: measure.Peer) -> measure.Peer:
 
 
 def start(peer: measure.Peer, kind: str) -> measure.Peer:
-    """Return an interpreter that starts the same program another way: see `STARTS`."""
+    """Return a peer that starts the same program in one of the ways listed in `STARTS`."""
     environment = {**peer.environment, "PYTHONPATH": str(PROGRAM.parents[2])}
     if kind == "door, -c":
         command = (peer.command[0], "-c", "import torch; print(torch.ones(2) + 1)")
         environment["PAR_INTERPRETER"] = "1"
     else:
-        # A PAR contains the module that it runs; an interpreter uses the workspace's copy.
+        # A PAR contains the module to run. An ordinary interpreter uses the workspace's copy of it.
         inside = len(peer.command) == 1
         environment["PAR_MAIN"] = _STARTS_MODULE
         command = (peer.command[0], *(() if inside else ("-m", _STARTS_MODULE)), STARTS[kind])
@@ -264,7 +270,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return a peer's torch version; peers in one table may have different versions."""
+    """Return the version of torch in a peer, because peers in one table may differ in it."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -281,7 +287,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """Return the lower bound for a first start: copying torch's libraries to the disk once."""
+    """Return a peer for the lower bound of first starts: copying torch's libraries once."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
@@ -295,7 +301,7 @@ def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     return tuple(os.fspath(word) for word in command)
 
 
-# Names of the kinds of starts, with their names in starts.py.
+# The ways to start the program, with their names in starts.py.
 STARTS = {
     "door, -c": "",
     "door, module": "module",
@@ -306,7 +312,7 @@ STARTS = {
 _CHILDREN = ("spawn child", "DataLoader worker", "torchrun worker")
 _STARTS_MODULE = "benchmarks.par_startup.starts"
 
-# Ratios are relative to the first peer.
+# The packers by name. The first one is the baseline for ratios.
 BUILDERS: dict[str, Callable[[Workshop], measure.Peer]] = {
     "venv": venv,
     "pex": pex,

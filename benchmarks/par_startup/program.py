@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that every peer starts: almost nothing but `import torch`."""
+"""The program that every peer starts. It does little more than `import torch`."""
 
 import torch
 

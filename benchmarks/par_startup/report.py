@@ -10,7 +10,7 @@ from benchmarks.results import Figure
 
 
 def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int = 2) -> str:
-    """Return the table; `places` is the number of decimals for seconds."""
+    """Return the figures as a Markdown table; `places` is the number of decimals for seconds."""
     rounds = summaries[0].rounds
     lines = [
         f"{title} (medians of {rounds} interleaved rounds)",
@@ -27,7 +27,7 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int
 
 
 def starts(tables: Mapping[str, Sequence[Summary]], *, base: str) -> str:
-    """Return one table for all kinds of starts, with a row per kind and peer."""
+    """Return one table for all ways to start, with a row for each way and peer."""
     rounds = next(iter(tables.values()))[0].rounds
     lines = [
         f"Starts through a door and as a child (medians of {rounds} interleaved rounds)",
@@ -44,7 +44,7 @@ def starts(tables: Mapping[str, Sequence[Summary]], *, base: str) -> str:
 
 
 def figures(case: str, summaries: Sequence[Summary], *, base: str) -> list[Figure]:
-    """Return a table's rows as results."""
+    """Return the rows of a table as results."""
     return [
         Figure(
             case=case,

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same program, started as a module or in a child process: `starts.py KIND`.
+"""The program, started as a module or in a child process: `starts.py KIND`.
 
-The kinds with a child process print a second line with the CPU seconds and the peak KiB of the
-child alone.
+For kinds with a child process, a second line has the CPU seconds and peak KiB of only that child.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def module() -> None:
 
 
 def spawn() -> None:
-    """Run the program in a child process started by multiprocessing's spawn."""
+    """Run the program in a child process that multiprocessing spawns."""
     child = multiprocessing.get_context("spawn").Process(target=module)
     child.start()
     child.join()
@@ -48,7 +47,7 @@ def torchrun() -> None:
 
 
 def print_children() -> None:
-    """Print the resources of the child processes that have ended and were waited for."""
+    """Print the CPU seconds and peak KiB of child processes that have ended and been reaped."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{usage.ru_utime + usage.ru_stime:.6f} {usage.ru_maxrss}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers' wheels: those pinned in third_party/, or those of another torch release."""
+"""The wheels for all peers: those pinned in third_party/, or those of another torch release."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
 
 
 def requirements(release: str | None = None) -> list[str]:
-    """Return the pip requirements of torch (the pinned release by default) and NumPy."""
+    """Return pip requirements for NumPy and torch, whose release defaults to the pinned one."""
     numpy = _read("pypi/lock.json")["packages"]["numpy"]["version"]
     return [f"torch=={release or _read('torch/pin.json')['version']}", f"numpy=={numpy}"]
 
 
 def index() -> str:
-    """Return PyTorch's index of CPU builds."""
+    """Return the address of PyTorch's index of CPU builds."""
     address: str = _read("torch/pin.json")["wheel"]["extra_index"]
     return address
 
 
 def compiled_release() -> str:
-    """Return the version, in that index, of the release that --config=static compiles."""
+    """Return the version that this index gives the release compiled by --config=static."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build time of the static program: after an edit, and from scratch."""
+"""The build time of the static program, after an edit and from scratch."""

@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
-    # SIGTERM must revert edits and stop Bazel, like Ctrl-C.
+    # On SIGTERM, revert edits and stop Bazel, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load {load:.1f}; Bazel's output is in {options.work}/bazel.log")
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _shown(figures: Iterator[measure.Figure]) -> list[measure.Figure]:
-    """Return all figures, and print each as soon as it is measured."""
+    """Return all figures; print each as soon as it has been measured."""
     print(report.HEAD, flush=True)
     shown = []
     for figure in figures:

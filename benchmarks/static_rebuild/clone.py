@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clone of this workspace with a separate output base, and the cost of its builds."""
+"""A clone of this workspace with its own output base, and the cost of builds in it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PROGRAM = "bazel-bin/examples/train.par"
 
 
 class BuildFailed(RuntimeError):
-    """A Bazel or git command failed; the message has the end of its output."""
+    """The error for a failed Bazel or git command. It contains the end of the command's output."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """Seconds and MiB of one build.
+    """The cost of one build, in seconds and MiB.
 
-    `cpu` is the actions' CPU time, `bazel_cpu` Bazel's own. `together` and `largest` come from
-    `MemoryWatch`, for actions only. `runners` has the number of actions by Bazel's strategy.
+    `cpu` is the CPU time of all actions, `bazel_cpu` that of Bazel itself. `together` and `largest`
+    come from `MemoryWatch` and cover only actions. `runners` counts actions by Bazel's strategy.
     """
 
     wall: float
@@ -41,7 +41,7 @@ class Build:
 
 
 class Clone:
-    """A clone of a workspace's last commit, in work/clone; the outputs are in work/`outputs`."""
+    """A clone of a workspace's last commit, in work/clone. Its output base is work/`outputs`."""
 
     def __init__(
         self, source: Path, work: Path, *, outputs: str = "outputs", options: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Clone:
         self.work.mkdir(parents=True, exist_ok=True)
         if not (self.root / ".git").is_dir():
             self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
-        # This also removes files left by an interrupted run.
+        # This also removes files that an interrupted run left behind.
         for command in (
             ["fetch", "--quiet", str(source.absolute()), "HEAD"],
             ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
@@ -66,13 +66,13 @@ class Clone:
 
     @property
     def series(self) -> Path:
-        """The patch series for the compiled release."""
+        """The directory of the patch series for the release that is compiled."""
         pin = json.loads((self.root / "third_party/torch/source/pin.json").read_text())
         return self.root / "patches/torch" / str(pin["tag"])
 
     @property
     def source(self) -> Path:
-        """The folder of `@torch_source`, which the last build unpacked."""
+        """The folder into which the last build unpacked `@torch_source`."""
         sources = sorted((self.output_base / "external").glob("*[~+]torch_source"))
         if len(sources) != 1:
             raise BuildFailed(
@@ -82,14 +82,14 @@ class Clone:
         return sources[0]
 
     def own_tree(self) -> tuple[Path, str]:
-        """Return a new copy of `source` for edits, and the option with which builds use it."""
+        """Copy `source` for edits; return the new tree, and the Bazel option that selects it."""
         tree = self.work / "torch_source"
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(self.source, tree, symlinks=True)
         return tree, f"--override_repository={self.source.name}={tree}"
 
     def build(self, *options: str) -> Build:
-        """Build the program, and measure it. Raises `BuildFailed`."""
+        """Build the program, and return the cost. Raises `BuildFailed`."""
         events = self.work / "events.json"
         events.unlink(missing_ok=True)
         pid = int(self._bazel("info", "server_pid").split()[-1])
@@ -113,18 +113,18 @@ class Clone:
         )
 
     def digest(self) -> str:
-        """Return the digest of the program built last."""
+        """Return the digest of the most recently built program."""
         with (self.root / _PROGRAM).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def close(self) -> None:
-        """Stop the clone's Bazel. The outputs stay, so that a later run starts warm."""
+        """Stop the clone's Bazel. The outputs remain, so that a later run starts warm."""
         self._bazel("shutdown")
 
     def remove_outputs(self) -> None:
-        """Stop the clone's Bazel, and delete the outputs."""
+        """Stop the clone's Bazel and delete the outputs."""
         self.close()
-        # Bazel makes its output folders read-only.
+        # Bazel makes its output folders read-only, so make them writable first.
         for folder, _, _ in os.walk(self.output_base):
             os.chmod(folder, 0o755)
         shutil.rmtree(self.output_base)
@@ -134,8 +134,9 @@ class Clone:
         return self._run(bazelw, f"--output_base={self.output_base}", *arguments, cwd=self.root)
 
     def _run(self, *command: str | os.PathLike[str], cwd: Path | None = None) -> str:
-        """Return the command's output; its progress messages go to the log."""
-        # If a hook set GIT_DIR, `git -C` would check out and clean the caller's own repository.
+        """Run a command and return its output. Its progress messages go to the log."""
+        # Unset GIT_DIR, which a git hook sets: `git -C` would check out and clean the caller's
+        # repository.
         environment = {
             name: value
             for name, value in os.environ.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of a developer's typical edits, and functions to apply and revert them."""
+"""A table of edits that developers often make, and functions that apply and revert them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEADER = (
 
 
 class EditError(RuntimeError):
-    """A file does not match the table; the message is one line with the next step."""
+    """The error for a file that does not match the table. Its one line says what to do next."""
 
 
 class Way(enum.Enum):
-    """The kind of place that an edit changes."""
+    """The place where an edit is made."""
 
     WORKSPACE = "a file of the workspace"
     TREE = "a local tree (--override_repository)"
@@ -33,10 +33,10 @@ class Way(enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit that inserts a word into a message that contains `find`.
+    """An edit that inserts a word into an error message, at the text `find`.
 
-    `path` is relative to the workspace, to `@torch_source`, or to the tree that patches apply to.
-    `goal` is in seconds; None promises nothing.
+    `path` is relative to the workspace, to `@torch_source`, or to the tree to which patches apply.
+    `goal` is the time in seconds that we promise, or None.
     """
 
     name: str
@@ -72,7 +72,10 @@ EDITS = {
 
 @dataclass(frozen=True)
 class Places:
-    """The directories to edit. `source` is the tree that the build unpacked; it is read-only."""
+    """The directories that edits change.
+
+    `source` is the tree that the build unpacked, read-only.
+    """
 
     workspace: Path
     tree: Path
@@ -82,7 +85,7 @@ class Places:
 
 @contextmanager
 def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit with a given word; revert the edit at the end."""
+    """Yield a function that makes the edit with a given word. Revert the edit at the end."""
     if edit.way is Way.SERIES:
         with _patching(edit, places) as make:
             yield make
@@ -98,7 +101,7 @@ def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _patching(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Make the edit as an additional patch at the end of the series."""
+    """Yield a function that makes the edit as a new patch at the end of the series."""
     index, patch = places.series / "series", places.series / _PATCH
     listed, before = index.read_text(), _text(edit, places.source / edit.path)
 
@@ -130,7 +133,7 @@ def _edited(edit: Edit, text: str, word: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace a file with a new one, because other hard links to the old one may exist."""
+    """Replace a file instead of writing to it, because other hard links to it may exist."""
     staged = file.with_name(f".{file.name}.edited")
     staged.write_text(text, encoding="utf-8")
     staged.replace(file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure builds after repeated edits, and one build from scratch."""
+"""Measure builds after repeated edits, or one build from scratch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds: seconds and MiB, as in `Build`; `walls` has each round's wall time.
+    """The medians over the rounds, in seconds and MiB like `Build`.
 
-    `runners` is the last round's.
+    `walls` has the wall time of each round, `runners` the counts of the last round.
     """
 
     name: str
@@ -37,8 +37,8 @@ class Figure:
 
 
 def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Figure]:
-    """Yield the cost of a build without changes, then after each edit."""
-    clone.build()  # Warm up; not counted.
+    """Yield the cost of a build without changes, then the cost after each edit."""
+    clone.build()  # warm up; not counted
     yield _figure(NOTHING, "nothing", "", None, [clone.build() for _ in range(rounds)])
     option: tuple[str, ...] = ()
     tree = clone.work
@@ -48,14 +48,17 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
     places = Places(clone.root, tree, clone.source, clone.series)
     for edit in edits:
         flags = option if edit.way is Way.TREE else ()
-        clone.build(*flags)  # Rebuild what the last edit changed.
+        clone.build(*flags)  # rebuild what the last edit changed
         with editing(edit, places) as make:
             builds = [_after(edit, make, clone, flags) for _ in range(rounds)]
         yield _figure(edit.name, edit.title, edit.way.value, edit.goal, builds)
 
 
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
-    """Yield the cost of fetching and loading, then of an uncached build; delete the outputs."""
+    """Yield the cost of fetching and loading, then that of a build without caches.
+
+    Delete outputs.
+    """
     cache = work.absolute() / "cold_cache"
     shutil.rmtree(cache, ignore_errors=True)
     without = (f"--disk_cache={cache}", "--remote_cache=", *options)
@@ -73,7 +76,7 @@ def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
 
 def _after(edit: Edit, make: Callable[[str], None], clone: Clone, flags: Sequence[str]) -> Build:
     before = clone.digest()
-    make(f"{time.time_ns():x}")  # Unique, so that no cache has the result.
+    make(f"{time.time_ns():x}")  # unique, so that no cache has the result
     build = clone.build(*flags)
     if clone.digest() == before:
         raise EditError(

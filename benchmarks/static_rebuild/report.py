@@ -16,7 +16,7 @@ HEAD = (
 
 
 def row(figure: Figure) -> str:
-    """Return a row of the table."""
+    """Return a figure as a row of the table."""
     goal = "" if figure.goal is None else f"{figure.goal:g}"
     ran = ", ".join(f"{name} {count}" for name, count in figure.runners.items())
     return (
@@ -26,7 +26,7 @@ def row(figure: Figure) -> str:
 
 
 def results(figures: Sequence[Figure]) -> list[Result]:
-    """Return the rows as results."""
+    """Return the rows of the table as results."""
     return [
         Result(
             case=f"Edited: {figure.title}" if figure.way else figure.title,
@@ -41,5 +41,5 @@ def results(figures: Sequence[Figure]) -> list[Result]:
 
 
 def details(figures: Sequence[Figure]) -> dict[str, object]:
-    """Return everything that was measured, by the name of the edit."""
+    """Return everything that was measured, by the name of each edit."""
     return {figure.name: dataclasses.asdict(figure) for figure in figures}

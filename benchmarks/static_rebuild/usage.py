@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time and memory of a Bazel server and its actions, from /proc."""
+"""CPU time and memory of a Bazel server and its actions, read from /proc."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from types import TracebackType
 _PROC = Path("/proc")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
-# Fields of /proc/PID/stat after the program's name, which may contain spaces.
+# Indices of fields in /proc/PID/stat, counted after the program's name, which may contain spaces.
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12, 13, 14, 21
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """CPU seconds of a process, and of its descendants that have ended."""
+    """The CPU seconds of a process and, as `children`, of its descendants that have ended."""
 
     own: float
     children: float
@@ -28,7 +28,7 @@ class Cpu:
 
 
 def cpu(pid: int) -> Cpu:
-    """Return the CPU time so far. Raises OSError if the process does not exist."""
+    """Return a process's CPU time so far. Raises OSError if the process does not exist."""
     fields = _fields(pid)
     own = int(fields[_USER]) + int(fields[_SYSTEM])
     children = int(fields[_CHILDREN_USER]) + int(fields[_CHILDREN_SYSTEM])
@@ -44,7 +44,7 @@ def resident_below(pid: int) -> list[float]:
             continue
         try:
             fields = _fields(int(entry.name))
-        except OSError:  # The process has ended.
+        except OSError:  # the process has ended
             continue
         parents.setdefault(int(fields[_PARENT]), []).append(int(entry.name))
         resident[int(entry.name)] = int(fields[_RESIDENT]) * _PAGE
@@ -57,10 +57,11 @@ def resident_below(pid: int) -> list[float]:
 
 
 class MemoryWatch:
-    """A context manager sampling memory twice a second, in MiB; shared pages count per process.
+    """A context manager that samples memory twice a second, in MiB.
 
-    together: the peak of all descendants together.
-    largest: the peak of a single descendant.
+    Shared pages count once per process.
+    together: the peak of the sum over all descendants.
+    largest: the peak of any single descendant.
     """
 
     def __init__(self, pid: int, *, interval: float = 0.5) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of trainings."""
+"""The table of training runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """A training. The figure is the cost of one `unit`; a process measures `count` of them."""
+    """A training run. Its figure is the cost of one `unit`; a process measures `count` units."""
 
     name: str
     title: str

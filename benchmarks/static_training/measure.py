@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a training in every peer in turn, each in a new process, and compute medians."""
+"""Run a training with each peer in turn, in new processes, and compute medians."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 
 class RunError(RuntimeError):
-    """A peer failed to train; the message is one line."""
+    """The error for a peer that failed to train. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A build of torch: the command that starts `program.py` with it, and additional variables."""
+    """A build of torch to compare: a command that starts `program.py` with it, and variables."""
 
     name: str
     command: tuple[str, ...]
@@ -27,7 +27,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Sample:
-    """A process's result: seconds per unit, the last loss, and torch's build settings."""
+    """The result of one process: seconds per unit, the last loss, and torch's build settings."""
 
     cpu: float
     wall: float
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds, in seconds. Speeds are relative to the first peer in each round."""
+    """A peer's medians over the rounds, in seconds. Speeds are relative to the first peer."""
 
     peer: str
     cpu: float
@@ -51,7 +51,7 @@ class Figure:
 def interleaved(
     case: str, peers: Sequence[Peer], *, threads: int, rounds: int
 ) -> dict[str, list[Sample]]:
-    """Run every peer once per round, in rotated order, so that machine load affects all."""
+    """Run all peers once per round, in rotated order, so that machine load affects all equally."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -82,7 +82,7 @@ def train(peer: Peer, case: str, *, threads: int) -> Sample:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
-    """Return figures in the order of `samples`."""
+    """Return the figures, in the order of `samples`."""
     base = next(iter(samples.values()))
     return [
         Figure(
@@ -99,5 +99,5 @@ def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
 
 
 def _pin(threads: int) -> None:
-    """Pin this process to the last processors that it may use."""
+    """Pin this process to the last processors that it is allowed to use."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])

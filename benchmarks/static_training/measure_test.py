@@ -112,7 +112,7 @@ def test_a_peer_that_fails_is_an_error() -> None:
 
 
 def test_a_speed_compares_within_rounds() -> None:
-    """In the second round the machine is ten times as slow, which must not change the speed."""
+    """The machine is ten times slower in the second round, which must not change the speed."""
     release, static = measure.summarize(
         {
             "venv": [_sample(1.0, 2.0), _sample(10.0, 20.0), _sample(1.0, 2.0)],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one training, and print its cost and torch's build settings as JSON.
+"""Run one training; print its cost and torch's build settings as JSON.
 
-Run `program.py CASE --threads N`, or `program.py data` for the digits that are packed into a PAR.
+Usage: `program.py CASE --threads N`, or `program.py data` for the digits packed into a PAR.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def made_of(*, onednn: bool) -> dict[str, Any]:
-    """Return the build settings that determine torch's speed; `show` is torch's own report."""
+    """Return the build settings that affect torch's speed. `show` is torch's own report of them."""
     show = torch.__config__.show()
     blas = re.search(r"\bBLAS_INFO=(\w+)", show)
     threads = re.search(r"parallel backend: (.+)", torch.__config__.parallel_info())

@@ -12,7 +12,7 @@ from benchmarks.static_training.measure import Figure
 
 
 def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the table for one case. A speed of 2 means half the time of the first peer."""
+    """Return the table for one case. A speed of 2 means that it took half the first peer's time."""
     base, rounds = figures[0].peer, figures[0].rounds
     lines = [
         f"{case.title}, one {case.unit}; threads: {threads} "
@@ -30,7 +30,7 @@ def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table with the build settings of each peer's torch."""
+    """Return a table with the build settings of each peer's torch."""
     lines = [
         "Build settings of each torch",
         "",
@@ -46,7 +46,7 @@ def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def results(case: Case, figures: Sequence[Figure], *, threads: int) -> list[Result]:
-    """Return a table's rows as results. Ratios compare seconds, so 0.5 is twice the speed."""
+    """Return the rows of a table as results. Their ratios compare seconds: 0.5 is twice as fast."""
     return [
         Result(
             case=f"{case.title}, one {case.unit}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainings in `CASES` with torch: each warms up, then measures and returns its cost."""
+"""The training runs in `CASES`. Each warms up, measures, and returns the cost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.static_training.cases import CASES
 from benchmarks.tpu_eager.models import workload
 from examples import digits, training
 
-# Warm-up steps, during which torch's libraries select and generate their kernels.
+# The number of warm-up steps, in which torch's libraries select and generate their kernels.
 _WARM = 3
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one unit in CPU and wall-clock seconds; `loss` is the last loss."""
+    """The cost of one unit, in CPU and wall-clock seconds. `loss` is the last loss."""
 
     cpu: float
     wall: float
@@ -28,7 +28,7 @@ class Cost:
 
 
 def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Train the network of examples/train on its data for `count` epochs."""
+    """Train the network from examples/train on its data for `count` epochs."""
     rows = digits.read(data or digits.packed())
 
     def epochs(number: int) -> float:
@@ -47,8 +47,8 @@ def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> C
 
 
 def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Take `count` steps of AdamW with one batch."""
-    del data  # The batch is generated from a seed.
+    """Run `count` steps of AdamW with the same batch."""
+    del data  # the batch is generated from a seed
     torch.set_num_threads(threads)
     work = workload("gpt")
     optimizer = work.optimizer(work.model)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the tpu device with its peers on several models."""
+"""Compare the tpu device with torch, JAX and other programs on several models."""

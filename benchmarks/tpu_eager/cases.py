@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of cases and their peers."""
+"""The table of cases, with the peers that run each of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ STEPS = ("inductor", "inductor_whole", "compile", "compile_whole", "compile_step
 
 @dataclass(frozen=True)
 class Case:
-    """A line of the report. Ratios are relative to the first peer.
+    """A row of the report. Ratios are relative to the first peer.
 
-    `kind`: train (a step with its optimizer, and the loss read), infer, add (`x + y` of 8x8) or
-    record (the same, measured only in the thread that issues it). `unit` is in seconds.
+    `kind` is train (a step of model and optimizer, then reading the loss), infer, add (`x + y` with
+    8x8 matrices), or record (the same, measured only in the thread that issues it). `unit` is in
+    seconds.
     """
 
     name: str

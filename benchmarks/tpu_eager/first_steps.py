@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time from a process's start to the end of step 2, with an empty and with a filled compile cache.
+"""Time from process start to the end of step 2, with an empty and with a filled compile cache.
 
-`python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints, as JSON, the CPU and wall time from
-the first tensor to the end of the second step. The process continues until nothing is left to
-compile, so that its cache is as complete as a longer run's.
+`python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints the CPU and wall time from the first
+tensor to the end of the second step, as JSON. The process continues until nothing is left to
+compile, so that its cache is as complete as that of a longer run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 from benchmarks.tpu_eager.measure import environment, pin
 
-# Number of processes with a filled cache; the figure is their median.
+# The number of processes that run with a filled cache. The figure is the median over them.
 WARM_RUNS = 3
 
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """CPU and wall seconds of the process that fills the cache, and of later processes."""
+    """CPU and wall seconds: of the process that fills the cache, and of those that use it later."""
 
     peer: str
     cold_cpu: float
@@ -36,7 +36,7 @@ class FirstSteps:
 
 
 def compare(peer: str, case: str, *, threads: int) -> FirstSteps:
-    """Run a peer with an empty cache, then `WARM_RUNS` times with the filled one (median)."""
+    """Run a peer once with an empty cache, then `WARM_RUNS` times with the filled one."""
     cache = tempfile.mkdtemp(prefix="tpu_eager_cache_")
     try:
         cold, *again = (_run(peer, case, cache, threads) for _ in range(1 + WARM_RUNS))

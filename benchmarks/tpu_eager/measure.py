@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the peers for their figures in turn, and compute medians."""
+"""Ask each peer's process for measurements in turn, and compute medians."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# The answers from one process per peer, one per round.
+# For each peer, the answers that one process gave, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The cost of one run of a case for a peer: medians over all rounds and processes, in seconds.
+    """The cost of running a case once with a peer: medians over rounds and processes, in seconds.
 
-    `ratio` compares CPU time with the case's first peer: it is the median over processes of the
-    median ratio over rounds. `lowest` and `highest` are the extreme processes; costs differ between
-    processes, but hardly within one. `value` is the result of the third run, to show that the peers
-    agree. `error` is the reason if a peer has no figures.
+    `ratio` compares CPU time with the case's first peer. It is the median over processes of each
+    process's median ratio over rounds. `lowest` and `highest` are the extremes over processes:
+    costs differ between processes, but hardly within one. `value` is the result of the third run,
+    which shows whether peers agree. `error` is the reason if a peer has no figures.
     """
 
     peer: str
@@ -60,7 +60,7 @@ class Worker:
         )
 
     def ask(self, case: str, seconds: float) -> dict[str, Any]:
-        """Return the worker's answer, or an error if it has died."""
+        """Send a request and return the worker's answer, or an error if the worker has died."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -84,11 +84,12 @@ class Worker:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return the environment for a peer."""
+    """Return the environment variables for a peer's process."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
-        # Compile modules once, like those of an installed package.
+        # Write bytecode, so that modules are compiled only once, like those of an installed
+        # package.
         "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
@@ -111,7 +112,7 @@ def interleaved(
     rounds: int,
     seconds: float,
 ) -> Iterator[tuple[str, list[Figure]]]:
-    """Yield each case with its figures, after `processes` processes of each peer have run."""
+    """Yield each case's name and figures, after `processes` processes of each peer have run."""
     answers: dict[str, list[Answers]] = {name: [] for name in cases}
     for number in range(processes):
         workers = {
@@ -131,7 +132,7 @@ def interleaved(
 def _measured_rounds(
     name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
 ) -> Answers:
-    """Return the rounds for a case, in rotated order, so that machine load affects all peers."""
+    """Run the rounds of a case, in rotated order, so that machine load affects peers equally."""
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
     for number in range(-1, rounds):  # the first round is a warm-up
@@ -145,7 +146,7 @@ def _measured_rounds(
 
 
 def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
-    """Return a figure for each peer in a case; a peer that did not run is absent."""
+    """Return a figure for each peer of a case. One that did not run has the error "absent"."""
     return [_figure(peer, case.peers[0], processes) for peer in case.peers]
 
 

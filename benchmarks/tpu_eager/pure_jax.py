@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in plain JAX, with torch's weights: the cost of XLA without torch."""
+"""The workloads in plain JAX, with torch's weights. They show the cost of XLA without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, Arrays, zeros
 
 
 def train(name: str) -> Callable[[], float]:
-    """Return a function that takes one training step and returns its loss."""
+    """Return a function that runs one training step and returns its loss."""
     work = workload(name)
     state = _arrays(work.model.state_dict())
     inputs, targets = jnp.asarray(work.inputs.numpy()), jnp.asarray(work.targets.numpy())
@@ -43,7 +43,7 @@ def train(name: str) -> Callable[[], float]:
 def infer(name: str) -> Callable[[], float]:
     """Return a function that runs the ResNet once and returns the sum of its scores."""
     work = workload(name)
-    # Weights and images are channels-last, as is usual in JAX.
+    # Weights and images are channels-last, the usual layout in JAX.
     parameters = {
         key: value.transpose(2, 3, 1, 0) if value.ndim == 4 else value
         for key, value in _arrays(work.model.state_dict()).items()
@@ -54,7 +54,7 @@ def infer(name: str) -> Callable[[], float]:
 
 
 def add() -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return a function that issues `x + y`, and one that waits for all results."""
+    """Return two functions: one issues `x + y`, the other waits for all results."""
     x, y = jnp.ones((8, 8)), jnp.ones((8, 8))
     jitted = jax.jit(jnp.add)
     held = [x]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plain JAX peer computes the same results as torch, so that figures are comparable."""
+"""The plain JAX workloads compute the same results as torch, so their figures are comparable."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from benchmarks.tpu_eager.measure import Figure
 
 
 def markdown(name: str, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the table for one case."""
+    """Return the Markdown table for one case."""
     case = CASES[name]
     unit = case.unit_name
     base = case.peers[0]
@@ -39,7 +39,7 @@ def markdown(name: str, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
-    """Return the table of first steps in new processes."""
+    """Return the table of the first steps in new processes."""
     lines = [
         f"{CASES[case].title}: from the first tensor to the end of step 2; threads: {threads}",
         "",
@@ -55,7 +55,7 @@ def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
 
 
 def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) -> list[Result]:
-    """Return the table for one case as results. Peers without figures are left out."""
+    """Return the figures of one case as results, without peers that have no figures."""
     case = CASES[name]
     return [
         Result(
@@ -77,7 +77,7 @@ def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) ->
 
 
 def first_step_results(case: str, rows: Sequence[FirstSteps], *, threads: int) -> list[Result]:
-    """Return the table of first steps as results: filled against empty cache."""
+    """Return the first steps as results, which compare a filled cache with an empty one."""
     return [
         Result(
             case=f"{CASES[case].title}: start to the end of step 2, warm compile cache",

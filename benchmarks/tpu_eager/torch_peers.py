@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in torch: on the CPU, eager and with inductor, and on tpu in each mode."""
+"""The workloads in torch: on the CPU, eager and with inductor, and on tpu in each eager mode."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import torch
 
 from benchmarks.tpu_eager.models import workload
 
-# A peer's settings: its device, its eager mode, and the compiled part of a step: nothing, the
-# model, the step function, or the step function as one program. An inference runs only the model.
+# For each peer, its device, its eager mode, and which part of a step it compiles: nothing, the
+# model, the step function, or the whole step as one program. For inference, there is only the
+# model.
 SETTINGS: dict[str, tuple[str, str | None, str]] = {
     "torch": ("cpu", None, ""),
     "inductor": ("cpu", None, "model"),
@@ -27,7 +28,7 @@ SETTINGS: dict[str, tuple[str, str | None, str]] = {
 
 
 class Torch:
-    """The state of one peer in its process."""
+    """A peer that runs torch in this process."""
 
     def __init__(self, name: str) -> None:
         self.device, mode, self._compiled = SETTINGS[name]
@@ -38,7 +39,7 @@ class Torch:
             torch.tpu.set_eager_mode(mode)
 
     def train(self, name: str) -> Callable[[], float]:
-        """Return a function that takes one training step and returns its loss."""
+        """Return a function that runs one training step and returns its loss."""
         work = workload(name)
         model = copy.deepcopy(work.model).to(self.device)
         inputs, targets = work.inputs.to(self.device), work.targets.to(self.device)
@@ -78,7 +79,7 @@ class Torch:
         return run
 
     def add(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Return a function that issues `x + y`, and one that waits for all results."""
+        """Return two functions: one issues `x + y`, the other waits for all results."""
         x, y = torch.ones(8, 8).to(self.device), torch.ones(8, 8).to(self.device)
         held: list[Any] = [x]
 
@@ -88,12 +89,12 @@ class Torch:
         return run, self.wait
 
     def wait(self) -> None:
-        """Wait for all issued operators."""
+        """Wait until all issued operators have finished."""
         if self.device == "tpu":
             torch.tpu.synchronize()
 
     def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
-        """Run until no more compilation happens, not even in the background."""
+        """Run the step until nothing is compiled any more, not even in the background."""
         if self.device != "tpu":
             return
         for _ in range(rounds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads with torchax: whole steps are jitted, the other cases run op by op."""
+"""The workloads with torchax. Whole steps are jitted; `x + y` runs in torchax's eager mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """The peer's state, in a separate process because torchax claims the backend's name."""
+    """A peer that runs torchax. It needs its own process: torchax claims the backend's name."""
 
     def __init__(self) -> None:
         with _overloads_that_are_gone():
@@ -24,7 +24,7 @@ class Torchax:
             self._env = torchax.default_env()
 
     def train(self, name: str) -> Callable[[], float]:
-        """Return a function that takes one training step and returns its loss."""
+        """Return a function that runs one training step and returns its loss."""
         interop: Any = import_module("torchax.interop")
         work = workload(name)
         optimizer = OPTIMIZERS[name]
@@ -68,7 +68,7 @@ class Torchax:
         return run
 
     def add(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Return a function that issues `x + y`, and one that waits for all results."""
+        """Return two functions: one issues `x + y`, the other waits for all results."""
         with self._env:
             x, y = torch.ones(8, 8).to("jax"), torch.ones(8, 8).to("jax")
         held: list[Any] = [x]
@@ -85,7 +85,7 @@ class Torchax:
 
 @contextmanager
 def _overloads_that_are_gone() -> Iterator[None]:
-    """Let torchax refer to overloads for named tensors, which torch 2.13 has removed."""
+    """Let torchax refer to the overloads for named tensors, which torch 2.13 removed."""
     original = OpOverloadPacket.__getattr__
 
     def overload(self: OpOverloadPacket, key: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads' optimizers as plain arithmetic, for JAX arrays and torch tensors."""
+"""The workloads' optimizers as plain arithmetic on JAX arrays or torch tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Arrays = dict[str, Any]
 
 
 def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """Apply torch.optim.SGD(lr=0.01, momentum=0.9). `state` starts as zeros for each parameter."""
+    """Apply torch.optim.SGD(lr=0.01, momentum=0.9). `state` starts as a zero for each parameter."""
     speed = {name: state[name] * 0.9 + grads[name] for name in grads}
     return {name: parameters[name] - speed[name] * 0.01 for name in grads}, speed
 

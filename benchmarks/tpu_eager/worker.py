@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one peer in a separate process: read names of cases, and answer with their costs.
+"""Run one peer in this process: read names of cases, and answer with their costs.
 
-Run `python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case",
-"seconds"}`. So is an answer: `{"cpu", "wall", "count", "value"}`, with the seconds of one run, or
-`{"error"}`. The value is the result of the third run: a loss, or a sum of scores.
+Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and answers are lines of JSON. A
+request is `{"case", "seconds"}`. An answer is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
+with the seconds for one run. The value is the result of the third run: a loss or a sum of scores.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# Operators per burst: fewer than the number at which fused mode starts to run them, so a burst is
-# only recorded.
+# Operators per burst. In fused mode, more operators would start running them; a burst of this size
+# is only recorded.
 _BURST = 48
-# Warm-up runs; the result of the last one shows whether peers agree.
+# The number of warm-up runs. The last one's result shows whether peers agree.
 _WARM = 3
 
 
 @dataclass
 class _Ready:
-    """A case that is built and warmed up. One call of `run` does `size` units of work."""
+    """A case, ready to measure after its warm-up. One call of `run` does `size` units of work."""
 
     run: Callable[[], Any]
     wait: Callable[[], None]
@@ -42,7 +42,7 @@ class _Ready:
 
 def main(argv: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output from libraries must not mix with the answers
+    os.dup2(2, 1)  # library output must not mix with answers
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer: Any = None
     ready: dict[str, _Ready] = {}
@@ -95,7 +95,7 @@ def _prepare(peer: Any, case: Case) -> _Ready:
 
 
 def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
-    """Run for about `seconds`. Only the case `record` does not measure the wait for results."""
+    """Run a case for about `seconds`. Except for `record`, times include the wait for results."""
     spent, wall, runs = 0.0, 0.0, 0
     alone = case.clock is time.thread_time
     while runs == 0 or wall < seconds:
