@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that show one idea each and use public APIs only."""
+"""Programs that each show one idea, and that use only public APIs."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small model from its last checkpoint, which may be in S3 or Google Cloud Storage.
 
-Each start loads the newest checkpoint below --checkpoint, if there is one, trains a few steps and
-replaces it. --format is `single`, one file of torch.save, or `distributed`, a directory of
-torch.distributed.checkpoint. Credentials and endpoints come from the environment:
-AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST select servers other than Amazon's and Google's.
+Each start loads the newest checkpoint below --checkpoint, if there is one, trains for a few steps,
+and replaces the checkpoint. --format is `single` (one file, written by torch.save) or `distributed`
+(a directory, written by torch.distributed.checkpoint). Credentials and endpoints come from the
+environment: AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST select servers other than Amazon's and
+Google's.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _READ_ONLY = flags.DEFINE_bool("read_only", False, "Load and train, but write no
 
 
 class Trainer:
-    """A linear model and its optimizer. `step` counts all steps since the first start."""
+    """A linear model and its optimizer. `step` counts the steps since the very first start."""
 
     def __init__(self, width: int) -> None:
         torch.manual_seed(0)
@@ -40,7 +41,7 @@ class Trainer:
         self._width = width
 
     def train(self, steps: int) -> float:
-        """Train, and return the loss of the final weights."""
+        """Train for some steps; return the loss of the final weights."""
         for _ in range(steps):
             self.optimizer.zero_grad()
             self._loss().backward()
@@ -50,7 +51,7 @@ class Trainer:
             return self._loss().item()
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state; before the first step, the optimizer's momentum is zero."""
+        """Return the state. Before the first step, the optimizer's momentum is zero."""
         momentum = {
             name: self.optimizer.state[value].get("momentum_buffer", torch.zeros_like(value))
             for name, value in self.model.named_parameters()
@@ -59,7 +60,7 @@ class Trainer:
         return {"step": step, "model": self.model.state_dict(), "momentum": momentum}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Restore the result of `state_dict`."""
+        """Restore a state that `state_dict` returned."""
         step, model, momentum = state["step"], state["model"], state["momentum"]
         assert isinstance(step, torch.Tensor)
         assert isinstance(model, dict)
@@ -75,7 +76,7 @@ class Trainer:
 
 
 def load(trainer: Trainer, directory: str, form: str) -> bool:
-    """Restore the checkpoint; return whether there was one."""
+    """Restore the checkpoint, if there is one; return whether there was."""
     if form == "single":
         path = f"{directory}/checkpoint.pt"
         if not gfile.Exists(path):
@@ -93,7 +94,7 @@ def load(trainer: Trainer, directory: str, form: str) -> bool:
 
 
 def save(trainer: Trainer, directory: str, form: str) -> None:
-    """Replace the checkpoint atomically: a reader sees the old one or the new one."""
+    """Replace the checkpoint atomically: readers see either the old one or the new one."""
     gfile.MakeDirs(directory)
     if form == "single":
         with gfile.Open(f"{directory}/checkpoint.pt", "wb") as file:
@@ -104,7 +105,7 @@ def save(trainer: Trainer, directory: str, form: str) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Load, train and save."""
+    """Load the checkpoint, train, and save."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     torch.set_num_threads(1)

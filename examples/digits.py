@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handwritten digits: 8x8 greyscale images and their labels, read from CSV.
 
-The packed file is the UCI "Optical Recognition of Handwritten Digits" test set (1797 rows), from
-scikit-learn's wheel. A user's own file has the same format; see README.md.
+The data set that is packed into the program is the test set of UCI's "Optical Recognition of
+Handwritten Digits" (1797 rows), taken from scikit-learn's wheel. Users' own files have the same
+format; see README.md.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ PIXELS = SIDE * SIDE
 COLUMNS = PIXELS + 1
 BRIGHTEST = 16
 CLASSES = 10
-FEWEST_ROWS = 10  # The test part is one row in five, so this leaves two.
+FEWEST_ROWS = 10  # the test part is a fifth, which makes two
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DataError(ValueError):
-    """An invalid data file; the message is one line for the user."""
+    """The error for an invalid data file. The message is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Digits:
-    """Digits: `images` is float32 [n, 1, 8, 8] in 0..1 (0 = paper), `labels` int64 [n] in 0..9."""
+    """Digits. `images` is float32 [n, 1, 8, 8] in 0..1 (0 = paper), `labels` int64 [n] in 0..9."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -49,12 +50,12 @@ class Digits:
 
 
 def packed() -> Traversable:
-    """Return the data file that is packed into this program."""
+    """Return the data file that is packed into the program."""
     return importlib.resources.files("examples") / "data" / "digits.csv.gz"
 
 
 def read(source: Traversable | pathlib.Path) -> Digits:
-    """Read a CSV or gzipped CSV file of 65 integer columns. Raises `DataError`."""
+    """Read digits from a CSV or gzipped CSV file with 65 integer columns. Raises `DataError`."""
     pixels: list[list[int]] = []
     labels: list[int] = []
     for number, line in _lines(source):
@@ -71,14 +72,14 @@ def read(source: Traversable | pathlib.Path) -> Digits:
 
 
 def split(digits: Digits, *, seed: int) -> tuple[Digits, Digits]:
-    """Return (training part, test part). `seed` alone chooses one row in five for the test."""
+    """Return (training part, test part). The test part is a fifth of the rows, chosen by `seed`."""
     order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(seed))
     held_out = len(digits) // 5
     return digits.select(order[held_out:]), digits.select(order[:held_out])
 
 
 def _lines(source: Traversable | pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) of every line that is not blank."""
+    """Yield the number and the text of each line that is not blank."""
     for number, line in enumerate(_text(source).splitlines(), start=1):
         if line.strip():
             yield number, line
@@ -91,7 +92,7 @@ def _text(source: Traversable | pathlib.Path) -> str:
         raise DataError(
             f"{source}: cannot be read: {error.strerror}. Give --data the path of a CSV file."
         ) from error
-    # Check the content, not the name, since browsers may drop or add ".gz".
+    # Check the content, not the name, because browsers may remove or add ".gz".
     if content.startswith(_GZIP_MAGIC):
         try:
             content = gzip.decompress(content)

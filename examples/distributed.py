@@ -98,8 +98,11 @@ def _check(ranks: int) -> None:
 
 @contextlib.contextmanager
 def _joined(ranks: int) -> Iterator[bool]:
-    """Join the process group, if there are several processes. Yield whether this is the first."""
-    # Import here, not above, because the parsed flags affect the import of torch.
+    """Join the process group if there are several processes.
+
+    Yield whether this is the first one.
+    """
+    # Imported here, because parsed flags affect the import of torch.
     import torch
     from torch import distributed
 
@@ -115,7 +118,7 @@ def _joined(ranks: int) -> Iterator[bool]:
 
 
 def _losses() -> Iterator[float]:
-    """Train; yield the loss of each step, the same in all processes."""
+    """Train; yield the loss of each step, which is the same in all processes."""
     import torch
 
     from examples import digits, distributed_models, distributed_strategies
@@ -124,14 +127,15 @@ def _losses() -> Iterator[float]:
     if device.type == "tpu" and _MODE.value != "compile":
         torch.tpu.set_eager_mode(_MODE.value)
     task = distributed_models.TASKS[_MODEL.value](digits.read(digits.packed()))
-    torch.manual_seed(_SEED.value)  # before the model: all processes start with the same weights
+    torch.manual_seed(_SEED.value)  # so that all processes start with the same weights
     model = task.new_model().to(device)
     if _MODE.value == "compile":
         for layer in model:
             if isinstance(layer, distributed_models.Block):
                 layer.compile()
     share = distributed_strategies.STRATEGIES[_STRATEGY.value](model, device)
-    # Not foreach: its operators take plain or distributed parameters, and tp has both.
+    # tp has plain and distributed parameters, but foreach operators accept only one of the two
+    # kinds.
     optimizer = torch.optim.AdamW(share.parameters, lr=_LEARNING_RATE.value, foreach=False)
     shuffle = torch.Generator().manual_seed(_SEED.value)
     for _ in range(_STEPS.value):

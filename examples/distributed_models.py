@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two small transformers on the handwritten digits: one reads them, one draws them.
+"""Two small transformers for the handwritten digits: one classifies them, one draws them.
 
-Both are an `nn.Sequential` of an embedding, blocks and a head, so each strategy treats them alike.
+Both are an `nn.Sequential` of an embedding, blocks and a head, so the strategies can treat them in
+the same way.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from torch.nn import functional
 from examples import digits
 
 BLOCKS = 4
-HEADS = 4  # at most as many ranks share a block
+HEADS = 4  # also the maximum number of ranks that share a block
 WIDTH = 32
-TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # brightnesses, then the labels
+TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # pixel values, then labels
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A model with its data: a row of `inputs` and `targets` per digit."""
+    """A model and its data. Each row of `inputs` and `targets` is one digit."""
 
     new_model: Callable[[], nn.Sequential]
     inputs: torch.Tensor
@@ -31,7 +32,7 @@ class Task:
 
 
 def classifier(data: digits.Digits) -> Task:
-    """Return the label of a digit from its rows of pixels."""
+    """Return the task of predicting a digit's label from its rows of pixels."""
     return Task(
         lambda: nn.Sequential(_RowEmbedding(), *(Block(False) for _ in range(BLOCKS)), _Classes()),
         data.images.squeeze(1),
@@ -40,7 +41,7 @@ def classifier(data: digits.Digits) -> Task:
 
 
 def gpt(data: digits.Digits) -> Task:
-    """Return the next pixel of a digit from its label and the pixels before."""
+    """Return the task of predicting a digit's next pixel from its label and earlier pixels."""
     pixels = data.images.flatten(1).mul(digits.BRIGHTEST).round().long()
     labels = data.labels[:, None] + digits.BRIGHTEST + 1
     return Task(
@@ -58,7 +59,7 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 class Block(nn.Module):
-    """Attention and two linear layers, each added to its input [n, length, WIDTH]."""
+    """A block with attention and two linear layers, each added to its input [n, length, WIDTH]."""
 
     def __init__(self, is_causal: bool) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm1(x)
-        # With tensor parallelism, a rank has only some of the heads.
+        # With tensor parallelism, each rank has only some of the heads.
         q, k, v = (
             layer(y).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
             for layer in (self.query, self.key, self.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""google3 as a user runs it: its log, output, help and errors."""
+"""Run google3 as a user does: its log, output, help and errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_worker_that_fails_is_in_the_log() -> None:
 
 def test_helpfull_is_readable() -> None:
     result = _run("--helpfull")
-    assert result.returncode == 1  # absl's exit status for help
+    assert result.returncode == 1  # absl's exit status after --help
     for flag in (
         "--workers:",
         "--[no]torch_dynamo_suppress_errors",

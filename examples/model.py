@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network: two convolutions and two linear layers, 75,000 parameters."""
+"""The network: two convolutional and two linear layers, with 75,000 parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from examples import digits
 
 
 class DigitNet(nn.Module):
-    """A network from float32 [n, 1, 8, 8] in 0..1 to logits, float32 [n, 10]."""
+    """A network that maps images, float32 [n, 1, 8, 8] in 0..1, to logits, float32 [n, 10]."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output files of a run: a checkpoint and a plot of the loss, each written atomically."""
+"""The output files of a run: a checkpoint and a plot of the loss, each written atomically."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CURVE = "loss.svg"
 
 
 class OutputError(OSError):
-    """An unusable output directory; the message is one line for the user."""
+    """The error for an output directory that cannot be used. The message is one line."""
 
 
 def prepare(directory: pathlib.Path) -> None:
     """Create `directory` and check that it is writable. Raises `OutputError`.
 
-    Call it before training, so that an hour of work does not end in "permission denied".
+    Call this before training, so that an hour of work does not end with "permission denied".
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def prepare(directory: pathlib.Path) -> None:
 def write_checkpoint(
     directory: pathlib.Path, result: training.Result, options: training.Options, *, data: str
 ) -> pathlib.Path:
-    """Save the weights with metadata, in a form that `torch.load(weights_only=True)` reads."""
+    """Save the weights and metadata in a form that `torch.load(weights_only=True)` accepts."""
     metadata = {
         **dataclasses.asdict(options),
         "accuracy": result.accuracy,
@@ -49,15 +49,15 @@ def write_checkpoint(
         "torch": str(torch.__version__),
     }
     content = io.BytesIO()
-    # On the CPU, since the reader may lack the device.
+    # Move the weights to the CPU, because the machine that loads them may lack the device.
     weights = {name: value.cpu() for name, value in result.network.state_dict().items()}
     torch.save({"metadata": metadata, "state_dict": weights}, content)
     return _write(directory / CHECKPOINT, content.getbuffer())
 
 
 def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
-    """Plot the mean loss of each epoch as a self-contained SVG."""
-    import pygal  # Import here, since only a run with output needs it.
+    """Plot the mean loss of each epoch as an SVG file that needs no other files."""
+    import pygal  # imported here, since only a run with output needs it
 
     chart = pygal.Line(
         title="Training on handwritten digits",
@@ -73,14 +73,14 @@ def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
 
 
 def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
-    """Replace `path` with `content` atomically. Raises `OutputError`."""
+    """Replace the file `path` atomically with `content`. Raises `OutputError`."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = pathlib.Path(name)
         try:
             with open(handle, "wb") as file:
                 file.write(content)
-            temporary.chmod(0o666 & ~_umask())  # mkstemp creates it with 0600.
+            temporary.chmod(0o666 & ~_umask())  # mkstemp creates it with 0600
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
 
 
 def _umask() -> int:
-    # The umask can only be read by setting it.
+    # The umask can be read only by setting it.
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) > 1:
         return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
     if "WORLD_SIZE" in os.environ:
-        # torchrun has started several processes.
+        # torchrun has started this process as one of several.
         distributed.init_process_group(distributed.get_default_backend_for_device(_DEVICE.value))
     try:
         _run()
@@ -86,7 +86,7 @@ def _run() -> None:
     origin = _DATA.value or "packed with the program"
     is_first = not distributed.is_initialized() or distributed.get_rank() == 0
     directory = _from_here(_OUTPUT.value) if _OUTPUT.value and is_first else None
-    training.usable_device(options.device)  # Raise before anything is written.
+    training.usable_device(options.device)  # fail before anything is written
     if directory:
         output.prepare(directory)
     data = digits.read(_from_here(_DATA.value) if _DATA.value else digits.packed())
@@ -110,8 +110,8 @@ def _run() -> None:
 def _train_with_progress(
     data: digits.Digits, options: training.Options, *, show: bool
 ) -> training.Result:
-    # By default tqdm locks a semaphore in /dev/shm to synchronise processes; one process does not
-    # need that. With disable=None it shows no bar if stderr is not a terminal.
+    # By default, tqdm synchronises processes with a semaphore in /dev/shm, which one process does
+    # not need. With disable=None, it shows no bar if stderr is not a terminal.
     tqdm.set_lock(threading.RLock())
     with tqdm(total=options.epochs, unit="epoch", disable=None if show else True) as bar:
 
@@ -123,7 +123,7 @@ def _train_with_progress(
 
 
 def _from_here(path: str) -> pathlib.Path:
-    """Return `path` relative to the shell's directory, which `bazel run` passes in a variable."""
+    """Return `path` relative to the directory of the user's shell, which `bazel run` passes on."""
     return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`train.par --device=tpu` as a user runs it: one file, which registers the device itself."""
+"""Run `train.par --device=tpu` as a user does: a single file that registers the device itself."""
 
 from __future__ import annotations
 

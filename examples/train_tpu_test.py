@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on the device tpu: every mode learns as well as the CPU."""
+"""Training on the device tpu reaches the CPU's accuracy in every mode."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from examples import digits, output, training
 from tools.par.testing.budget import only_full
 from torch_google.tpu import autoload
 
-autoload()  # needed if the package, with its entry point, is not installed
+autoload()  # needed if the package and its entry point are not installed
 
 _OPTIONS = training.Options(epochs=20, batch_size=32, learning_rate=1e-3, seed=0, device="cpu")
-# Random numbers differ between devices, so dropout drops other values. This many of the 359 test
-# digits may be classified differently.
+# Random numbers differ between devices, so dropout drops different values. Up to this many of the
+# 359 test digits may therefore be classified differently.
 _DIGITS = 3
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop: Adam on cross entropy, deterministic for a seed."""
+"""The training loop: Adam and cross entropy, deterministic for a given seed."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from examples import digits, model
 
 
 class TrainingError(RuntimeError):
-    """A failure that the user's options cause; the message is one line."""
+    """The error for a failure caused by the user's options. The message is one line."""
 
 
-# How the device tpu executes operators; "compile" uses torch.compile for the network.
+# How the device tpu executes operators. "compile" applies torch.compile to the network.
 MODES = ("strict", "fused", "debug", "compile")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options that, with the data and the machine's arithmetic, determine the result."""
+    """Training options. With the data and the machine's arithmetic, they determine the result."""
 
     epochs: int
     batch_size: int
     learning_rate: float
     seed: int
     device: str
-    mode: str | None = None  # one of MODES, for the device tpu
-    threads: int = 1  # torch's threads, on the CPU
+    mode: str | None = None  # one of MODES, only for the device tpu
+    threads: int = 1  # number of torch's CPU threads
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A trained network, its mean training loss per epoch, and its test accuracy, 0..1."""
+    """The trained network, its mean training loss in each epoch, and its test accuracy, 0..1."""
 
     network: model.DigitNet
     losses: list[float]
@@ -46,12 +46,12 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device with this name if a sum on it works. Raises `TrainingError` otherwise."""
+    """Return the device with this name, after testing it with a sum. Raises `TrainingError`."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
-    # Each backend has its own exception for "not available": torch.device() and meta tensors raise
-    # RuntimeError, CUDA AssertionError, others NotImplementedError.
+    # If a device is not available, backends raise different errors: torch.device() and meta tensors
+    # raise RuntimeError, CUDA raises AssertionError, and others raise NotImplementedError.
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise TrainingError(
             f"--device={name}: this program cannot compute there ({_first_sentence(error)}). "
@@ -68,14 +68,15 @@ def train(
     *,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> Result:
-    """Train on four rows in five and test on the rest. Call `on_epoch(epoch, loss)` after each.
+    """Train on four fifths of the rows and test on the rest.
 
-    If a process group exists, its processes share each batch, and have the same result.
+    Call `on_epoch(epoch, loss)` after each epoch. If there is a process group, its processes share
+    each batch and get the same result.
     """
     device = usable_device(options.device)
-    # One thread by default: batches this small gain nothing from a second one, and on a busy
-    # machine threads that wait for each other take twenty times as long. Also, one thread gives the
-    # same sums for any number of cores.
+    # One thread is the default, because it gives the same sums for any number of cores. Batches
+    # this small gain nothing from a second one. On a busy machine, threads that wait for each other
+    # take twenty times as long.
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(options.seed)
@@ -101,7 +102,7 @@ def train(
 
 @torch.no_grad()
 def accuracy(network: nn.Module, data: digits.Digits) -> float:
-    """Return the fraction of `data` that `network` classifies correctly, 0..1."""
+    """Return the fraction of `data` that `network` classifies correctly."""
     network.eval()
     correct = network(data.images).argmax(dim=1) == data.labels
     return float(correct.float().mean())
@@ -110,7 +111,7 @@ def accuracy(network: nn.Module, data: digits.Digits) -> float:
 def _epoch(
     network: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[digits.Digits]
 ) -> float:
-    """Train for one pass over the data; return the mean loss per row."""
+    """Train on all rows once; return the mean loss per row."""
     network.train()
     total, rows = 0.0, 0
     for batch in batches:
@@ -128,7 +129,7 @@ def _epoch(
 
 
 def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterator[digits.Digits]:
-    # One indexing operation per batch, since a DataLoader would copy row by row.
+    # Index once per batch: a DataLoader would copy row by row.
     order = torch.randperm(len(data), generator=shuffle).to(data.labels.device)
     ranks = _ranks()
     for rows in torch.split(order, size):
@@ -139,7 +140,7 @@ def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterat
 
 
 def _ranks() -> int:
-    """Return the number of processes that train together."""
+    """Return the number of processes that train together; 1 if there is no process group."""
     if distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_world_size())
     return 1
