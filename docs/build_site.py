@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the site of docs/ with MkDocs; a dead link or anchor is an error.
+"""Build a web site from the pages in docs/ with MkDocs. Dead links and anchors are errors.
 
 build_site.par --config=docs/mkdocs.yml --output=DIRECTORY PAGE.md ...
 """
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# A link out of docs/. The presubmit checks that its file exists.
+# A link to a file outside docs/. The presubmit checks that the file exists.
 _REPOSITORY_LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?:\.\./)+(?P<path>[^)#\s]*)(?:#[^)\s]*)?\)")
 
 
@@ -32,8 +32,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
-    """Write the site to `output`, reproducibly, and return MkDocs's warnings."""
-    os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, as in a PAR
+    """Write the site to `output`, reproducibly; return the warnings from MkDocs."""
+    os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, as in PARs
     from mkdocs.commands.build import build as mkdocs_build
     from mkdocs.config import load_config
 
@@ -50,7 +50,8 @@ def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
                     str(config),
                     docs_dir=directory,
                     site_dir=str(output.absolute()),
-                    # MkDocs would raise at the first page; here every warning is reported.
+                    # In strict mode, MkDocs would stop at the first bad page, but we report all
+                    # warnings.
                     strict=False,
                 )
             )
@@ -60,9 +61,10 @@ def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
 
 
 def name_repository_files(markdown: str) -> str:
-    """Return the page with each link to a file outside docs/ as the file's path.
+    """Return the page, with each link to a file outside docs/ replaced by the file's path.
 
-    The site has no such file, and the repository has no address that every clone shares.
+    The site does not contain these files, and there is no address for them that is right for every
+    clone.
     """
     return "\n".join(
         line if code else _REPOSITORY_LINK.sub(_path, line)
@@ -76,7 +78,7 @@ def _path(link: re.Match[str]) -> str:
 
 
 def _lines(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """Yield each line and whether it belongs to a code block."""
+    """Yield (whether the line is part of a code block, line) for each line."""
     in_code = False
     for line in lines:
         fence = line.lstrip().startswith("```")
@@ -85,7 +87,7 @@ def _lines(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
 
 
 class _Warnings(logging.Handler):
-    """A logging handler that keeps the text of each warning and error."""
+    """A logging handler that collects the texts of warnings and errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site has every page, needs no network, and a link that leads nowhere is an error."""
+"""The site has every page and needs no network; a dead link is an error."""
 
 from __future__ import annotations
 
