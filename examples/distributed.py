@@ -100,7 +100,7 @@ def _check(ranks: int) -> None:
 def _joined(ranks: int) -> Iterator[bool]:
     """Join the process group if there are several processes.
 
-    Yield whether this is the first one.
+    Yield whether this process is the first.
     """
     # Imported here, because parsed flags affect the import of torch.
     import torch

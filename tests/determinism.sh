@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds //examples:train.par in two clones, in different directories, without a shared action
-# cache,
-# and compares the results byte by byte. Takes two full builds; both use Bazel's download cache.
+# cache, and compares the results byte by byte. Takes two full builds; both use Bazel's download
+# cache.
 #
-# tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a temporary
-# one)
+#   tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a new one)
 
 set -euo pipefail
 

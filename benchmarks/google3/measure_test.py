@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both sides run equally often, in alternation, and the ratio compares the work of both."""
+"""Both sides run equally often, in alternation, and the ratio compares both sides' work."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return the peers that options ask for: a venv with another torch release, and PARs."""
+    """Return a `Peer` for each program that an option adds: a venv of another release, PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))

@@ -49,7 +49,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """A peer's medians over all rounds. The ratio is the median of the ratios within each round."""
+    """A program's medians over all rounds. The ratio is the median of the ratios within a round."""
 
     name: str
     wall: float
@@ -62,7 +62,7 @@ class Summary:
 def interleaved(
     peers: Sequence[Peer], *, rounds: int, empty_caches: bool = False
 ) -> dict[str, list[Sample]]:
-    """Start all peers once per round, in rotated order, so that machine load affects each."""
+    """Start all programs once per round, in rotated order, so that machine load affects each."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -75,7 +75,7 @@ def interleaved(
 
 
 def start(peer: Peer) -> Sample:
-    """Start the peer and wait for it to end. Raises `StartError`."""
+    """Start the program and wait for it to end. Raises `StartError`."""
     read_end, write_end = os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, write_end, 1),
@@ -116,7 +116,10 @@ def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
-    """Return a summary for each peer in `samples`. Ratios are relative to the peer `base`."""
+    """Return a summary for each program in `samples`.
+
+    Ratios are relative to the one named `base`.
+    """
     return [
         Summary(
             name=name,

@@ -20,14 +20,17 @@ PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """The error for a peer that could not be built. It contains the end of the tool's output."""
+    """The error for a program that a packer could not build.
+
+    It has the end of the tool's output.
+    """
 
 
 class Workshop:
-    """A directory that contains the built peers and keeps them between runs.
+    """A directory that contains the packed programs and keeps them between runs.
 
     directory: its path. Anything in it may be deleted, and is then built again.
-    python: the interpreter that all peers use.
+    python: the interpreter that all programs use.
     requirements: the program's dependencies, in pip's format ("torch==...").
     index: an additional package index, used only if the user's pip configuration does not have the
         requirements.
@@ -43,7 +46,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """Return a workshop in a subdirectory, whose peers have another torch release."""
+        """Return a workshop in a subdirectory, whose programs use another torch release."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,
@@ -59,7 +62,7 @@ class Workshop:
         caches: dict[str, str] | None = None,
         interpreter: bool = False,
     ) -> measure.Peer:
-        """Return a peer.
+        """Return a `Peer`.
 
         `caches` maps environment variables to the cache directories that they select.
         """
@@ -76,7 +79,7 @@ class Workshop:
         )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """Return the peer's directory.
+        """Return the program's directory.
 
         Call `build` to fill it, unless an earlier run completed that.
         """
@@ -146,7 +149,7 @@ def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
 
 
 def venv_of(shop: Workshop, release: str) -> measure.Peer:
-    """Return a venv peer with another torch release, built in a subdirectory."""
+    """Return a `Peer` for a venv with another torch release, built in a subdirectory."""
     return venv(shop.beside(release), f"venv, torch {release}")
 
 
@@ -234,14 +237,14 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
 
 
 def par(shop: Workshop, path: pathlib.Path, name: str = "PAR") -> measure.Peer:
-    """Return the peer for a PAR that Bazel has built."""
+    """Return the `Peer` for a PAR that Bazel has built."""
     shop.once(name, lambda home: None)
     caches = {"PAR_CACHE_DIR": "cache"}
     return shop.peer(name, [path.resolve(strict=True)], caches=caches, interpreter=True)
 
 
 def idle(peer: measure.Peer) -> measure.Peer:
-    """Return a peer that starts the same interpreter without importing torch."""
+    """Return a `Peer` that starts the same interpreter without importing torch."""
     return dataclasses.replace(
         peer,
         command=(peer.command[0], "-c", "pass"),
@@ -251,7 +254,7 @@ def idle(peer: measure.Peer) -> measure.Peer:
 
 
 def start(peer: measure.Peer, kind: str) -> measure.Peer:
-    """Return a peer that starts the same program in one of the ways listed in `STARTS`."""
+    """Return a `Peer` that starts the same program in one of the ways listed in `STARTS`."""
     environment = {**peer.environment, "PYTHONPATH": str(PROGRAM.parents[2])}
     if kind == "door, -c":
         command = (peer.command[0], "-c", "import torch; print(torch.ones(2) + 1)")
@@ -270,7 +273,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return the version of torch in a peer, because peers in one table may differ in it."""
+    """Return a program's version of torch. Programs in one table may have different versions."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -287,7 +290,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """Return a peer for the lower bound of first starts: copying torch's libraries once."""
+    """Return a `Peer` for the lower bound of first starts: copying torch's libraries once."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")

@@ -27,7 +27,7 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int
 
 
 def starts(tables: Mapping[str, Sequence[Summary]], *, base: str) -> str:
-    """Return one table for all ways to start, with a row for each way and peer."""
+    """Return one table for all ways to start, with a row for each way and program."""
     rounds = next(iter(tables.values()))[0].rounds
     lines = [
         f"Starts through a door and as a child (medians of {rounds} interleaved rounds)",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels for all peers: those pinned in third_party/, or those of another torch release."""
+"""The wheels for all packers: those pinned in third_party/, or those of another torch release."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
     """Yield the cost of fetching and loading, then that of a build without caches.
 
-    Delete outputs.
+    Delete the outputs at the end.
     """
     cache = work.absolute() / "cold_cache"
     shutil.rmtree(cache, ignore_errors=True)

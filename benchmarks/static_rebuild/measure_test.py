@@ -21,7 +21,8 @@ from benchmarks.static_rebuild.edits import EDITS, Edit, EditError, Places, Way,
 from benchmarks.static_rebuild.measure import Figure
 from tools.importer import apply_series, load_series
 
-# The fake unpacks `upstream` as @torch_source, and "builds" a program from all files that count.
+# The fake unpacks `upstream` as @torch_source, and "builds" a program from all files that a real
+# build would read.
 _BAZELW = """#!/bin/sh
 output=${1#--output_base=}; shift
 source=$output/external/_main~torch~torch_source

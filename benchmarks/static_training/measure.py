@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a training with each peer in turn, in new processes, and compute medians."""
+"""Run a training with each build of torch in turn, in new processes, and compute medians."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class RunError(RuntimeError):
-    """The error for a peer that failed to train. The message is one line."""
+    """The error for a build of torch that failed to train. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """A peer's medians over the rounds, in seconds. Speeds are relative to the first peer."""
+    """A build's medians over the rounds, in seconds. Speeds are relative to the first build."""
 
     peer: str
     cpu: float
@@ -51,7 +51,7 @@ class Figure:
 def interleaved(
     case: str, peers: Sequence[Peer], *, threads: int, rounds: int
 ) -> dict[str, list[Sample]]:
-    """Run all peers once per round, in rotated order, so that machine load affects all equally."""
+    """Run all builds once per round, in rotated order, so that machine load affects all equally."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)

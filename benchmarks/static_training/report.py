@@ -12,7 +12,10 @@ from benchmarks.static_training.measure import Figure
 
 
 def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the table for one case. A speed of 2 means that it took half the first peer's time."""
+    """Return the table for one case.
+
+    A speed of 2 means that it took half the first build's time.
+    """
     base, rounds = figures[0].peer, figures[0].rounds
     lines = [
         f"{case.title}, one {case.unit}; threads: {threads} "
@@ -30,7 +33,7 @@ def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table with the build settings of each peer's torch."""
+    """Return a table with the settings with which each torch was built."""
     lines = [
         "Build settings of each torch",
         "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of cases, with the peers that run each of them."""
+"""The table of cases. The `peers` of a case are the programs that run it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = ("inductor", "inductor_whole", "compile", "compile_whole", "compile_step
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the report. Ratios are relative to the first peer.
+    """A row of the report. Ratios are relative to the first of `peers`.
 
     `kind` is train (a step of model and optimizer, then reading the loss), infer, add (`x + y` with
     8x8 matrices), or record (the same, measured only in the thread that issues it). `unit` is in

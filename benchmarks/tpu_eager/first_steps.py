@@ -36,7 +36,7 @@ class FirstSteps:
 
 
 def compare(peer: str, case: str, *, threads: int) -> FirstSteps:
-    """Run a peer once with an empty cache, then `WARM_RUNS` times with the filled one."""
+    """Run a program once with an empty cache, then `WARM_RUNS` times with the filled one."""
     cache = tempfile.mkdtemp(prefix="tpu_eager_cache_")
     try:
         cold, *again = (_run(peer, case, cache, threads) for _ in range(1 + WARM_RUNS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask each peer's process for measurements in turn, and compute medians."""
+"""Ask a worker process per compared program for measurements in turn, and compute medians."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# For each peer, the answers that one process gave, one per round.
+# For each program, the answers that one process gave, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The cost of running a case once with a peer: medians over rounds and processes, in seconds.
+    """The cost of running a case once with a program, in seconds: medians over all runs.
 
-    `ratio` compares CPU time with the case's first peer. It is the median over processes of each
+    `ratio` compares CPU time with the case's first program. It is the median over processes of each
     process's median ratio over rounds. `lowest` and `highest` are the extremes over processes:
     costs differ between processes, but hardly within one. `value` is the result of the third run,
-    which shows whether peers agree. `error` is the reason if a peer has no figures.
+    which shows whether programs agree. `error` is the reason if a program has no figures.
     """
 
     peer: str
@@ -44,7 +44,7 @@ class Figure:
 
 
 class Worker:
-    """A peer's process, pinned to as many processors as it has threads."""
+    """A program's worker process, pinned to as many processors as it has threads."""
 
     def __init__(self, peer: str, *, python: str, threads: int) -> None:
         self.peer = peer
@@ -84,7 +84,7 @@ class Worker:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return the environment variables for a peer's process."""
+    """Return the environment variables for a worker process."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -112,7 +112,7 @@ def interleaved(
     rounds: int,
     seconds: float,
 ) -> Iterator[tuple[str, list[Figure]]]:
-    """Yield each case's name and figures, after `processes` processes of each peer have run."""
+    """Yield each case's name and figures, after `processes` processes of each program have run."""
     answers: dict[str, list[Answers]] = {name: [] for name in cases}
     for number in range(processes):
         workers = {
@@ -132,7 +132,7 @@ def interleaved(
 def _measured_rounds(
     name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
 ) -> Answers:
-    """Run the rounds of a case, in rotated order, so that machine load affects peers equally."""
+    """Run the rounds of a case, in rotated order, so that machine load affects all equally."""
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
     for number in range(-1, rounds):  # the first round is a warm-up
@@ -146,7 +146,7 @@ def _measured_rounds(
 
 
 def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
-    """Return a figure for each peer of a case. One that did not run has the error "absent"."""
+    """Return a figure for each program in a case. One that did not run has the error "absent"."""
     return [_figure(peer, case.peers[0], processes) for peer in case.peers]
 
 

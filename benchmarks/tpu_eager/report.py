@@ -55,7 +55,7 @@ def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
 
 
 def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) -> list[Result]:
-    """Return the figures of one case as results, without peers that have no figures."""
+    """Return the figures of one case as results, without programs that have no figures."""
     case = CASES[name]
     return [
         Result(

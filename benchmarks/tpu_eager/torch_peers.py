@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.tpu_eager.models import workload
 
-# For each peer, its device, its eager mode, and which part of a step it compiles: nothing, the
+# For each name, the device, its eager mode, and which part of a step is compiled: nothing, the
 # model, the step function, or the whole step as one program. For inference, there is only the
 # model.
 SETTINGS: dict[str, tuple[str, str | None, str]] = {
@@ -28,7 +28,7 @@ SETTINGS: dict[str, tuple[str, str | None, str]] = {
 
 
 class Torch:
-    """A peer that runs torch in this process."""
+    """The workloads in torch, run in this process."""
 
     def __init__(self, name: str) -> None:
         self.device, mode, self._compiled = SETTINGS[name]

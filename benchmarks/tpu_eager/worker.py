@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one peer in this process: read names of cases, and answer with their costs.
+"""Run one compared program in this process: read names of cases, answer with their costs.
 
 Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and answers are lines of JSON. A
 request is `{"case", "seconds"}`. An answer is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
@@ -24,7 +24,7 @@ from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 # Operators per burst. In fused mode, more operators would start running them; a burst of this size
 # is only recorded.
 _BURST = 48
-# The number of warm-up runs. The last one's result shows whether peers agree.
+# The number of warm-up runs. The last one's result shows whether the programs agree.
 _WARM = 3
 
 

@@ -50,7 +50,7 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how a row differs from its golden file, or an empty string.
+    """Return how a row differs from its expected outcome, or an empty string.
 
     If only some samples were run, the first failing one among them must be the expected one.
     """

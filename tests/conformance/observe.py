@@ -99,7 +99,7 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
-    """Write into every second element of a larger tensor, then into an empty one."""
+    """Call the operator with out=, once a strided part of a larger tensor, once an empty one."""
     observation = Seen()
     for make in (_spread, _empty):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows: the outcome of one check of one operator in one dtype."""
+"""A row: the outcome of one check of one operator in one dtype."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Outcome(enum.Enum):
     EMPTY = "empty"
 
 
-# The golden files contain every check of the WHOLE dtypes, but only `forward`, `strides` and
-# `refused` of the FORWARD dtypes.
+# The golden files contain every check for the WHOLE dtypes. For the FORWARD dtypes, they contain
+# only `forward`, `strides` and `refused`.
 WHOLE = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
 FORWARD = ("float16", "complex128", "int32", "int16", "int8", "uint8")
 DTYPES = (*WHOLE, *FORWARD)

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments on the CPU. op_db's `finish` extracts the unique part of a result."""
+    """Arguments on the CPU. `finish`, a function from op_db, extracts a result's unique part."""
 
     index: int
     args: tuple[Any, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select, order and run many trials, and resume an earlier run."""
+"""Select, order and run many checks, and resume an interrupted run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check results: values, dtypes, shapes and, if several are correct, reconstruction."""
+"""Check results: values, dtypes and shapes, or reconstruction if several are correct."""
 
 from __future__ import annotations
 

@@ -74,7 +74,10 @@ def dcp_save_and_load(rank: Rank) -> float:
 
 @case()
 def dcp_async_save(rank: Rank) -> float:
-    """Train while a checkpoint is written asynchronously; it has the state before that training."""
+    """Save a checkpoint asynchronously while training goes on.
+
+    It must have the state before that.
+    """
     model, optimizer, losses = _first_half(rank)
     future = dcp.async_save(_state(model, optimizer), checkpoint_id=rank.directory)
     more = _Half(False).problem.train(model, optimizer, rank)

@@ -17,7 +17,7 @@ from tests.distributed.problems import Problem
 from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
-# In megabytes. So small that each layer gets its own bucket, and several all_reduces overlap.
+# In megabytes. It is so small that each layer gets its own bucket and several all_reduces overlap.
 SMALL_BUCKETS = 0.001
 
 

@@ -63,7 +63,7 @@ def late_rank_ddp(rank: Rank) -> float:
         issued.append(time.monotonic())
         return future.then(lambda f: f.value()[0] / rank.size)
 
-    hook.__annotations__.clear()  # torch compares them with its classes
+    hook.__annotations__.clear()  # torch would reject these annotations
     problem = problems.language()
     model = DistributedDataParallel(problem.model().to(rank.device), bucket_cap_mb=0.001)
     model.register_comm_hook(None, hook)

@@ -116,7 +116,7 @@ class Problem:
     ) -> list[float]:
         """Train, and return each step's loss over the whole batch.
 
-        A rank trains on its part of it.
+        Each rank trains on its part of the batch.
         """
         losses = []
         for inputs, targets in self.batches():

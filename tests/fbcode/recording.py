@@ -69,7 +69,7 @@ def _ended(item: pytest.Item) -> Ran:
 
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:
-    """Return the outcome of a test, with the suite's name before torch renames its tpu classes."""
+    """Return the outcome of a test. The suite's name omits the device, which torch may rename."""
     suite, cls = item.path.stem, getattr(item, "cls", None)
     if cls is not None:
         name = cls.__name__

@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# The libraries that a PAR may use from the machine, the same that torch's own wheel needs.
+# The machine's libraries that a PAR may use. torch's own wheel needs no other libraries.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",

@@ -194,7 +194,7 @@ class TestModules(TestCase):
             args, kwargs = pytree.tree_unflatten(filled, spec)
             return module(*args, **kwargs)
 
-        # Pass the parameters too: gradcheck changes its inputs in place, and the module uses them.
+        # Also pass the parameters: gradcheck changes its inputs in place, and the module uses them.
         checked = (*(leaves[i] for i in where), *module.parameters())
         self.assertTrue(gradcheck(call, checked, fast_mode=True))
         self.assertTrue(torch.autograd.gradgradcheck(call, checked, fast_mode=True))

@@ -24,7 +24,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row for each module, dtype that it declares, and mode (train, or also eval)."""
+    """Return a row for each module, each dtype that it declares, and each mode that matters."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()

@@ -184,7 +184,7 @@ def _through_a_file(training: Training, device: str) -> Any:
 def _change_of_lr(actual: Training, expected: Training) -> None:
     """Change the learning rate.
 
-    Nothing may compile, because it must be an input of the programs.
+    Programs must take it as an input, so nothing may be compiled.
     """
     for training in (actual, expected):
         for group in training.optimizer.param_groups:

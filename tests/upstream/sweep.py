@@ -38,7 +38,7 @@ class Sweep:
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
         """Yield a result for each row, from the file or from a run.
 
-        If the process ends, the row crashed.
+        A row that ends its process counts as crashed.
         """
         known = read(self.file, rows) if self.file and self.file.exists() else {}
         pool: ProcessPoolExecutor | None = None
@@ -74,7 +74,7 @@ FAILURES = (Outcome.WRONG, Outcome.UNSUPPORTED, Outcome.CRASHED)
 
 
 def read(file: Path, rows: Sequence[Row]) -> dict[Row, Result]:
-    """Return each row's last result in the file, for those of these rows that have one."""
+    """Return the last result in the file for each of these rows that has one."""
     named = {(row.table.value, str(row)): row for row in rows}
     results = {}
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -21,7 +21,7 @@ _OURS = "torch_google.flags"
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
-    """Define every flag. Idempotent. Raises flags.DuplicateFlagError if the program has one."""
+    """Define all flags. Idempotent. Raises flags.DuplicateFlagError if a name is already taken."""
     if KNOBS in flag_values:
         return
     defined: set[str] = set()

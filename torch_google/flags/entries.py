@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about torch's config entries: types and defaults at run time, names from the source."""
+"""Facts about torch's config entries: types, defaults, and environment variables."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def type_text(annotation: Any) -> str | None:
 
 
 def literal(value: Any) -> str | None:
-    """Return a value as a Python literal, with sorted sets; None if it has no literal."""
+    """Return a value as a Python literal, with sorted sets; None if no literal can express it."""
     if isinstance(value, set):
         parts = [literal(one) for one in value]
         if None in parts:
@@ -76,7 +76,7 @@ def literal(value: Any) -> str | None:
 
 
 def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
-    # v2.6 has neither aliases nor deprecation.
+    # torch v2.6 supports neither aliases nor deprecation of entries.
     if (alias := getattr(entry, "alias", None)) is not None:
         return {"type": _ABSENT, "left_out": f"another name of {alias}"}
     if not written.has(name):
@@ -147,7 +147,7 @@ class _Written:
         return {key: names for key, names in {**by_key, "read": read}.items() if names}
 
     def same_everywhere(self, entry: str) -> bool:
-        """Return whether an entry's default is the same on every machine without variables."""
+        """Return whether a default is the same on every machine if no variables are set."""
         expressions = self._expressions(entry)
         reached = [node for value in expressions for node in self._reached(value)]
         inner = [node for top in reached for node in ast.walk(top)]

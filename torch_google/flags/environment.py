@@ -14,7 +14,7 @@ from typing import Any
 PATTERN = re.compile(r"(?:PY)?TORCH[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]")
 _IN_A_LIBRARY = re.compile(rb"\0(" + PATTERN.pattern.encode("ascii") + rb")(?=\0)")
 
-# Strings that look like variables but are not.
+# Strings that look like names of environment variables but are not.
 _CODE = "a macro or a name in generated C++ code"
 _NOT_READ = {
     "TORCHSCRIPT_FUNCTION": "a label in profiles",
@@ -35,7 +35,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
     """Return facts about each variable: its readers and, if it has no flag, the reason.
 
     `root` is the directory of torch's sources, possibly inside an archive. `libraries` is the
-    directory of its native libraries; it has none if torch is linked into this program.
+    directory of its native libraries. It is empty if torch is linked into this program.
     """
     readers: dict[str, set[str]] = {}
     for name in _native_names(libraries):

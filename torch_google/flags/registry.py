@@ -18,7 +18,8 @@ class Option(NamedTuple):
 
     default: torch's default as a Python literal; None if torch computes it at run time.
     force, environ, read: the names of its environment variables. `force` variables override
-    assignments in the program, `environ` variables do not; the default's expression reads `read`.
+    assignments in the program, `environ` variables do not. The expression for the default uses the
+    `read` variables.
     left_out: the reason why it has no flag; empty if it has one.
     """
 
@@ -41,7 +42,7 @@ class Option(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """An environment variable. `readers`: "python", "native", or "tests" (torch's own tests).
+    """An environment variable. `readers` are "python", "native" or "tests" (torch's own tests).
 
     If it has no flag, `flag` is empty and `left_out` gives the reason. If it shares a flag with an
     option, the flag sets both.

@@ -50,7 +50,7 @@ def given_options() -> list[Option]:
 
 
 def settle(module: ModuleType) -> None:
-    """Set the entries of an installed config module whose flags are given.
+    """In an installed config module, set the entries whose flags are given.
 
     Raises ValueError if the installed torch lacks one of these entries.
     """
@@ -62,7 +62,8 @@ def settle(module: ModuleType) -> None:
 def settle_without_hooks() -> None:
     """If torch has no config hook, import the config modules of given flags and set their entries.
 
-    Also warn about knobs without a hook. With the hook, torch calls `settle` for each module.
+    Also warn if knobs are given and there is no hook for them. With the config hook, torch calls
+    `settle` for each module.
     """
     if not _has_hook():
         settle_now()

@@ -2,8 +2,8 @@
 """Keep the levels of Abseil's C++ log in sync with Python's, if Abseil is linked in.
 
 With --config=static, torch's C++ code logs through Abseil. Users set levels only once, with
-absl-py's flags and functions, and this module applies them in C++ too. The extension module `_absl`
-(third_party/abseil) does the setting. Without it, every function here is a no-op.
+absl-py's flags and functions, and this module applies them in C++, using the extension module
+`_absl` (third_party/abseil). Without that module, every function here is a no-op.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def follow() -> None:
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # A value equal to the level from the flags comes from a parent process, not from the user.
+    # If the variable equals the level from the flags, a parent process set it, not the user.
     level = os.environ.get(LEVEL_VARIABLE, "")
     _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)

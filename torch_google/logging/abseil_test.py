@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ code that logs through Abseil joins the stream with the same levels, in real processes."""
+"""In real processes, C++ messages logged through Abseil join the stream, with the same levels."""
 
 from __future__ import annotations
 

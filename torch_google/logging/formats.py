@@ -106,7 +106,7 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the text in the artifact's own format; None if it has none or formatting fails."""
+    """Return the text in the artifact's own format; None if that does not exist or fails."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:

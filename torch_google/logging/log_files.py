@@ -6,8 +6,8 @@ cannot append cheaply, so their records are batched into parts. A part is upload
 or old enough, after a record with severity ERROR or above, and at exit.
 
 The store's client library also logs, both from the uploading thread and from threads that the
-upload waits for. So an upload never holds a lock that logging needs. Every logging call queues its
-record and returns; if it waits for the upload at all, the wait has a time limit.
+upload waits for. So an upload never holds a lock that logging needs. A logging call only queues its
+record; only after an urgent record does it wait for an upload, up to a time limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# Limits for one part of a log in a remote store: its bytes, and its age in seconds.
+# Limits for one part of a log in a remote store: its size in bytes, and its age in seconds.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
 # Seconds that a logging call waits for a record with severity ERROR to be stored, and seconds

@@ -82,7 +82,7 @@ class TorchLogger(OneStreamLogger):
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, and adopt the loggers registered so far: torch calls this for each one."""
+        """Add a handler, and adopt registered loggers: torch calls this when it sets them up."""
         adopt_registered()
         super().addHandler(hdlr)
 
@@ -112,7 +112,7 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Return whether the command line sets the verbosity, or it is below torch's default."""
+    """Return whether the command line sets the verbosity, or it is lower than torch's default."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 

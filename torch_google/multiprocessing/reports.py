@@ -139,9 +139,9 @@ def _settle_at_exit() -> None:
     """Delay process exit until the children's reports are logged.
 
     The listener's daemon thread does not keep the process alive, so a finalizer waits for it. All
-    processes run multiprocessing's finalizers, even children, which skip atexit handlers. Remaining
-    children are joined before. The main process registers multiprocessing's exit function again, so
-    that it runs before the log is shut down.
+    processes run multiprocessing's finalizers, even children, which skip atexit handlers. Before
+    this finalizer, multiprocessing joins remaining children. The main process registers
+    multiprocessing's exit function again, so that it runs before the log is shut down.
     """
     util.Finalize(None, settle, exitpriority=_AFTER_CHILDREN)
     atexit.unregister(util._exit_function)  # type: ignore[attr-defined]

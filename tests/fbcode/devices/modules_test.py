@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Modules from module_db, a share of them per run, on every device of torch's framework."""
+"""Test a share of the modules in module_db, on every device that torch's framework finds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from torch.utils import _pytree as pytree
 from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
-# Without lazy modules, which have no parameters to compare before their first call.
+# Exclude lazy modules, which have no parameters to compare before their first call.
 _MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shares=12)
 _SAMPLES = 2
 
 
 class TestModules(TestCase):
-    # Only in eval mode: in training, some modules apply random dropout, which cannot be compared.
+    # Test only eval mode: in training, some modules apply random dropout, which cannot be compared.
     @modules(_MODULES, allowed_dtypes=[torch.float32], train_eval_mode=TrainEvalMode.eval_only)
     def test_agrees_with_itself_in_double_precision(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool

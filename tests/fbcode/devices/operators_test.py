@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Operators from op_db, a share of them per run, on every device of torch's framework."""
+"""Test a share of the operators in op_db, on every device that torch's framework finds."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Process groups without an explicit backend: torch uses that of the accelerator."""
+    """Tests of process groups without an explicit backend, which use the accelerator's."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()

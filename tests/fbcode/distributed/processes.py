@@ -27,7 +27,7 @@ WORLD = 2
 
 
 class TestGroup(MultiProcContinuousTest):
-    """Collectives, and modules that use them. All tests run in the same processes."""
+    """Tests of collectives, and of modules that use them. All run in the same processes."""
 
     world_size = WORLD
 

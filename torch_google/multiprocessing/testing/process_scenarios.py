@@ -78,7 +78,7 @@ def uncaught() -> None:
 
 @scenario
 def plain() -> int | None:
-    """Start a failing child with multiprocessing's own class."""
+    """Start a failing child with multiprocessing's own Process class."""
     child = multiprocessing.Process(target=fail, args=(0,), name="plain-child")
     child.start()
     child.join()
@@ -87,13 +87,13 @@ def plain() -> int | None:
 
 @scenario
 def ends_at_once() -> None:
-    """Start a child and grandchild that both fail, without waiting for them, with a slow log."""
+    """Start a child and grandchild that both fail, without waiting for them. Logging is slow."""
     fail_below(2)
 
 
 @scenario
 def crash() -> None:
-    """Start a child that crashes in C."""
+    """Start a child that crashes in C code."""
     processes.spawn(crash_in_c, nprocs=1, name="crasher")
 
 
