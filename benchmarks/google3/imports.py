@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.google3.row import Row, Sizes, Work
 
 # Both processes find torch's own entry points. One of them also finds those of the libraries, even
-# if they are not installed. The device's entry point is excluded, as tpu_eager measures the device.
+# if they are not installed. The device's entry point is excluded; another benchmark measures it.
 _ENTRY_POINTS = """
 from importlib import metadata
 found = metadata.entry_points

@@ -98,8 +98,8 @@ def _order(total: int, few: int) -> list[int]:
 def permuted(sample: Sample) -> Sample:
     """Return the sample with the same values, but another memory order.
 
-    For even indices, the first dimension is innermost. Otherwise, the second is innermost if there
-    are at least three, as in channels last.
+    For samples with an even index, the first dimension is innermost. For others, the second is
+    innermost if there are at least three, as in channels last.
     """
 
     def reorder(value: Any) -> Any:

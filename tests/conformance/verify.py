@@ -32,7 +32,7 @@ def rebuilt(
 ) -> str | None:
     """Check a result by reconstruction; return None if the operator has only one correct result."""
     checker = _CHECKERS.get(name)
-    if checker is None or sample.kwargs.get("M") is not None:  # M makes svd_lowrank random
+    if checker is None or sample.kwargs.get("M") is not None:  # not low-rank, so random
         return None
     difference = differs(got, expected, None)
     return difference or checker(

@@ -70,7 +70,7 @@ def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
 
 
 def add_line(state: State, operator: Operator) -> bool:
-    """Try to add a line with this operator; return False if no tensors meet its conditions."""
+    """Try to add a line that uses the operator; return whether this succeeded."""
     wild = not (operator.values or operator.tame) and state.random.random() < _WILD
     names: dict[str, str] = {}
     for placeholder, conditions in zip("xyz", operator.conditions, strict=False):

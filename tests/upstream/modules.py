@@ -92,7 +92,7 @@ def _samples(row: Row) -> Iterator[Sample]:
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
         options = inputs.constructor_input.kwargs
-        if "_random_samples" in options:  # float64, which the module refuses
+        if "_random_samples" in options:  # float64, which the operator refuses
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
 

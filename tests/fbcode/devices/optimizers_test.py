@@ -68,7 +68,7 @@ class TestOptimizers(TestCase):
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
-    """Return the first configurations in torch's table, except those for fused optimizers."""
+    """Return torch's first configurations that count steps in numbers, not in tensors."""
     configurations = (
         each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused")
     )
