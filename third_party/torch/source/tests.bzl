@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_tests`: files of upstream's `test/` as one directory, the import root of the tests."""
 
+load("//tools/par:par.bzl", "par_wheel")
+
 # Contains the hashes of all files. A PAR names the directory that it unpacks after a hash of the
 # data, which does not include modules.
 _INFO = "torch_tests.dist-info"
@@ -34,3 +36,26 @@ torch_tests = rule(
         "srcs": attr.label_list(allow_files = True, mandatory = True),
     },
 )
+
+def torch_distributed_tests(version):
+    """Declares distributed_tests: torch.distributed's tests alone, as a wheel.
+
+    Args:
+      version: the release that the tests belong to.
+    """
+    torch_tests(
+        name = "distributed_tests_tree",
+        testonly = True,
+        srcs = native.glob(["test/distributed/**/*.py"]),
+    )
+    par_wheel(
+        name = "distributed_tests",
+        testonly = True,
+        cold = ["."],
+        distribution = "torch_distributed_tests",
+        info = "SOURCE_INFO.json",
+        site = ":distributed_tests_tree",
+        version = version,
+        # Ranks import them from their folder.
+        zip_safe = False,
+    )
