@@ -2,6 +2,7 @@
 """`torch_tests`: files of upstream's `test/` as one directory, the import root of the tests."""
 
 load("//tools/par:par.bzl", "par_wheel")
+load(":lists.bzl", "NO_TEST_FILES", "TEST_FILES")
 
 # Contains the hashes of all files. A PAR names the directory that it unpacks after a hash of the
 # data, which does not include modules.
@@ -37,25 +38,29 @@ torch_tests = rule(
     },
 )
 
-def torch_distributed_tests(version):
-    """Declares distributed_tests: torch.distributed's tests alone, as a wheel.
+def torch_test_wheels(version):
+    """Declares upstream's tests as wheels: `tests`, and `distributed_tests` for torch.distributed.
 
     Args:
       version: the release that the tests belong to.
     """
-    torch_tests(
-        name = "distributed_tests_tree",
-        testonly = True,
-        srcs = native.glob(["test/distributed/**/*.py"]),
-    )
-    par_wheel(
-        name = "distributed_tests",
-        testonly = True,
-        cold = ["."],
-        distribution = "torch_distributed_tests",
-        info = "SOURCE_INFO.json",
-        site = ":distributed_tests_tree",
-        version = version,
-        # Ranks import them from their folder.
-        zip_safe = False,
-    )
+    for name, files in {
+        "distributed_tests": ["test/distributed/**/*.py"],
+        "tests": TEST_FILES,
+    }.items():
+        torch_tests(
+            name = name + "_tree",
+            testonly = True,
+            srcs = native.glob(files, exclude = NO_TEST_FILES),
+        )
+        par_wheel(
+            name = name,
+            testonly = True,
+            cold = ["."],
+            distribution = "torch_" + name,
+            info = "SOURCE_INFO.json",
+            site = ":" + name + "_tree",
+            version = version,
+            # They open neighbouring files, and start programs in their folder.
+            zip_safe = False,
+        )
