@@ -161,7 +161,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
             "",
             "from tools.par.testing import pytest_main",
             "",
-            # A spawned process imports this module again under another name.
+            # multiprocessing's spawned children import this module under another name.
             'if __name__ == "__main__":',
             "    sys.exit(pytest_main.run(__file__, __name__, %s%s))" % (tests, arguments),
             "",
@@ -171,7 +171,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
     kwargs = dict(kwargs)
     kwargs.setdefault("testonly", True)
     if "@pypi//hypothesis" in deps:
-        # By default it runs fewer examples than with --config=full (tools/par/testing/budget.py).
+        # Without --config=full, such a test runs fewer examples (tools/par/testing/budget.py).
         kwargs["tags"] = depset(kwargs.get("tags", []) + ["budget"]).to_list()
     deps = deps + [Label("//tools/par/testing:pytest_main")]
     attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)

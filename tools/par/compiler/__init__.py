@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build-time half of a PAR: bundles and links. Never imported by a running PAR."""
+"""The PAR compiler, which bundles and links at build time. A running PAR never imports it."""

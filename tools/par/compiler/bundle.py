@@ -19,10 +19,10 @@ from tools.par.compiler import elf, sources
 from tools.par.compiler.classify import Kind, classify, extension_name, module_name
 from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 
-_FRAME = 16 << 20  # bytes that a thread unpacks at a time; smaller frames compress worse
+_FRAME = 16 << 20  # uncompressed bytes per frame; smaller frames compress worse
 _LEVEL = 9  # level 12 takes twice as long and saves 1%; level 19 saves 5%
 _HEAD = 32
-# Programs contain copies of these for machines without them: see the runtime's
+# Every program packs copies of these for machines that lack them: see the runtime's
 # machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
@@ -33,18 +33,18 @@ CompileAll = Callable[[list[sources.Source]], Iterator[sources.Compiled]]
 
 
 class BundleError(Exception):
-    """An input that cannot be packed. The message names the file and the remedy."""
+    """An error for an input that cannot be packed. The message names the file and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BundleOptions:
-    """The attributes of a bundle, from its build rule.
+    """The attributes of a bundle, which its build rule sets.
 
-    prefix: directory in the archive, "" for the import root.
-    zip_safe: False if its modules open files next to __file__, so all files must be on disk.
-    strict: whether a source that does not compile is an error (true for a program's own code).
-    cold: directories and files whose code is stored compressed, because few programs import it;
-        "." is everything. A program that does import it starts a few per cent slower.
+    prefix: the bundle's directory in the archive, or "" for the import root.
+    zip_safe: False if the modules open files next to __file__, so all files must be on disk.
+    strict: whether a syntax error in a source fails the build (true for a program's own code).
+    cold: directories and files ("." for all) to store as compressed code, because few programs
+        import them. Programs that do import them start a few per cent slower.
     """
 
     name: str
@@ -59,7 +59,7 @@ class BundleOptions:
 
 @dataclasses.dataclass
 class Index:
-    """The tables of an archive; the runtime's files.py and _par_importer.py read them."""
+    """The tables of an archive, which the runtime's files.py and _par_importer.py read."""
 
     bundles: list[tuple[str, str, bool, str, bool]] = dataclasses.field(default_factory=list)
     modules: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
@@ -73,8 +73,8 @@ class Index:
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def write(self, writer: ArchiveWriter, settings: dict[str, object]) -> int:
-        """Finish the archive with this index. Return the file's size."""
-        # One section per bundle, so that start-up reads only those of the bundles it uses.
+        """Write this index and the footer to the archive. Return the file's size."""
+        # Each bundle has its own sections, so start-up reads only those of the bundles it uses.
         sections = {
             kind: [writer.add_section(f"{kind}/{i}", v) for i, v in enumerate(getattr(self, kind))]
             for kind in BUNDLE_SECTIONS
@@ -95,7 +95,7 @@ class Index:
 
 
 def walk(root: str) -> list[tuple[str, str]]:
-    """Return (relative path, path on disk) of all files below a directory, sorted."""
+    """Return a sorted list of (relative path, path on disk) for all files below a directory."""
     files = []
     for base, directories, names in os.walk(root, followlinks=True):
         directories.sort()
@@ -112,7 +112,7 @@ def add_bundle(
     options: BundleOptions,
     compile_all: CompileAll = sources.compile_all,
 ) -> None:
-    """Add `files` as a bundle: (path below the import root, path on disk), sorted."""
+    """Add `files`, a sorted list of (path below the import root, path on disk), as a bundle."""
     builder = _Builder(writer, index, options, compile_all)
     groups: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in Kind}
     for path, disk in files:
@@ -173,7 +173,7 @@ class _Builder:
         name = module_name(done.path)
         assert name is not None
         package = pure.name == "__init__.py"
-        # A package takes precedence over a module of the same name, as in a file system.
+        # A package takes precedence over a module of the same name, as it does on disk.
         if package or name not in self._index.modules:
             self._index.modules[name] = (self._number, done.path, package, *where)
         self._packages.add(name.rpartition(".")[0])
@@ -192,7 +192,7 @@ class _Builder:
         parts = PurePosixPath(path).parts
         if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
             name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
-            # In the index, because many programs read all entry points at start-up.
+            # The index contains the entry points, because many programs read all at start-up.
             entry_points_file = os.path.join(os.path.dirname(disk), "entry_points.txt")
             entry_points = ""
             if os.path.exists(entry_points_file):
@@ -245,7 +245,7 @@ class _Builder:
             self._packages.add(name.rpartition(".")[0])
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Make the stamp depend on a file that unpacking writes."""
+        """Add a file that will be unpacked to the hash that names the bundle's cache directory."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 
@@ -266,7 +266,7 @@ class _Builder:
             self._index.namespaces[package] = (*portions, where)
 
     def _developer_directories(self) -> tuple[str, ...]:
-        """Return every directory that contains, at any depth, a developer file such as a header."""
+        """Return all directories that have a developer file, such as a header, at any depth."""
         directories: set[str] = set()
         for path, row in self._files.items():
             if row[6]:

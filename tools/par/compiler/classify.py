@@ -11,25 +11,25 @@ from tools.par.compiler import elf
 
 EXTENSION = re.compile(r"(?P<stem>[^./]+)(\.cpython-311-x86_64-linux-gnu|\.abi3)?\.so$")
 _OTHER_PYTHON = re.compile(r"\.(cpython-(?!311-)\d+[^.]*|pypy[^.]*|cp\d+[^.]*)\.so$")
-# Wider than an identifier, because the standard library imports
+# Module names may contain hyphens: the standard library imports
 # _sysconfigdata__linux_x86_64-linux-gnu.
 _NAME = re.compile(r"[\w-]+")
-# Compilers and linkers read these, so they must be files on disk, but only once code is compiled.
+# Compilers and linkers read these files from disk. They are unpacked only when code is compiled.
 _DEVELOPER_SUFFIXES = frozenset(
     (".a", ".cmake", ".cuh", ".h", ".hpp", ".inl", ".ld", ".cu", ".cpp", ".cc")
 )
 
 
 class Kind(enum.Enum):
-    MODULE = "module"  # Python source that compiles and can be imported by name
+    MODULE = "module"  # Python source that can be imported by name
     NATIVE = "native"  # ELF: compressed in frames, unpacked to disk or memory
     DEVELOPER = "developer"  # headers, static libraries, linker scripts: unpacked on demand
     DATA = "data"
-    DROP = "drop"  # useless in a program
+    DROP = "drop"  # not packed, because a program cannot use it
 
 
 def classify(path: str, head: bytes) -> Kind:
-    """Return the kind of a file by its `path` (from the import root) and first bytes (`head`)."""
+    """Classify a file by its `path` below the import root and its first bytes, `head`."""
     pure = PurePosixPath(path)
     if pure.suffix in (".pyc", ".pyo") or "__pycache__" in pure.parts:
         return Kind.DROP
@@ -45,7 +45,7 @@ def classify(path: str, head: bytes) -> Kind:
 
 
 def module_name(path: str) -> str | None:
-    """Return "a.b" for `a/b.py`, "a" for `a/__init__.py`, or None if no import can name it."""
+    """Return "a.b" for `a/b.py`, "a" for `a/__init__.py`, or None if it cannot be imported."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[-1] == "__init__":
         parts.pop()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of archives: zip files that end with a comment naming their index.
+"""Write PAR archives, which are zip files that end with a comment naming their index.
 
-The index is a zip entry like any other. Entries are written in the order of the calls, with fixed
-times, so the same inputs give the same bytes.
+The index is an ordinary zip entry. Entries are written in the order in which they are added, with a
+fixed time, so the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 import _par
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
-# The zip's comment, as text because zip tools print it. launcher/archive.c reads it. Its numbers:
-# the index's offset, size and XXH64, the size of the file, the start of the archive, the XXH64 of
+# The zip's comment, which launcher/archive.c reads. It is text, because zip tools print it. Its
+# numbers are the index's offset, size and XXH64, the file's size, the archive's start, the XXH64 of
 # the bytes before that start, and the XXH64 of the bytes from there up to these two hashes.
 FOOTER = re.compile(rb"PAR index" + rb" ([0-9a-f]{16})" * 7 + rb"\n")
 FOOTER_SIZE = 129
@@ -34,14 +34,14 @@ _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
 _LIMIT32, _LIMIT16 = 0xFFFFFFFF, 0xFFFF
 _MAX_NAME = 0xFFFF
-_DATE_1980 = 0x21  # the first day that a zip file can name
+_DATE_1980 = 0x21  # 1 January 1980, the earliest date in the zip format
 _UTF8_NAMES = 0x800
 _VERSION = {STORED: 20, DEFLATE: 20, ZSTD: 63}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """A file in the zip. `offset` is the position of its local header."""
+    """A file in the zip. `offset` is the offset of its local header."""
 
     name: str
     method: int
@@ -69,7 +69,7 @@ class ArchiveWriter:
         return name in self._entries
 
     def add(self, name: str, data: bytes, *, method: int, crc: int, size: int, mode: int) -> int:
-        """Write packed `data`. Return the offset of its first byte."""
+        """Append an entry with the compressed bytes `data`. Return the offset of its first byte."""
         entry = Entry(name, method, crc, len(data), size, mode, self._position)
         encoded = name.encode()
         if len(encoded) > _MAX_NAME or max(len(data), size) >= _LIMIT32:
@@ -90,7 +90,7 @@ class ArchiveWriter:
     def copy(self, block: memoryview, entries: list[Entry]) -> int:
         """Append a block of complete entries, whose offsets are relative to the block's start.
 
-        Return the block's position in the archive. If a name exists already, its first entry wins.
+        Return the block's offset in the archive. If a name already exists, its first entry wins.
         """
         shift = self._position
         self._write(block)
@@ -100,7 +100,7 @@ class ArchiveWriter:
         return shift
 
     def add_section(self, name: str, value: Any) -> tuple[int, int, int]:
-        """Marshal a part of the index. Return (offset, size, XXH64)."""
+        """Write part of the index, marshalled, as an entry. Return its (offset, size, XXH64)."""
         if self._sections_start is None:
             self._sections_start = self._position
         data = marshal.dumps(value)
@@ -110,7 +110,7 @@ class ArchiveWriter:
     def finish(self, index: dict[str, Any]) -> int:
         """Write the index, the central directory and the footer. Return the file's size.
 
-        The footer's two hashes of the file are 0 until `seal` writes them.
+        The two file hashes in the footer are 0 until `seal` writes them.
         """
         index = {**index, "end": self._sections_start}
         offset, size, digest = self.add_section("index", index)
@@ -138,7 +138,7 @@ class ArchiveWriter:
 
 
 def seal(stream: BinaryIO) -> None:
-    """Write the two hashes that PAR_VERIFY=1 checks into the footer of a finished file."""
+    """Fill in the two footer hashes that PAR_VERIFY=1 checks. The file must be finished."""
     stream.flush()
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         match = FOOTER.fullmatch(mapped[-FOOTER_SIZE:])
@@ -152,7 +152,7 @@ def seal(stream: BinaryIO) -> None:
 
 
 def read_index(data: memoryview, path: Path) -> tuple[dict[str, Any], int]:
-    """Return the index of a finished archive and the offset of its first section's entry."""
+    """Return the index of a finished archive, and the offset of the entry of its first section."""
     match = FOOTER.fullmatch(data[-FOOTER_SIZE:])
     offset, size, digest, total = (int(n, 16) for n in match.groups()[:4]) if match else (0,) * 4
     if total != len(data):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ELF data that the runtime needs to load a library from memory: its soname and dependencies."""
+"""Read a library's soname and dependencies, which the runtime needs to load it from memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_elf(data: bytes) -> bool:
 
 
 def read_dynamic(data: bytes) -> Dynamic:
-    """Return DT_SONAME and DT_NEEDED, both empty for a file without a dynamic section."""
+    """Return DT_SONAME and DT_NEEDED. Both are empty for a file without a dynamic section."""
     (table,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<2H", data, 54)
     loads, dynamic = [], None
@@ -55,5 +55,5 @@ def read_dynamic(data: bytes) -> Dynamic:
 
 
 def glibcxx_version(data: bytes) -> int:
-    """Return N of the newest GLIBCXX_3.4.N that a libstdc++ defines, 0 for other files."""
+    """Return the N of the newest version GLIBCXX_3.4.N that a libstdc++ defines, or 0 if none."""
     return max((int(n) for n in _GLIBCXX.findall(data)), default=0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a C file with modules as frozen code: freeze.py OUTPUT NAME=SOURCE...
+"""Write a C file that contains modules as frozen code: freeze.py OUTPUT NAME=SOURCE...
 
-A name that ends in a dot is a package. This script imports only the standard library, because its
-output is linked into the launcher, which runs the rest of the compiler.
+A NAME that ends in a dot is a package. This script imports only the standard library, because it
+runs before the launcher exists, and the launcher is the interpreter of the PAR compiler.
 """
 
 import marshal

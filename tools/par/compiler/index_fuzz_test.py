@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz tests of indexes and footers with valid hashes: the program runs or exits with one line.
+"""Fuzz indexes and footers with valid hashes: a program must run, or exit with a one-line error.
 
-A well-formed index that lacks a module is a different program. It may end with a Python traceback,
-but never with a signal or a hang.
+A program whose index lacks a module may end with a Python traceback, but must not hang or be killed
+by a signal.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tools.par.compiler.link import link
 
 _WORKSPACE = Path(__file__).parents[3]
 _BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", "runtime")]
-_READS = 1800  # forgeries read by this interpreter's `_par`, each in a forked child
-_STARTS = 200  # forgeries started as a program
+_READS = 1800  # damaged files that `_par` reads, each in a forked child
+_STARTS = 200  # damaged files that are started as programs
 _MEMORY = 1 << 30
 _SECONDS = 20
 _NUMBERS = (-1, 0, 1, 255, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64)
@@ -50,7 +50,7 @@ def par(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _change_value(value: Any, chance: random.Random) -> Any:
-    """Return a copy of a table with one part of it replaced, swapped, deleted or duplicated."""
+    """Return a copy of a table with one item replaced, swapped, deleted or duplicated."""
     if isinstance(value, dict) and value and chance.random() < 0.95:
         key = chance.choice(list(value))
         copy = dict(value)
@@ -114,9 +114,9 @@ def _forge(content: bytes, chance: random.Random) -> bytes:
 
 
 def _put(path: Path, content: bytes, tail: bytes) -> int:
-    """Replace the footer of the copy at `path` with `tail`. Return the size of the copy.
+    """Write `content` to `path` with `tail` instead of its footer. Return the file's size.
 
-    The first call creates the copy; later ones write only the tail.
+    The first call creates the file; later calls write only the tail.
     """
     if not path.exists():
         path.write_bytes(content)
@@ -135,7 +135,7 @@ def _limit() -> None:
 
 
 def _read(path: Path) -> None:
-    """Read the index as start-up does, and all sections as PAR_LIST does."""
+    """Read the index, as a starting program does, and all sections, as PAR_LIST does."""
     archive = _par.Archive(str(path))
     index = archive.index()
     for kind, locations in index["sections"].items():

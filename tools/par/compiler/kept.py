@@ -13,11 +13,11 @@ from tools.par.compiler.sources import Compiled, Source, compile_runs, runs_of
 
 
 class Kept:
-    """An LRU cache from sources to compiled code that holds at most `most` bytes.
+    """An LRU cache of at most `most` bytes that maps sources to compiled code.
 
-    The bytes that a process compiles depend on what it did before (see sources.py). So the
-    compiling processes are forked from a child that does nothing else. The constructor forks that
-    child: create the cache before the process does other work.
+    The bytes that a process compiles depend on what it did before (see sources.py). Compiling
+    processes are therefore forked from a child that does nothing else. The constructor forks that
+    child, so create the cache before the process does other work.
     """
 
     def __init__(self, most: int) -> None:
@@ -39,7 +39,7 @@ class Kept:
         self._process.join()
 
     def compile_all(self, files: list[Source]) -> Iterator[Compiled]:
-        """Implement `sources.compile_all`, with identical output."""
+        """Return what `sources.compile_all` returns, but compile only runs that are not cached."""
         keys = {_key(run): run for run in runs_of(files)}
         self._compile([(key, run) for key, run in keys.items() if key not in self._runs])
         results = []
@@ -65,7 +65,7 @@ class Kept:
 
 
 def _serve(connection: Connection, parent_end: Connection) -> None:
-    """Compile each request that arrives on `connection`, until the parent closes its end."""
+    """Compile the files of each request from `connection` until the parent closes its end."""
     parent_end.close()
     while True:
         try:
@@ -80,7 +80,7 @@ def _serve(connection: Connection, parent_end: Connection) -> None:
 
 
 def _key(run: list[Source]) -> bytes:
-    """Return a hash of all that a run's result depends on: names, contents, storage of the code."""
+    """Return a hash of all inputs of a run: file names, contents and whether code is compressed."""
     digest = hashlib.sha256()
     for path, disk, pack in run:
         with open(disk, "rb") as stream:

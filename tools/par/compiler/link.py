@@ -24,10 +24,10 @@ from tools.par.compiler.classify import extension_name, module_name
 from tools.par.compiler.container import ArchiveWriter, Entry, read_index
 from tools.par.compiler.container import seal as seal_file
 
-_SEAL = struct.Struct("<16sQQ")  # launcher/seal.h
+_SEAL = struct.Struct("<16sQQ")  # struct par_seal in launcher/seal.h
 _SEAL_MAGIC = b"PAR launcher v1\0"
 _NO_DOORS = 1
-# Names that no top-level module of a program may have.
+# A program's top-level modules must not have these names.
 RESERVED = sys.stdlib_module_names | {"_par", "_par_boot", "_par_importer", "par_runtime"}
 _PAGE = 4096
 
@@ -42,10 +42,10 @@ def link(
     info: dict[str, Any],
     doors: bool = True,
 ) -> int:
-    """Write `output` atomically. Return its size in bytes.
+    """Write the program to `output` atomically. Return its size in bytes.
 
-    files: the program's own files, (path below the import root, path on disk).
-    doors: whether the program obeys the environment variables PAR_*.
+    files: the program's own files as (path below the import root, path on disk).
+    doors: whether the program obeys the PAR_* environment variables.
     """
     partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
     try:
@@ -78,7 +78,7 @@ def link(
 
 
 def _refuse_shadows(files: list[tuple[str, str]]) -> None:
-    """Raise if a program's file has the name of a standard module: one would hide the other."""
+    """Raise BundleError if a module of the program has the name of a standard or PAR module."""
     for path, disk in files:
         name = extension_name(path) if path.endswith(".so") else None
         if path.endswith(".py"):
@@ -100,7 +100,7 @@ def _find_seal(program: bytes, launcher: Path) -> int:
 
 
 def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> None:
-    """Copy the entries of a finished bundle unchanged, and merge its index with new offsets."""
+    """Copy the entries of a finished bundle unchanged, and merge its index with shifted offsets."""
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         with zipfile.ZipFile(stream) as archive:
@@ -172,7 +172,7 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
 
 def _check(index: Index) -> None:
     for name in [n for n in index.namespaces if n in index.modules]:
-        # One bundle has its __init__.py, so it is a regular package with one directory.
+        # Some bundle contains this package's __init__.py, so it is not a namespace package.
         del index.namespaces[name]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that bundle and link small programs with this test's launcher and start them."""
+"""Bundle, link and start small programs with the launcher that this test runs on."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_two_bundles_with_other_code_for_a_module_are_refused(tmp_path: Path) ->
 
 
 def _with_environment(directory: Path, name: str, *variables: str) -> Path:
-    """Return a bundle that sets `variables` and contains a module called `name`."""
+    """Write a bundle that sets environment `variables` and contains a module `name`."""
     _sources(directory / name, {f"{name}.py": ""})
     bundle = directory / f"{name}.parlib"
     asked = [f"--environment={variable}" for variable in variables]
@@ -122,7 +122,7 @@ def test_what_libraries_shall_find_in_the_environment(
         _with_environment(tmp_path, "one", "SPIN=22", "ECHO=a=b"),
         _with_environment(tmp_path, "two", "SPIN=22"),
     ]
-    # printenv shows the environment of C, os.environ that of Python.
+    # printenv prints the C environment; os.environ is Python's copy.
     show = "import os, subprocess\n" + "\n".join(
         f"print(os.environ[{name!r}], flush=True)\n"
         f"subprocess.run(['printenv', {name!r}], check=True)"
@@ -130,7 +130,7 @@ def test_what_libraries_shall_find_in_the_environment(
     )
     par = _link(tmp_path, {"app/main.py": show}, bundles)
     assert _run(par, cache).stdout.split() == ["22", "22", "a=b", "a=b"]
-    # The caller's value takes precedence.
+    # A value that the caller sets takes precedence.
     assert _run(par, {**cache, "SPIN": "4"}).stdout.split() == ["4", "4", "a=b", "a=b"]
 
 
@@ -327,7 +327,7 @@ def test_a_standard_name_in_a_package_is_the_programs_own(
 
 
 def _runfiles(directory: Path, files: dict[str, str]) -> Path:
-    """Return a program that runs from its sources, as `bazel run` lays them out."""
+    """Create a program that runs from a runfiles tree, as `bazel run` creates it."""
     program = directory / "program"
     program.symlink_to(_LAUNCHER)
     root = directory / "program.runfiles"

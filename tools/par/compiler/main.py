@@ -5,9 +5,10 @@
   main.py bundle ... --files=MANIFEST
   main.py link   --output=X.par --launcher=L --main=M --files=MANIFEST [--info=K=FILE] BUNDLE...
 
-A manifest has one line per file: path below the import root, a tab, path on disk. @FILE stands for
-the arguments in FILE, one per line. With --persistent_worker after the command, the process serves
-requests from Bazel, each with the remaining arguments, and does not recompile unchanged sources.
+A manifest has one line per file: its path below the import root, a tab, and its path on disk. @FILE
+expands to the arguments in FILE, one per line. With --persistent_worker as the last argument, the
+process is a Bazel worker that reads each request's arguments from standard input and does not
+recompile unchanged sources.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tools.par.compiler.container import ArchiveWriter
 from tools.par.compiler.kept import Kept
 from tools.par.compiler.link import link
 
-_KEPT = 512 << 20  # bytes of compiled code that a worker caches; torch has 90 MB
+_KEPT = 512 << 20  # bytes of compiled code that a worker caches; torch's code is 90 MB
 
 
 def main(arguments: list[str]) -> int:
@@ -118,9 +119,9 @@ def _link(options: argparse.Namespace) -> None:
 
 
 def _dropped(path: str, patterns: list[str]) -> bool:
-    """Return whether a file is in a directory of `patterns`.
+    """Return whether a file is in a directory that matches one of `patterns`.
 
-    A pattern is a directory from the root ("torch/test") or at any depth ("*/tests").
+    A pattern is a path from the import root ("torch/test") or a name at any depth ("*/tests").
     """
     directory = f"/{os.path.dirname(path)}/"
     for pattern in patterns:

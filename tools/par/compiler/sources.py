@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deterministic compilation of Python sources to marshalled code, on all cores.
+"""Compile Python sources to marshalled code, deterministically and on all cores.
 
-Marshal writes a reference for an object that the *process* uses more than once, so the bytes depend
-on what the process did before. Each fixed run of files is therefore compiled in a process that has
-done nothing else, and the build rule fixes the hash seed.
+marshal's output depends on reference counts, and so on what else the process has done. The files
+are therefore divided into fixed runs, and a fresh process compiles each run. The build rule fixes
+the hash seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEVEL = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
-    """A source file's parts, ready to be written."""
+    """A source file and its compiled code, ready to be written to an archive."""
 
     path: str
     pyc: bytes | None  # None if the source is not valid for this Python
@@ -43,7 +43,7 @@ Source = tuple[str, str, bool]
 
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
-    """Compile `files`, in order: (path below the import root, path on disk, pack the code)."""
+    """Compile `files`, each (path below the import root, path on disk, compress code), in order."""
     if len(files) < _RUN // 4:
         yield from _compile_run(files)
         return
@@ -52,7 +52,7 @@ def compile_all(files: list[Source]) -> Iterator[Compiled]:
 
 
 def runs_of(files: list[Source]) -> list[list[Source]]:
-    """Divide `files` into runs, each compiled by one process."""
+    """Divide `files` into runs. One process compiles each run."""
     return [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
 
 
@@ -73,7 +73,7 @@ def _compile(path: str, disk: str, pack: bool) -> Compiled:
     pyc, problem = None, ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # most sources are upstream's
+            warnings.simplefilter("ignore")  # most sources are third-party code
             code = compile(source, path, "exec", dont_inherit=True, optimize=0)
         header = importlib.util.MAGIC_NUMBER + struct.pack("<L", _UNCHECKED_HASH)
         pyc = header + importlib.util.source_hash(source) + marshal.dumps(code)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that every kind of start is fast, and that an interpreter still behaves like CPython's.
+"""Test that programs start and exit fast, and that PARs used as interpreters act like CPython.
 
-Fast means two things: the garbage collector never scans the objects of a large import, and the
-process ends without the interpreter's teardown.
+Fast means that the garbage collector never scans the objects that a large import creates, and that
+the process exits without finalizing the interpreter.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ import sys
 print(sys.argv, sys.path[:1], sys.flags, __name__, sorted(globals()), sys._getframe().f_back is None)
 print(__spec__ and __spec__.name, type(__loader__), globals().get("__file__"), globals().get("__cached__"))
 """
-# The teardown comes from Py_RunMain, so a start with PAR_FAST_EXIT=0 shows what CPython does.
+# PAR_FAST_EXIT=0 runs CPython's own Py_RunMain, which gives the expected behaviour.
 _COMMANDS: dict[str, list[str]] = {
     "-c": ["-c", _SHOW, "a"],
     "-c with options": ["-O", "-W", "error", "-X", "dev", "-c", _SHOW],
@@ -270,13 +270,13 @@ def test_an_open_file_is_finished_as_by_the_teardown(par: Path, tmp_path: Path, 
         done = _interpret(par, "-c", code, PAR_FAST_EXIT=fast)
         assert (done.returncode, done.stderr) == (0, "")
         if name == "pipe":
-            subprocess.run(["sleep", "0.3"], check=True)  # cat ends after the interpreter
+            subprocess.run(["sleep", "0.3"], check=True)  # cat exits after the interpreter
         contents.append((done.stdout, {path.name: _payload(path) for path in folder.iterdir()}))
     assert contents[0] == contents[1]
     assert contents[1] != ("", {}) or name == "temporary"
 
 
 def _payload(path: Path) -> bytes:
-    """Return the contents of a file without the times that archives record."""
+    """Return a file's contents; for an archive, only the tail, which contains no timestamps."""
     data = path.read_bytes()
     return data[-16:] if data.startswith((b"\x1f\x8b", b"PK")) else data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel's persistent worker protocol, with one line of JSON per request."""
+"""Bazel's persistent worker protocol with JSON requests, one per line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ FLAG = "--persistent_worker"
 
 
 def serve(run: Callable[[list[str]], int], requests: TextIO, answers: TextIO) -> int:
-    """Call `run` for each request until the input ends. Return 0.
+    """Call `run` with each request's arguments until the input ends. Return 0.
 
-    The answer has the output and exceptions of `run`, so a failed request does not end the worker.
+    The response contains the output and any exception from `run`, so a failed request does not stop
+    the worker.
     """
     for line in requests:
         request = json.loads(line)

@@ -24,7 +24,7 @@ int par_archive_intact(const struct par_archive* archive, uint64_t offset,
   return XXH64(archive->base + offset, size, 0) == hash;
 }
 
-// Reads 16 lower-case hexadecimal digits. Returns 0 if `text` does not start
+// Parses 16 lower-case hexadecimal digits. Returns 0 if `text` does not start
 // with 16 of them.
 static int read_number(const char* text, uint64_t* number) {
   static const char kDigits[] = "0123456789abcdef";

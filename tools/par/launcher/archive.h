@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 // The zip comment, a line of text that compiler/container.py writes:
-// "PAR index OFFSET SIZE HASH FILESIZE START LAUNCHER ARCHIVE\n", each number
-// 16 lower-case hexadecimal digits. LAUNCHER is the XXH64 of [0, START).
+// "PAR index OFFSET SIZE HASH FILESIZE START LAUNCHER ARCHIVE\n". Each number
+// has 16 lower-case hexadecimal digits. LAUNCHER is the XXH64 of [0, START).
 // ARCHIVE is the XXH64 of the bytes from START up to the LAUNCHER digits.
 struct par_footer {
   uint64_t index_offset;
@@ -22,7 +22,7 @@ struct par_footer {
 };
 
 #define PAR_FOOTER_SIZE 129
-#define PAR_FOOTER_HASHES 34  // length of the last two numbers and the newline
+#define PAR_FOOTER_HASHES 34  // length of "LAUNCHER ARCHIVE\n"
 
 struct par_archive {
   const unsigned char* base;
@@ -30,16 +30,18 @@ struct par_archive {
   struct par_footer footer;
 };
 
-// Maps `path` and checks its footer and its index. Returns NULL, or an error
-// message in static storage. The message does not name the file.
+// Maps the file `path` into memory and checks its footer and index. Returns
+// NULL on success, else an error message, in static storage, that does not name
+// the file.
 const char* par_archive_open(const char* path, struct par_archive* archive);
 void par_archive_close(struct par_archive* archive);
 
-// Checks every byte of the file. Returns NULL, or an error message in static
-// storage that names the damaged part.
+// Checks the hashes of the whole file. Returns NULL on success, else an error
+// message, in static storage, that names the damaged part.
 const char* par_archive_verify(const struct par_archive* archive);
 
-// Returns 1 if [offset, offset + size) is inside the file and has this XXH64.
+// Returns 1 if [offset, offset + size) is inside the file and its XXH64 is
+// `hash`.
 int par_archive_intact(const struct par_archive* archive, uint64_t offset,
                        uint64_t size, uint64_t hash);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emulates /dev/urandom if the root directory has no /dev: PyTorch's library
-// opens it by name while it is loaded. Shared libraries bind to this open()
-// instead of the C library's, because the executable is searched first.
+// Emulates /dev/urandom if the file system has no /dev, because PyTorch's
+// library opens /dev/urandom while it is loaded. Shared libraries bind to this
+// open() instead of the C library's, because the dynamic linker searches the
+// executable first.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-// More than enough: readers take a seed of a few bytes.
+// More than enough: callers read a few bytes for a seed.
 #define RANDOM_BYTES 4096
 
 static int random_file(void) {
@@ -47,5 +48,5 @@ int open(const char* path, int flags, ...) {
   return fd;
 }
 
-// The name of open() in code compiled with _FILE_OFFSET_BITS=64.
+// Code compiled with _FILE_OFFSET_BITS=64 calls open() by this name.
 int open64(const char* path, int flags, ...) __attribute__((alias("open")));

@@ -10,7 +10,7 @@
 
 extern char** environ;
 
-// runtime/par_runtime/doors.py documents each door.
+// The PAR_* variables, each documented in runtime/par_runtime/doors.py.
 static const char* const kDoors[] = {
     "PAR_CACHE_DIR",  "PAR_DEBUG",         "PAR_FAST_EXIT", "PAR_HELP",
     "PAR_INFO",       "PAR_INTERPRETER",   "PAR_LIST",      "PAR_MAIN",

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doors: environment variables that a PAR obeys unless it runs with raised
-// rights or was built with doors = False.
+// "Doors" are the PAR_* environment variables. A PAR ignores them if it runs
+// with elevated privileges or was built with doors = False.
 #ifndef TOOLS_PAR_LAUNCHER_DOORS_H_
 #define TOOLS_PAR_LAUNCHER_DOORS_H_
 
-// Returns 1 if the kernel gave this process rights that its caller lacks:
-// set-user-ID, set-group-ID or file capabilities. The caller's environment,
-// arguments, file names and directories must not choose any code then.
+// Returns 1 if this process has privileges that its caller lacks, from
+// set-user-ID, set-group-ID or file capabilities. If so, the caller's
+// environment, arguments, file names and directories must not determine which
+// code runs.
 int par_raised(void);
 
-// Returns 1 if the door `name` is set and neither empty nor "0".
+// Returns 1 if the environment variable `name` is set and is neither empty nor
+// "0".
 int par_door(const char* name);
 
-// Removes every door from the environment of this process and its children.
+// Removes all PAR_* variables from the environment of this process, so its
+// children do not inherit them.
 void par_close_doors(void);
 
-// Removes every variable that starts with `prefix`.
+// Removes every environment variable that starts with `prefix`.
 void par_drop_environment(const char* prefix);
 
 // Returns 1 if the parent process runs the same executable file as this one.

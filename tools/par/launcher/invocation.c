@@ -21,8 +21,9 @@ __attribute__((used)) volatile const struct par_seal par_seal = {
 };
 
 static const char kStdlibFlag[] = "--par-stdlib=";
-// The argument of the "#!" script that replaces the python3 link if no
-// directory is writable; runtime/par_runtime/executable.py writes it.
+// The argument in the "#!" line of the script that
+// runtime/par_runtime/executable.py writes if no directory is writable for a
+// python3 link.
 static const char kInterpreterFlag[] = "--par-interpreter";
 static const char kOwnFile[] = "/proc/self/exe";
 
@@ -31,7 +32,8 @@ static const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// Returns 1 for "python", "python3", "python3.11", but not for "python_tool".
+// Returns 1 for "python", "python3" and "python3.11", but not for
+// "python_tool".
 static int is_interpreter_name(const char* path) {
   static const char kPython[] = "python";
   const char* name = base_name(path);
@@ -40,8 +42,8 @@ static int is_interpreter_name(const char* path) {
   return name[length + strspn(name + length, "0123456789.")] == '\0';
 }
 
-// Stores the absolute path that was executed. Symbolic links are not resolved,
-// because they are how a runfiles launcher or a python3 link is recognised.
+// Stores the absolute path that was executed. Does not resolve symbolic links:
+// the link's own path identifies a runfiles launcher or a python3 link.
 static int executed_path(const char* argv0, char out[PATH_MAX]) {
   const char* path = (const char*)getauxval(AT_EXECFN);
   if (!path || !*path) path = argv0;
@@ -102,16 +104,17 @@ static int check_size(const char* path, const char* file) {
   return 0;
 }
 
-// Returns 1 if a "#!PAR --par-interpreter" script was executed. Its argv is the
-// PAR, the flag, the script and its arguments. The kernel then reports the
-// script as the executed file, so passing the flag alone has no effect.
+// Returns 1 if a script with the line "#!PAR --par-interpreter" was executed.
+// argv is then the PAR, the flag, the script and its arguments. The kernel
+// reports the script as the executed file, so a caller that passes the flag
+// itself gets 0.
 static int is_script_line(int argc, char** argv) {
   const char* executed = (const char*)getauxval(AT_EXECFN);
   return argc > 2 && strcmp(argv[1], kInterpreterFlag) == 0 && executed &&
          strcmp(executed, argv[2]) == 0;
 }
 
-// Returns 1 if `config`, a .par_config file, has the line that
+// Returns 1 if the .par_config file `config` contains the line that
 // par_binary(doors = False) writes.
 static int config_has_no_doors(const char* config) {
   FILE* stream = fopen(config, "re");
@@ -125,14 +128,15 @@ static int config_has_no_doors(const char* config) {
   return no_doors;
 }
 
-// Decides whether this process is an interpreter, and closes the doors if
-// `closed`. `asked`: the name or script line asks for an interpreter.
+// Decides whether this process runs as a Python interpreter. `asked` is 1 if
+// the executed name or script requests that. If `closed`, removes the PAR_*
+// variables from the environment.
 static int read_doors(const char* name, int asked, int closed,
                       struct par_invocation* out) {
   if (closed) {
     par_close_doors();
-    // The program's own children may be interpreters: multiprocessing and
-    // torchrun start sys.executable.
+    // The program's own children may run as interpreters, because
+    // multiprocessing and torchrun start sys.executable.
     if (asked && (out->raised || !par_started_by_itself())) {
       fprintf(stderr,
               "%s: this program %s, so it is no Python interpreter for other "
@@ -166,7 +170,7 @@ int par_read_invocation(int argc, char** argv, struct par_invocation* out) {
   out->argc = argc;
   out->argv = argv;
   out->raised = par_raised();
-  const char* name = argc > 0 ? argv[0] : "par";  // execve allows no arguments
+  const char* name = argc > 0 ? argv[0] : "par";  // execve allows argc == 0
   if (out->raised) par_drop_environment("PYTHON");
   char executed[PATH_MAX];
   int status = executed_path(name, executed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of a PAR: CPython with a configuration that depends on
-// nothing installed on the machine.
+// The main function of a PAR: it runs CPython with a configuration that does
+// not depend on anything installed on the machine.
 
 #include <Python.h>
 #include <signal.h>
@@ -39,8 +39,9 @@ static PyStatus add_search_path(PyConfig* config, const char* path) {
   return status;
 }
 
-// Returns 1 if the category of `option` (action:message:category:module:line)
-// has a dot, because the warnings module would import the part before the dot.
+// Returns 1 if the category of the warning filter `option`
+// (action:message:category:module:line) has a dot: the warnings module would
+// import the part before the dot.
 static int imports_a_module(const char* option) {
   for (int colons = 0; colons < 2; colons++) {
     option = strchr(option, ':');
@@ -50,8 +51,8 @@ static int imports_a_module(const char* option) {
   return memchr(option, '.', strcspn(option, ":")) != NULL;
 }
 
-// Reads the variables that change how code runs, but never which code:
-// PYTHONPATH, PYTHONHOME and the like are ignored.
+// Reads the environment variables that change how code runs but not which code
+// runs. Ignores PYTHONPATH, PYTHONHOME and similar variables.
 static PyStatus read_harmless_environment(PyConfig* config,
                                           const char* program) {
   const char* value = getenv("PYTHONHASHSEED");
@@ -112,8 +113,9 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
   config->install_signal_handlers = 1;
   config->parse_argv = in->interpreter;
   if (in->interpreter) {
-    // Like python: the script's directory, or the current one, is first on
-    // sys.path. The environment and the user's site are still ignored.
+    // As in CPython, the script's directory, or else the current one, is first
+    // on sys.path. The environment and the user's site-packages are still
+    // ignored.
     config->isolated = 0;
     config->safe_path = 0;
   }
@@ -166,11 +168,11 @@ static PyObject* boot(const struct par_invocation* in) {
   return result;
 }
 
-// For PAR_VERIFY=1, checks every byte of the file before Python starts. Returns
-// 0, or prints one line and returns an exit status.
+// If PAR_VERIFY=1, checks the whole file before Python starts. Returns 0 on
+// success, else prints one line and returns an exit status.
 static int verify(const struct par_invocation* in) {
   if (!par_door("PAR_VERIFY")) return 0;
-  unsetenv("PAR_VERIFY");  // the program's children read the same file
+  unsetenv("PAR_VERIFY");  // children need not check the same file again
   if (in->layout != PAR_LAYOUT_PACKED) return 0;
   struct par_archive archive;
   const char* problem = par_archive_open(in->file, &archive);
@@ -182,8 +184,8 @@ static int verify(const struct par_invocation* in) {
   return 1;
 }
 
-// Finalizes the interpreter. Returns the process's exit status, or ends it by
-// the signal -code, as Python does after Ctrl-C.
+// Finalizes the interpreter. Returns the exit status `code`; if `code` is
+// negative, kills the process with signal -code, as Python does after Ctrl-C.
 static int finish(int code) {
   if (Py_FinalizeEx() < 0) code = 120;
   if (code >= 0) return code;
@@ -192,8 +194,8 @@ static int finish(int code) {
   return 128 - code;
 }
 
-// Runs the code on the command line. `leave` ends the process, except after a
-// failed flush, which only the teardown reports.
+// Runs the code that the command line names. `leave` then exits the process,
+// unless a flush fails. Only the interpreter's finalization reports that.
 static int run_interpreter(PyObject* leave) {
   int code = par_run_code();
   if (code == PAR_NOT_CODE) return Py_RunMain();
@@ -219,8 +221,8 @@ int main(int argc, char** argv) {
   int code = par_read_invocation(argc, argv, &in);
   if (code == 0) code = verify(&in);
   if (code != 0) return code;
-  // sysconfig reads these even in an isolated interpreter, and one of them
-  // names a module to import.
+  // sysconfig reads the _PYTHON_* variables even in an isolated interpreter,
+  // and one of them names a module to import.
   if (in.layout != PAR_LAYOUT_TOOL) par_drop_environment("_PYTHON_");
 
   PyPreConfig preconfig;
@@ -241,7 +243,7 @@ int main(int argc, char** argv) {
   if (in.layout == PAR_LAYOUT_TOOL) return Py_RunMain();
   PyObject* result = boot(&in);
   if (!result) {
-    PyErr_Print();  // exits on SystemExit, which an ArchiveError is
+    PyErr_Print();  // exits if the error is a SystemExit, as an ArchiveError is
     Py_FinalizeEx();
     return 1;
   }

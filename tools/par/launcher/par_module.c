@@ -14,8 +14,8 @@
 #include "zstd.h"
 #include "zstd_xxhash.h"
 
-// A subclass of SystemExit: a damaged archive ends the program with one line,
-// even inside an `except ImportError` around an optional import.
+// ArchiveError, a subclass of SystemExit: a damaged archive ends the program
+// with one line, even if an optional import is inside `except ImportError`.
 static PyObject* archive_error;
 
 typedef struct {
@@ -56,15 +56,15 @@ static void archive_dealloc(ArchiveObject* self) {
   Py_TYPE(self)->tp_free((PyObject*)self);
 }
 
-// Unmarshals [offset, offset + size), which must be inside the file. Returns
-// NULL without an exception if the bytes are not plain data.
+// Unmarshals the bytes [offset, offset + size), which must be inside the file.
+// Returns NULL, without setting an exception, if they are not plain data.
 static PyObject* plain_data(ArchiveObject* self, uint64_t offset,
                             uint64_t size) {
   const unsigned char* data = self->archive.base + offset;
   if (!par_is_plain_data(data, size)) return NULL;
   PyObject* value =
       PyMarshal_ReadObjectFromString((const char*)data, (Py_ssize_t)size);
-  if (!value) PyErr_Clear();  // a string is not valid UTF-8
+  if (!value) PyErr_Clear();  // caused by a string that is not valid UTF-8
   return value;
 }
 
@@ -130,7 +130,8 @@ static PyObject* archive_slice(ArchiveObject* self, PyObject* args) {
                                    (Py_ssize_t)size);
 }
 
-// Appends the frames of one job, (name, fd, offset, ((packed, size), ...)).
+// Appends the frames of `job`, a tuple (name, fd, offset, ((packed, size),
+// ...)), to `out`.
 static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
                       size_t* count) {
   const char* name;
@@ -201,7 +202,7 @@ static PyObject* archive_unpack(ArchiveObject* self, PyObject* args) {
   Py_BEGIN_ALLOW_THREADS;
   status = par_unpack(frames, count, threads, &failed, &error);
   Py_END_ALLOW_THREADS;
-  // `jobs` still owns the name.
+  // The name is valid because `jobs` still owns it.
   const char* culprit = status == PAR_UNPACK_OK ? NULL : frames[failed].name;
   PyMem_Free(frames);
   if (status == PAR_UNPACK_DAMAGED) return damaged(self, culprit);
@@ -267,8 +268,8 @@ static PyObject* par_compress(PyObject* module, PyObject* args) {
   return out;
 }
 
-// Returns the total size that the frames' headers claim, or UINT64_MAX if they
-// are damaged.
+// Returns the total uncompressed size according to the frames' headers, or
+// UINT64_MAX if the headers are damaged.
 static uint64_t unpacked_size(const char* data, size_t size) {
   uint64_t sum = 0;
   while (size) {
@@ -290,7 +291,7 @@ static PyObject* par_decompress(PyObject* module, PyObject* args) {
   Py_buffer data;
   Py_ssize_t size;
   if (!PyArg_ParseTuple(args, "y*n:decompress", &data, &size)) return NULL;
-  // Check the claimed size before allocating it.
+  // Check the size that the headers claim before allocating that much.
   if (size < 0 || unpacked_size(data.buf, (size_t)data.len) != (uint64_t)size) {
     PyBuffer_Release(&data);
     PyErr_SetString(PyExc_ValueError, "damaged zstd data");
@@ -325,7 +326,7 @@ static PyObject* par_dlopen(PyObject* module, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O&:dlopen", PyUnicode_FSConverter, &path)) {
     return NULL;
   }
-  // Never closed: the library stays loaded until the process ends.
+  // Never close the handle: the library stays loaded until the process ends.
   void* handle = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
   Py_DECREF(path);
   if (!handle) {
@@ -349,8 +350,8 @@ static PyObject* par_static_names(PyObject* module, PyObject* unused) {
 }
 
 // A module with single-phase initialisation takes its __name__ from this
-// variable. Without it the name of `pkg._x` would be `_x`, and its functions
-// would not pickle.
+// variable. Otherwise the module `pkg._x` would be named `_x`, and its
+// functions could not be pickled.
 extern const char* _Py_PackageContext;
 
 static PyObject* par_create_static(PyObject* module, PyObject* spec) {
@@ -374,7 +375,7 @@ static PyObject* par_exit(PyObject* module, PyObject* args) {
   (void)module;
   int status;
   if (!PyArg_ParseTuple(args, "i:exit", &status)) return NULL;
-  fflush(stdout);  // C and C++ libraries buffer their own output
+  fflush(stdout);  // flushes the output that C and C++ libraries have buffered
   _exit(status);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The builtin module `_par`: C functions for the Python runtime.
+// The built-in module `_par`: C functions that the PAR runtime, written in
+// Python, calls.
 #ifndef TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
 #define TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH 64
-// marshal's FLAG_REF: the value gets the next number, which 'r' refers to.
+// marshal's FLAG_REF: the value gets the next number, by which a later 'r'
+// refers to it.
 #define REFERENCED 0x80
 
 enum kind { BAD, UNFINISHED, VALUE, TEXT, END };
@@ -14,7 +15,7 @@ struct reader {
   const unsigned char* data;
   size_t size;
   size_t position;
-  unsigned char* kinds;  // of numbered values
+  unsigned char* kinds;  // the kind of each numbered value
   size_t count;
 };
 
@@ -102,8 +103,8 @@ static enum kind value(struct reader* in, int depth) {
     if (!read_number(in, 4, &number) || number >= in->count) return BAD;
     return in->kinds[number] == UNFINISHED ? BAD : in->kinds[number];
   }
-  // None, True, False and the end of a dictionary get no number, even if they
-  // have the flag.
+  // None, True, False and the end-of-dictionary marker get no number, even if
+  // they have the flag.
   int plain = type & ~REFERENCED;
   int numbered = type & REFERENCED && plain != 'N' && plain != 'T' &&
                  plain != 'F' && plain != '0';

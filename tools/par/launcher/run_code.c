@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each function does what its namesake in CPython 3.11's Modules/main.c or
-// Python/pythonrun.c does, in the same order. They are separate from
-// Py_RunMain() because that always ends with the interpreter's full teardown.
+// These functions follow Modules/main.c and Python/pythonrun.c of CPython 3.11
+// step by step. They replace Py_RunMain(), which always finalizes the
+// interpreter.
 #include "tools/par/launcher/run_code.h"
 
 #include <Python.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// Not in CPython's public headers.
+// CPython's public headers do not declare these.
 extern int _Py_HandleSystemExit(int* status);
 extern int _Py_UnhandledKeyboardInterrupt;
 extern int _PyPathConfig_ComputeSysPath0(const PyWideStringList* argv,
@@ -31,7 +31,7 @@ static int status_of_result(PyObject* result) {
   return 0;
 }
 
-// Puts the script's directory, or the current one, first on sys.path.
+// Puts the script's directory, or else the current one, first on sys.path.
 static int add_first_path(const PyConfig* config) {
   PyObject* path = NULL;
   if (config->safe_path) return 0;
@@ -99,9 +99,9 @@ static int run_module(const wchar_t* name) {
   return status_of_result(result);
 }
 
-// Opens the file if it is Python source: neither a directory or archive with a
-// __main__.py, nor a .pyc, nor a terminal. Returns NULL, without an exception,
-// for everything else and for errors, which Py_RunMain() will report.
+// Opens the file if it is Python source. Returns NULL, without setting an
+// exception, for a directory or archive with a __main__.py, a .pyc file, a
+// terminal, and on errors, which Py_RunMain() will report.
 static FILE* open_source(PyObject* name, const char* path) {
   PyObject* importer = PyImport_GetImporter(name);
   int plain = importer == Py_None;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record in the launcher's own bytes that marks a packed program.
+// A record inside the launcher that says whether a program follows it.
 #ifndef TOOLS_PAR_LAUNCHER_SEAL_H_
 #define TOOLS_PAR_LAUNCHER_SEAL_H_
 
 #include <stdint.h>
 
-// compiler/link.py finds the magic in the launcher and fills in the size, so
-// that a truncated file is reported as such, not mistaken for an empty
-// launcher.
+// compiler/link.py finds the magic in the launcher and fills in the size. A
+// truncated PAR is then reported as truncated, and not mistaken for a launcher
+// without a program.
 struct par_seal {
   char magic[16];
-  uint64_t file_size;  // of the whole PAR; 0 in a launcher without a program
+  uint64_t file_size;  // size of the whole PAR; 0 without a program
   uint64_t flags;
 };
 

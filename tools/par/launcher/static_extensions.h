@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of C extensions that are linked into a launcher, by dotted name.
+// Tables of the C extensions and C programs that are linked into a launcher.
 #ifndef TOOLS_PAR_LAUNCHER_STATIC_EXTENSIONS_H_
 #define TOOLS_PAR_LAUNCHER_STATIC_EXTENSIONS_H_
 
@@ -10,14 +10,14 @@ struct par_static_extension {
   PyObject* (*init)(void);
 };
 
-// A C program inside the launcher, run instead of Python if argv[0] has that
-// name. A library would otherwise start it from a separate executable.
+// A C program that the launcher runs instead of Python if argv[0] is `name`. It
+// replaces a separate executable that a library would start.
 struct par_static_program {
   const char* name;  // NULL ends the table
   int (*main)(int argc, char** argv);
 };
 
-// Both are defined once per launcher: in a generated file for a par_binary with
+// Every launcher defines both tables: in a generated file if the par_binary has
 // static extensions, else in no_static_extensions.c.
 extern const struct par_static_extension par_static_extensions[];
 extern const struct par_static_program par_static_programs[];

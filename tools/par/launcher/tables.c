@@ -4,7 +4,7 @@
 #include <string.h>
 
 struct limits {
-  uint64_t size;     // of the file
+  uint64_t size;     // size of the file in bytes
   uint64_t bundles;  // number of bundles
 };
 
@@ -19,8 +19,8 @@ static int in_file(uint64_t offset, uint64_t size,
   return offset <= limits->size && size <= limits->size - offset;
 }
 
-// Returns 1 for a relative path of at most `parts` parts, none of them empty,
-// "." or "..".
+// Returns 1 if `item` is a relative path with at most `parts` components, none
+// of which is empty, "." or "..".
 static int path(PyObject* item, int parts) {
   Py_ssize_t length;
   const char* text = PyUnicode_CheckExact(item)
@@ -47,8 +47,8 @@ static int strings(PyObject* items) {
   return 1;
 }
 
-// Returns 1 for ((packed, size), ...): consecutive frames from `offset` on that
-// unpack to `whole` bytes.
+// Returns 1 if `items` is ((packed, size), ...): the sizes of consecutive
+// frames that start at `offset` and unpack to `whole` bytes.
 static int frames(PyObject* items, uint64_t offset, uint64_t whole,
                   const struct limits* limits) {
   if (!PyTuple_CheckExact(items)) return 0;
@@ -67,10 +67,11 @@ static int frames(PyObject* items, uint64_t offset, uint64_t whole,
   return sum == whole;
 }
 
-// Returns 1 if `items` is a tuple that matches `shape`, one letter per item: n
-// number of a bundle, p path, P path or "", c name without a slash, s string, S
-// string or None, w strings, b bool, u number, o offset, z size of the range at
-// the last offset, f frames at the last offset, of the last u bytes unpacked.
+// Returns 1 if `items` is a tuple that matches `shape`, which has one letter
+// per item: n bundle number, p path, P path or "", c name without a slash, s
+// string, S string or None, w strings, b bool, u number, o offset, z size of
+// the range at the preceding o, f frames at the preceding o that unpack to the
+// preceding u bytes.
 static int row(PyObject* items, const char* shape,
                const struct limits* limits) {
   if (!PyTuple_CheckExact(items) ||
@@ -125,9 +126,9 @@ static int row(PyObject* items, const char* shape,
   return 1;
 }
 
-// Returns 1 for a dictionary of rows, or of tuples of rows if `many`, or of
-// strings if `shape` is NULL. Its keys are paths if `keys` is 'p', else
-// strings.
+// Returns 1 if `table` is a dictionary whose values are rows, tuples of rows if
+// `many`, or strings if `shape` is NULL. Its keys must be paths if `keys` is
+// 'p', else strings.
 static int rows(PyObject* table, const char* shape, int many, char keys,
                 const struct limits* limits) {
   if (!table || !PyDict_CheckExact(table)) return 0;
@@ -175,7 +176,7 @@ static int sections_fit(PyObject* sections, const struct limits* limits) {
 static int settings_fit(PyObject* settings) {
   if (!settings || !PyDict_CheckExact(settings)) return 0;
   if (PyDict_GET_SIZE(settings) == 0)
-    return 1;  // a bundle alone has no program
+    return 1;  // a bundle is not a program and has no settings
   PyObject* main = PyDict_GetItemString(settings, "main");
   PyObject* early = PyDict_GetItemString(settings, "early_imports");
   return main && PyUnicode_CheckExact(main) && (!early || strings(early));
@@ -206,7 +207,7 @@ static int index_fits(PyObject* index, uint64_t size) {
 
 int par_index_fits(PyObject* index, uint64_t size) {
   int fits = index_fits(index, size);
-  PyErr_Clear();  // set by a number or a string that does not convert
+  PyErr_Clear();  // set if a number or string cannot be converted
   return fits;
 }
 

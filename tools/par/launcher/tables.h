@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validation of the index and its sections. The runtime relies on the shapes
-// checked here.
+// Validates the index and its sections. The runtime relies on the types and
+// sizes that these functions check.
 #ifndef TOOLS_PAR_LAUNCHER_TABLES_H_
 #define TOOLS_PAR_LAUNCHER_TABLES_H_
 
 #include <Python.h>
 
-// Returns 1 if the index has every table and each row has the right types,
-// ranges inside a file of `size` bytes, and paths that stay below their root.
-// Sets no exception.
+// Returns 1 if the index has every table, and every row has the right types,
+// ranges that are inside a file of `size` bytes, and paths that stay below
+// their root. Never sets an exception.
 int par_index_fits(PyObject* index, uint64_t size);
 
-// The same for a section of one bundle: "files", "natives", "developer" or
-// "info".
+// Like par_index_fits(), for one section of one bundle. `kind` is "files",
+// "natives", "developer" or "info".
 int par_section_fits(const char* kind, PyObject* section, uint64_t size);
 
 #endif  // TOOLS_PAR_LAUNCHER_TABLES_H_

@@ -52,7 +52,7 @@ static void* run(void* argument) {
     if (i >= work->count || atomic_load(&work->status) != PAR_UNPACK_OK) break;
     const struct par_frame* frame = &work->frames[i];
     if (ZSTD_getFrameContentSize(frame->data, frame->compressed) !=
-        frame->size) {  // checked before the allocation
+        frame->size) {  // check the size before the allocation
       give_up(work, i, PAR_UNPACK_DAMAGED, 0);
       break;
     }
@@ -89,8 +89,8 @@ enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
   int started = 0;
   if (threads > MAX_THREADS) threads = MAX_THREADS;
   if ((size_t)threads > count) threads = (int)count;
-  // This thread also works, so if no thread can be created, unpacking is only
-  // slower.
+  // This thread unpacks frames too, so if no other thread can be created,
+  // unpacking is only slower.
   while (started < threads - 1 &&
          pthread_create(&ids[started], NULL, run, &work) == 0) {
     started++;

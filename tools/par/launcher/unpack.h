@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 struct par_frame {
-  const char* name;  // of the file, for messages
+  const char* name;  // name of the file, for messages
   int fd;
-  uint64_t target;  // byte offset in the file behind fd
+  uint64_t target;  // offset at which to write the output to fd
   const unsigned char* data;
   size_t compressed;
   size_t size;  // uncompressed bytes
@@ -18,10 +18,11 @@ struct par_frame {
 enum par_unpack_status {
   PAR_UNPACK_OK = 0,
   PAR_UNPACK_DAMAGED,  // the frame's checksum or length is wrong
-  PAR_UNPACK_IO,       // errno value in *error
+  PAR_UNPACK_IO,       // an I/O error; *error is its errno value
 };
 
-// Decompresses all frames. On failure *failed is the index of a failed frame.
+// Decompresses all frames. On failure, *failed is the index of a frame that
+// failed.
 enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
                                   int threads, size_t* failed, int* error);
 

@@ -12,7 +12,7 @@ COMPILER_ATTRS = {
     "_interpreter": attr.label(
         default = Label("//tools/par/launcher"),
         executable = True,
-        # The launcher that goes into programs, so that CPython is built only once.
+        # Use the launcher that programs contain, so that CPython is built only once.
         cfg = "target",
     ),
     "_stdlib": attr.label(
@@ -38,7 +38,7 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     head.add(ctx.file._stdlib.path, format = "--par-stdlib=%s")
     head.add("-c")
 
-    # Put the workspace first on sys.path, independent of the directory that the action runs in.
+    # Put the workspace first on sys.path, whatever directory the action runs in.
     head.add(
         "import sys; sys.path.insert(0, sys.argv.pop(1)); " +
         "from tools.par.compiler.main import main; sys.exit(main(sys.argv[1:]))",
@@ -48,8 +48,8 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     head.add(path[1:-len(suffix)] if len(path) > len(suffix) else ".")
     head.add(command)
     if command == "bundle":
-        # After an edit, a persistent worker recompiles only the changed files of a large wheel. Workers
-        # require that the arguments of a request come from a file.
+        # A persistent worker recompiles only the changed files of a large wheel. Bazel requires a
+        # worker's arguments to be in a file.
         requirements = requirements | {
             "requires-worker-protocol": "json",
             "supports-workers": "1",
@@ -66,15 +66,15 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,
-        # The order of a set in marshalled code follows the hash seed.
+        # The order of sets in marshalled code depends on the hash seed.
         env = {"PYTHONHASHSEED": "0"},
         resource_set = _resources,
         execution_requirements = requirements,
     )
 
 def _resources(_os, _inputs):
-    # The compiler uses all cores, but claims one, because otherwise the others idle during its
-    # serial parts.
+    # The compiler uses all cores at times but reserves only one. If it reserved all, the others
+    # would be idle during its serial parts.
     return {"cpu": 1, "memory": 2000}
 
 def runfiles_path(ctx, file):

@@ -8,7 +8,7 @@ _CollectedInfo = provider(
     fields = {"licences": "Depset of LicenceInfo."},
 )
 
-# The attributes whose targets become part of a linked program. Others name build tools.
+# Targets in these attributes become part of a linked program. Other attributes name build tools.
 _LINKED = [
     "actual",
     "deps",

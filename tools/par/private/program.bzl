@@ -52,8 +52,8 @@ def _import_roots(ctx):
     wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
 
-    # Modules in other repositories, such as torch_google's in another workspace, are imported by
-    # their paths from the root of their repository.
+    # Modules from external repositories, such as torch_google's when another workspace uses it, are
+    # imported by their paths from the root of their repository.
     repositories = {
         file.owner.workspace_name: None
         for file in ctx.attr.lib[PyInfo].transitive_sources.to_list()
@@ -140,8 +140,8 @@ def _pack(ctx, output):
         packed[bundle.archive.path] = None
         packed[bundle.directory.path] = None
 
-    # A bundle's archive contains its whole directory, so the directory is not an input of the link.
-    # Its thousands of files would take Bazel longer than the link itself.
+    # A bundle's archive already contains its directory, so do not make the directory an input of
+    # the link action: tracking its thousands of files would take Bazel longer than the link.
     own = [
         file
         for file in depset(transitive = [
@@ -178,8 +178,8 @@ def _pack(ctx, output):
         [output],
         "ParLink",
         "Linking %s" % output.short_path,
-        # Linking a PAR is as fast as downloading it. And each is as large as a hundred object files,
-        # which it would evict from a full cache.
+        # Linking a PAR is as fast as downloading it. In a full cache, each PAR would evict about a
+        # hundred object files.
         requirements = {"no-cache": ""},
     )
 

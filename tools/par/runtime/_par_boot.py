@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first Python code of a PAR: it opens the archive, installs the importer and runs the program.
+"""Open the archive, install the importer and run the program: the first Python code of a PAR.
 
 Like `_par_importer`, this module is frozen into the launcher.
 """
@@ -17,13 +17,14 @@ from _par_importer import PathEntry, Runtime, read_file
 def start(layout, program, file, config, interpreter, raised):
     """Install the importer, run the main module and return its exit status.
 
-    If the launcher must continue as a Python interpreter, return the function that ends the process
-    with a status, or None if only the interpreter's teardown may end it.
+    If the PAR runs as a Python interpreter, the launcher runs its code after this function returns.
+    The result is then a function that ends the process with a given status, or None if the process
+    must end with the interpreter's normal finalization.
 
     layout: "packed" or "runfiles".
-    file: the path by which a packed program can be opened.
-    config: the path of the .par_config file of a program in runfiles.
-    raised: whether the kernel gave this process rights that its caller lacks.
+    file: the path for opening a packed program.
+    config: the path of the .par_config file, if the layout is "runfiles".
+    raised: whether this process has privileges that its caller lacks, such as setuid.
     """
     runtime = Runtime(layout, program, raised)
     if layout == "packed":
@@ -38,14 +39,14 @@ def start(layout, program, file, config, interpreter, raised):
     sys.executable = executable.interpreter_path(runtime)
     environment = posix.environ
     for name, value in runtime.environment.items():
-        if name.encode() not in environment:  # the caller's value takes precedence
+        if name.encode() not in environment:  # a value set by the caller takes precedence
             environment[name.encode()] = value.encode()
-            # Native libraries call getenv. putenv is safe, because the process has one thread so
-            # far.
+            # Native libraries call getenv. putenv is safe, because the process has only one thread
+            # so far.
             posix.putenv(name, value)
     for door in (b"PAR_TRACE_IMPORTS", b"PAR_INTERPRETER"):
         value = environment.pop(door, b"0")
-        posix.unsetenv(door)  # child processes do not inherit these doors
+        posix.unsetenv(door)  # child processes must not inherit these variables
         if door == b"PAR_TRACE_IMPORTS" and value not in (b"", b"0"):
             from par_runtime import trace
 
@@ -75,9 +76,10 @@ def _open_packed(runtime, file):
 
 
 def _open_runfiles(runtime, config):
-    """Read `<name>.par_config`: each line is a key and its values, separated by tabs.
+    """Set up a program in runfiles from its `.par_config` file.
 
-    Paths are relative to the runfiles directory.
+    Each line of the file is a key and its values, separated by tabs. Paths are relative to the
+    runfiles directory.
     """
     base = _runfiles_directory(runtime.program)
     runtime.settings = settings = {"runfiles": base}
@@ -99,11 +101,11 @@ def _open_runfiles(runtime, config):
 
 
 def _refuse_shadows(paths):
-    """Exit with one line if a file has the name of a standard module, which would hide it."""
+    """Exit with a one-line error if a file in `paths` has the name of a standard module."""
     for path in paths:
         try:
             entries = posix.listdir(path)
-        except OSError:  # an import root without files has no directory in the runfiles
+        except OSError:  # runfiles contain no directory for an empty import root
             continue
         for entry in entries:
             name, dot, suffix = entry.partition(".")
@@ -161,7 +163,7 @@ def _install(runtime):
 
 
 def _adopt_early_modules(runtime):
-    """Give modules that start-up loaded from the launcher their spec and file in the archive."""
+    """Give each frozen module that is also in the archive the spec and file of that copy."""
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         if spec is None or spec.loader is not _bootstrap.FrozenImporter:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The importer of a PAR: bundles of files, and the finder and loaders of the modules in them.
+"""The importer of a PAR: bundles, and the finder and loaders for the modules in them.
 
-It is frozen into the launcher and runs before any other module can be found, so it uses builtin
-modules only. Code that is needed later is in the package `par_runtime`, which is in the archive
-like all other code.
+This module is frozen into the launcher and runs before any other module can be found, so it uses
+only built-in modules. Code that is not needed so early is in the package `par_runtime`, which is in
+the archive like all other code.
 """
 
 import _frozen_importlib as _bootstrap
@@ -18,7 +18,7 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
-# Numbers of objects; `import torch` creates 270,000.
+# Thresholds for the number of new objects; `import torch` creates 270,000.
 _LARGE_IMPORT = 10_000
 _LARGE_PROGRAM = 100_000
 _ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))  # see par_runtime.adjustments
@@ -34,8 +34,8 @@ def read_file(path):
 class Bundle:
     """One packed directory: a wheel, the standard library, or the program's own files.
 
-    A module's __file__ is `root` and the module's relative path. If the files are on disk, `root`
-    is their directory. If they are packed, it is a path below the PAR's own name.
+    A module's __file__ is its relative path below `root`. If the files are on disk, `root` is their
+    directory. If they are packed, `root` is a path that starts with the PAR's own path.
     """
 
     def __init__(self, runtime, number, row, archive, root, on_disk):
@@ -55,7 +55,7 @@ class Bundle:
         return self._root
 
     def unpacked(self, group):
-        """Return the directory of the files that must be on disk, unpacked on the first call."""
+        """Return the directory with the files of a `group`. The first call unpacks them."""
         if self.on_disk:
             return self.virtual_root
         from par_runtime import unpack
@@ -64,7 +64,7 @@ class Bundle:
 
 
 class Loader:
-    """The loader of one bundle's modules, which also reads its files (PEP 302, PEP 451)."""
+    """A loader for the modules of one bundle (PEP 451), which also reads its files (PEP 302)."""
 
     def __init__(self, bundle):
         self.bundle = bundle
@@ -75,8 +75,8 @@ class Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         code = self.get_code(name)
-        # Almost all objects that a module body creates live until the process ends. Scanning them
-        # repeatedly would take a tenth of the time of a large import.
+        # Almost all objects that a module creates on import live until the process ends. Scanning
+        # them repeatedly would account for a tenth of the time of a large import.
         pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
         if pause:
             gc.disable()
@@ -92,7 +92,7 @@ class Loader:
             adjustments.adjust(self.bundle.runtime, module)
 
     def _row(self, name):
-        if name in _MAIN_NAMES:  # linecache passes the module's __name__
+        if name in _MAIN_NAMES:  # linecache passes __name__, not the real name
             spec = getattr(sys.modules.get(name), "__spec__", None)
             name = spec.name if spec is not None else name
         row = self.bundle.runtime.modules.get(name)
@@ -109,7 +109,7 @@ class Loader:
     def get_code(self, name):
         _, path, _, offset, size, digest, whole = self._row(name)
         archive = self.bundle.archive
-        if whole:  # compressed, with the header of a .pyc
+        if whole:  # a compressed .pyc file, including its header
             try:
                 pyc = _par.decompress(archive.read(offset, size, digest, path), whole)
             except ValueError:
@@ -119,7 +119,7 @@ class Loader:
             code = marshal.loads(memoryview(pyc)[16:])
         else:
             code = archive.load(offset, size, digest, path)
-        # Must equal __file__: dynamo's skip rules and tracebacks compare the two strings.
+        # co_filename must equal __file__, because dynamo's skip rules and tracebacks compare them.
         _imp._fix_co_filename(code, f"{self.bundle.root}/{path}")
         return code
 
@@ -127,7 +127,7 @@ class Loader:
         return _external.decode_source(self.get_data(self.get_filename(name)))
 
     def get_data(self, path):
-        """Return the bytes of a file below the bundle's root, packed or not."""
+        """Return the contents of a file below the bundle's root, packed or on disk."""
         path = posix.fspath(path)
         bundle = self.bundle
         if not bundle.on_disk:
@@ -144,10 +144,10 @@ class Loader:
         return resources.reader(self.bundle, self.get_filename(name))
 
     def native_path(self, relative):
-        """Return an on-disk path for `relative` (to the import root), unpacked if necessary.
+        """Return the path on disk of `relative`, a path below the import root. Unpack if needed.
 
-        Native libraries are always unpacked. Headers and linker scripts are unpacked once a path
-        to them, or to a directory above them, is requested. Raises OSError if no directory is
+        Native libraries are always unpacked. Headers and linker scripts are unpacked when a path to
+        them, or to a directory above them, is first requested. Raises OSError if no directory is
         writable.
         """
         from par_runtime import unpack
@@ -156,7 +156,7 @@ class Loader:
 
 
 class AliasLoader(Loader):
-    """A loader of one module under another name."""
+    """A loader that loads one module under another name."""
 
     def __init__(self, bundle, real):
         super().__init__(bundle)
@@ -167,7 +167,7 @@ class AliasLoader(Loader):
 
 
 class StaticLoader:
-    """The loader of extensions that are linked into the launcher, by dotted name."""
+    """The loader for extensions that are linked into the launcher under their dotted names."""
 
     create_module = staticmethod(_par.create_static)
 
@@ -181,7 +181,7 @@ class StaticLoader:
 
 
 class NamespaceLoader:
-    """The loader of a package without __init__.py: no code, but readable files."""
+    """The loader for a package without __init__.py, which has no code but has readable files."""
 
     def __init__(self, bundle, relative):
         self.bundle = bundle
@@ -209,7 +209,7 @@ class NamespaceLoader:
 
 
 class Finder:
-    """The importer, first on sys.meta_path: one dictionary lookup per module."""
+    """The finder that is first on sys.meta_path. It finds a module with one dictionary lookup."""
 
     def __init__(self, runtime):
         self.runtime = runtime
@@ -225,10 +225,10 @@ class Finder:
         return spec
 
     def _is_in(self, name, path):
-        """Return whether the module of this name is in a directory of its package's `path`.
+        """Return whether the archive's module `name` is in a directory on its package's `path`.
 
-        It is not if a package has changed its __path__. setuptools replaces the standard library's
-        distutils that way.
+        It is not if the package has changed its __path__. setuptools replaces the standard
+        library's distutils that way.
         """
         row = self.runtime.modules.get(name)
         if row is None:
@@ -239,7 +239,7 @@ class Finder:
         return f"{bundle.root}/{directory}" in path or f"{bundle.virtual_root}/{directory}" in path
 
     def concrete(self, name):
-        """Return the spec of a module or extension in the archive; None for a namespace package."""
+        """Return the spec of a module or extension, or None, also for a namespace package."""
         runtime = self.runtime
         row = runtime.modules.get(name)
         if row is not None:
@@ -254,7 +254,7 @@ class Finder:
         return None
 
     def _package_again(self, name):
-        """Return the spec of `package.__init__` as a module, which torch's C++ imports."""
+        """Return a spec for the module name `package.__init__`, which torch's C++ imports."""
         real = name.rpartition(".")[0]
         row = self.runtime.modules.get(real)
         if row is None or not row[2]:
@@ -263,7 +263,7 @@ class Finder:
         return self._module_spec(name, (row[0], row[1], False), loader)
 
     def aliased(self, name, directory):
-        """Return the spec of a module found by its directory and imported under another name."""
+        """Return the spec of a module in `directory` that is imported under another name."""
         for bundle in self.runtime.bundles:
             if not bundle.on_disk and directory.startswith(bundle.virtual_root + "/"):
                 package = directory[len(bundle.virtual_root) + 1 :].replace("/", ".")
@@ -306,7 +306,7 @@ class Finder:
         portions = self.runtime.namespaces.get(name)
         if portions is None:
             return None
-        loader = None  # on disk, importlib supplies its own loader, which reads all portions
+        loader = None  # for packages on disk, importlib's own loader reads all portions
         number, directory = portions[0]
         if not self.runtime.bundles[number].on_disk:
             loader = NamespaceLoader(self.runtime.bundles[number], directory)
@@ -332,7 +332,7 @@ class Finder:
 
 
 class PathEntry:
-    """The path entry finder that sys.path_hooks returns for a directory in an archive."""
+    """A path entry finder for a directory in an archive. A hook in sys.path_hooks creates it."""
 
     def __init__(self, runtime, finder, path):
         self.runtime = runtime
@@ -358,7 +358,7 @@ class PathEntry:
 
 
 class Runtime:
-    """The state of the running PAR: its bundles, the merged index tables and the settings."""
+    """The state of the running PAR: its bundles, the merged index tables and its settings."""
 
     def __init__(self, layout, program, raised=False):
         self.layout = layout
@@ -374,11 +374,11 @@ class Runtime:
         self.sections = []
         self.loaded = {}
         self.frozen = False
-        self.aged = False  # whether a very large import has been moved
+        self.aged = False  # whether a very large import has been moved to the oldest generation
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
-        """Add all bundles of one archive. For a name in several archives, the first one wins."""
+        """Add all bundles of one archive. If several archives have a module, the first one wins."""
         first = len(self.bundles)
         for i, row in enumerate(index["bundles"]):
             self.bundles.append(Bundle(self, first + i, row, archive, roots(row), on_disk))
@@ -397,7 +397,7 @@ class Runtime:
         self.sections.append((first, archive, index))
 
     def section(self, kind, bundle):
-        """Return the index section `kind` of a bundle. It is read on first use."""
+        """Return the section `kind` of a bundle's index, which is read on first use."""
         key = (kind, bundle.number)
         section = self.loaded.get(key)
         if section is None:
@@ -409,21 +409,21 @@ class Runtime:
         return section
 
     def age_large_imports(self) -> None:
-        """Move all objects to the collector's oldest generation, if many are new.
+        """Move all objects to the garbage collector's oldest generation if many are new.
 
-        Otherwise the collector would soon scan everything that an import has created, three times.
-        After the first very large import, nothing moves any more: garbage of the running program,
-        such as tensors in cycles, would stay in memory longer.
+        Otherwise the collector would soon scan the objects of a large import three times. Do not
+        move objects again after the first very large import: by then the program is running, and
+        its garbage, such as tensors in cycles, would stay in memory longer.
         """
         new = gc.get_count()[0]
         if new < _LARGE_IMPORT or self.frozen or self.aged or gc.get_freeze_count():
-            return  # unfreeze would also release what the program itself has frozen
+            return  # unfreeze would also unfreeze objects that the program froze
         gc.freeze()
         gc.unfreeze()
         self.aged = new >= _LARGE_PROGRAM
 
     def freeze_large_imports(self) -> None:
-        """Freeze all objects if there are very many: the program has imported its main parts."""
+        """Freeze all objects if very many are new, because large imports are then complete."""
         if gc.get_count()[0] < _LARGE_PROGRAM:
             self.age_large_imports()
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number of property-test examples: fewer by default, all of them with `--config=full`."""
+"""Set the number of property-test examples: a quarter by default, all with `--config=full`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _FEWEST = 5
 
 
 def is_full() -> bool:
-    """Return whether this is the full run: `.bazelrc` sets the variable for `--config=full`."""
+    """Return whether the tests run with `--config=full`, for which `.bazelrc` sets the variable."""
     return _FULL
 
 
 def examples(full: int, part: int = 4) -> int:
-    """Return the number of examples for a property: `full`, or one in `part` in the default run."""
+    """Return how many examples a property test runs: `full`, or `full / part` by default."""
     return full if _FULL else max(full // part, min(full, _FEWEST))
 
 
 def only_full(*values: Any) -> list[Any]:
-    """Return parameters of a test that only the full run has."""
+    """Return pytest parameters whose test cases run only with `--config=full`."""
     return [pytest.param(value, marks=pytest.mark.full) for value in values]

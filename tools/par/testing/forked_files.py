@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test files that each run in their own process, forked from one with the slow imports done.
+"""Run each test file in its own process, forked from a parent that has done the slow imports.
 
-Importing torch and JAX takes seconds, a fork takes milliseconds. Files stay as isolated as separate
-targets: they share no memory, and a crash ends only one file.
+Importing torch and JAX takes seconds, but a fork takes milliseconds. Files are as isolated as in
+separate targets: they share no memory, and a crash ends the tests of only one file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 _OK = 0
 _TESTS_FAILED = 1
-_NO_TESTS = 5  # pytest's status when a filter left nothing to run
+_NO_TESTS = 5  # pytest's exit status if it collected no tests, for example because of a filter
 
 
 def run(
@@ -30,12 +30,12 @@ def run(
 ) -> int:
     """Run `session(file, folder)` in a forked child for each file of this shard.
 
-    In the child this function returns `session`'s status at once, so that the caller exits with it;
-    only the parent continues. Each child gets its own folder below `scratch`, whose `results.xml`
-    this function merges into `results`.
+    In the child, this function returns `session`'s status at once; the caller must exit with it.
+    Only the parent continues with further files. Each child gets its own folder below `scratch`.
+    The parent merges the `results.xml` files from these folders into `results`.
 
     Returns:
-        pytest's exit status: 1 if a file failed, 5 if no file had a test to run, else 0.
+        pytest's exit status: 1 if any file failed, 5 if no file had tests to run, else 0.
     """
     for name in warm_imports:
         importlib.import_module(name)
@@ -64,7 +64,7 @@ def run(
 
 
 def _shard(files: Sequence[str]) -> Sequence[str]:
-    """Return the files of this shard, every n-th, as Bazel's variables say."""
+    """Return this shard's share of `files`, as Bazel's sharding variables define it."""
     status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
     if status_file:
         Path(status_file).touch()
@@ -73,7 +73,7 @@ def _shard(files: Sequence[str]) -> Sequence[str]:
 
 
 def _suites(file: str, results: Path, status: int) -> list[xml.etree.ElementTree.Element]:
-    """Return the suites that pytest wrote for a file, plus a failed one if the process died."""
+    """Return the test suites in a file's results, plus a failed one if the process died."""
     try:
         suites = list(xml.etree.ElementTree.parse(results).getroot().iter("testsuite"))
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def _failure(file: str, reason: str) -> xml.etree.ElementTree.Element:
 
 
 def _ending(status: int) -> str:
-    """Return a description of how a process ended."""
+    """Describe how a process ended, given its exit status or the negative signal number."""
     if status >= 0:
         return f"the process ended with status {status}"
     try:

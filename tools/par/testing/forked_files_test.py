@@ -30,7 +30,7 @@ if __name__ == "__main__":
 def _run(
     folder: Path, files: dict[str, str], *arguments: str, **variables: str
 ) -> tuple[int, dict[str, str]]:
-    """Run the files; return the exit status, and each case's outcome by its name."""
+    """Run the test files. Return the exit status and a map from test names to outcomes."""
     for name, text in files.items():
         folder.joinpath(name).write_text(text)
     environment = {

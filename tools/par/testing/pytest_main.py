@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest runner for a par_test, from the runfiles tree or from a packed PAR."""
+"""Run pytest for a par_test, either from its runfiles tree or from a packed PAR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from _pytest.junitxml import xml_key
 from tools.par.testing import budget, forked_files
 from tools.par.testing.selection import Selection
 
-# Variables that select the tests; the results record them as properties.
+# Environment variables that affect which tests run. The results record them as properties.
 _RECORDED = ("PYTORCH_TEST_FBCODE",)
 
 
@@ -34,9 +34,9 @@ def run(
     """Run `tests` (paths below the workspace) and return pytest's exit status.
 
     main_file: the __file__ of the generated main module, which is also below the workspace.
-    forked: whether each file runs in its own process, forked from one that has `warm_imports`. A
-      shard is then a set of files instead of test cases.
-    sample: the default run keeps one in this many cases of a test function (selection.py).
+    forked: whether each file runs in its own process, forked from a parent that has imported
+      `warm_imports`. Each shard then gets a subset of the files instead of the test cases.
+    sample: without `--config=full`, run one in this many cases of each test function.
     """
     if is_idle_shard():
         return 0
@@ -71,9 +71,9 @@ def run(
 
 
 def _one_file(root: Path, sample: int, file: str, folder: Path) -> int:
-    """Run one file in this process, which runs no other. Its temporary files go to `folder`."""
-    # The shard already selected this file, so programs that it starts, such as absltest, must not
-    # shard it.
+    """Run the only test file of this process, with `folder` for its temporary files."""
+    # The file already belongs to this shard. absltest programs that it starts must not shard their
+    # tests again, so hide the variables from them.
     for name in ("TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE"):
         os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
@@ -82,7 +82,7 @@ def _one_file(root: Path, sample: int, file: str, folder: Path) -> int:
 
 
 def _calm_hypothesis() -> None:
-    """Set hypothesis's profile: no deadline, as machines may be busy; budget.py sets examples."""
+    """Disable hypothesis's deadline, because machines may be busy. budget.py limits examples."""
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import HealthCheck, settings
@@ -122,10 +122,11 @@ def _options(root: Path) -> list[str]:
 
 
 def is_idle_shard() -> bool:
-    """Return whether this shard has nothing to do because `--test_filter` is set.
+    """Return whether this shard must run no tests because `--test_filter` is set.
 
-    A filter may leave a shard without tests, which would be a failure. So the first shard runs
-    whatever the filter selects, and fails if that is nothing; this clears its shard variables.
+    A filter may leave a shard without tests, which counts as a failure. The first shard therefore
+    runs every test that the filter selects, and fails if there are none. To make it do so, this
+    function clears its sharding variables.
     """
     if not os.environ.get("TESTBRIDGE_TEST_ONLY") or "TEST_TOTAL_SHARDS" not in os.environ:
         return False
@@ -136,7 +137,7 @@ def is_idle_shard() -> bool:
 
 
 class _Sharding:
-    """A pytest plugin for `shard_count` of a test rule: run every n-th case."""
+    """A pytest plugin that supports a test rule's `shard_count`: it keeps every n-th test case."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
@@ -147,7 +148,7 @@ class _Sharding:
 
 
 class _Record:
-    """A pytest plugin that adds CPU time, environment and each case's device to the results."""
+    """A pytest plugin that records CPU time, environment variables and each case's device."""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         results = session.config.stash.get(xml_key, None)
@@ -162,13 +163,13 @@ class _Record:
             results.add_global_property("cpu_seconds", f"{_cpu_seconds():.2f}")
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        # After setup, torch's device-specific test classes have the device's name.
+        # torch's device-specific test classes know their device's name only after setup.
         device = getattr(getattr(item, "cls", None), "device_type", None)
         if isinstance(device, str):
             item.user_properties.append(("device", device))
 
 
 def _cpu_seconds() -> float:
-    """Return the CPU time of this process and of its children that have ended."""
+    """Return the CPU seconds that this process and its finished children have used."""
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

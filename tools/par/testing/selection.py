@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases that the default run leaves to `--config=full`.
+"""Deselect test cases that run only with `--config=full`.
 
-`@pytest.mark.full` marks cases that are expensive. `sample` of par_tests keeps one in that many of
-a test's cases.
+These are cases marked with `@pytest.mark.full`, and all but one in `sample` cases of each test
+function, where `sample` is an attribute of par_tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Selection:
     def pytest_configure(self, config: pytest.Config) -> None:
         config.addinivalue_line("markers", "full: only --config=full runs the case")
 
-    # Before _Sharding: shards share the selected cases.
+    # Run before _Sharding, so that the shards divide only the selected cases.
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
@@ -41,9 +41,9 @@ class Selection:
 
 
 def _sampled(items: list[pytest.Item], sample: int) -> list[pytest.Item]:
-    """Return one in `sample` cases of each test function, at least one, in the same order.
+    """Return one in `sample` cases of each test function, but at least one, in their old order.
 
-    A case's name decides whether it is kept, so the selection is the same on every machine.
+    The selection depends only on the cases' names, so it is the same on every machine.
     """
     functions = collections.defaultdict(list)
     for item in items:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime of a PAR beyond the boot code. It uses the standard library only."""
+"""The part of a PAR's runtime that is not boot code. It imports only the standard library."""

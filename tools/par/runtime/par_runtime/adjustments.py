@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches to standard modules that would look for files that a PAR does not have on disk."""
+"""Patch standard modules that would look on disk for files that are packed in the PAR."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def adjust(runtime: Runtime, module: ModuleType) -> None:
 
 
 class _ModulesByFile(dict[str, str]):
-    """inspect's map from files to modules, with a direct lookup for files in the PAR.
+    """A replacement for inspect's map from files to modules that looks up packed files directly.
 
-    For an unknown file, inspect resolves the real path of every loaded module's file. torch causes
-    that during its import, because it records where its operators are defined.
+    For an unknown file, inspect resolves the real path of every loaded module's file. Importing
+    torch causes such lookups, because torch records where its operators are defined.
     """
 
     def __init__(self, runtime: Runtime, known: dict[str, str]) -> None:
@@ -62,9 +62,9 @@ class _ModulesByFile(dict[str, str]):
 
 
 def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
-    """Point sysconfig's include directories at the packed Python.h.
+    """Point sysconfig's include directories at the directory that Python.h is unpacked to.
 
-    The directory exists once a wheel's headers are unpacked: see unpack.bundle_directory.
+    The directory exists after any wheel's headers are unpacked: see unpack.bundle_directory.
     """
     bundle = next((b for b in runtime.bundles if b.name == "python_headers"), None)
     if bundle is None:
@@ -82,9 +82,9 @@ def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
 
 
 def _keep_to_directories(runtime: Runtime, metadata: ModuleType) -> None:
-    """Stop importlib.metadata from reading the PAR on sys.path as a zip file.
+    """Stop importlib.metadata from opening the PAR, which is on sys.path, as a zip file.
 
-    The importer finds everything in the PAR, and zipfile would take 0.1 s to list it.
+    The importer finds all distributions in the PAR, and zipfile would take 0.1 s to list it.
     """
     roots = tuple(f"{b.virtual_root}/" for b in runtime.bundles if not b.on_disk)
     children = metadata.FastPath.children

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of unpacked files: the first directory that this user owns, private and writable.
+"""Find a cache directory for unpacked files: one that is private, writable and owned by this user.
 
-Order: PAR_CACHE_DIR (if set, nothing else is tried), XDG_CACHE_HOME, HOME/.cache, TMPDIR and /tmp.
-A directory that another user could have filled is never used, and the home directory of another
-user (sudo) is never written to. A program with raised rights (setuid, setgid, file capabilities)
-has no cache, because its caller may own every one of these directories.
+The candidates are PAR_CACHE_DIR (alone, if it is set), XDG_CACHE_HOME, HOME/.cache, TMPDIR and
+/tmp, in this order. A directory that another user may have written to is never used, and another
+user's home directory (under sudo) is never written to. A program with elevated privileges (setuid,
+setgid, file capabilities) has no cache, because its caller may own all of these directories.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CacheError(SystemExit):
-    """An error for an unusable PAR_CACHE_DIR: one line, exit status 1."""
+    """An error for an unusable PAR_CACHE_DIR. It exits with one line and status 1."""
 
 
 def say(program: str, text: str) -> None:
@@ -30,7 +30,7 @@ def say(program: str, text: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def directories(runtime: Runtime) -> tuple[str, ...]:
-    """Return the usable cache directories, best first. Warn once about each that is not owned."""
+    """Return the usable cache directories, best first. Warn once about each with a wrong owner."""
     if runtime.raised:
         return ()
     program = runtime.program
@@ -75,7 +75,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _problem(directory: str) -> str | None:
-    """Create `directory` if needed; return why it cannot hold unpacked files, or None if it can."""
+    """Create `directory` if needed. Return the reason it is unusable as a cache, or None."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         status = os.lstat(directory)
@@ -83,7 +83,7 @@ def _problem(directory: str) -> str | None:
         return f"not usable ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return "not a directory"
-    # A cache that root filled is shared, but other users only read it.
+    # A cache directory that root owns is also usable; other users only read it.
     if status.st_uid not in (os.geteuid(), 0):
         return f"owned by user {status.st_uid} and not by {os.geteuid()}"
     if status.st_mode & 0o022:

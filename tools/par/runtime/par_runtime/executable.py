@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sys.executable: a path that starts this same program as a Python interpreter.
+"""Provide sys.executable: a path that starts this same program as a Python interpreter.
 
-multiprocessing's spawn and forkserver, torchrun and build helpers start it with -c, -m or a file.
-It is a link named python3 to the PAR. If no directory is writable, it is a script in memory whose
-"#!" line names the PAR.
+multiprocessing's spawn and forkserver, torchrun and build helpers run it with -c, -m or a file. It
+is a symbolic link to the PAR, named python3. If no directory is writable, it is an in-memory script
+that names the PAR in its "#!" line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def interpreter_path(runtime: Runtime) -> str:
     if runtime.layout == "runfiles":
         return str(runtime.settings["python"])
     if runtime.raised:
-        return ""  # Python's "unknown": with raised rights the launcher is not an interpreter
+        return ""  # unknown: with elevated privileges, the launcher refuses to be an interpreter
     program = runtime.program
     label = f"{_par.hash(os.fsencode(program)):016x}"
     for directory in cache.directories(runtime):
@@ -52,5 +52,5 @@ def _in_memory(program: str) -> str:
     fd = os.memfd_create("python3", os.MFD_CLOEXEC)
     os.write(fd, b"#!" + os.fsencode(program) + b" --par-interpreter\n")
     os.fchmod(fd, 0o500)
-    # Not /proc/self, because a child that has closed its descriptors must still find the file.
+    # Do not use /proc/self: a child that has closed its descriptors must still find the file.
     return f"/proc/{os.getpid()}/fd/{fd}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of an archive other than compiled modules: sources, data, libraries.
+"""Read the files of an archive that are not compiled modules: sources, data and libraries.
 
-The index has two tables per bundle, read on first use:
+The index has two tables per bundle, which are read on first use:
   files:   path -> (method, offset, packed size, size, XXH64 of the packed bytes, mode, developer)
   natives: path -> (mode, offset, size, ((packed, size), ...), soname, needed,
                    N of the newest GLIBCXX_3.4.N that it defines)
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _par_importer import Bundle, Runtime
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
-_DEFLATE_LIMIT = 1100  # upper bound of unpacked bytes per packed byte
+_DEFLATE_LIMIT = 1100  # an upper bound on unpacked bytes per packed byte
 
 
 def table(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
@@ -34,7 +34,7 @@ def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
 
 
 def read(bundle: Bundle, relative: str) -> bytes:
-    """Return the file's bytes. Raises FileNotFoundError with the file's path below the PAR."""
+    """Return a file's contents. Raises FileNotFoundError, which names the path below the PAR."""
     row = table(bundle).get(relative)
     if row is not None:
         return unpacked(bundle, relative, row)
@@ -70,7 +70,7 @@ def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
 
 
 def on_disk(bundle: Bundle, group: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the files (not libraries) that unpacking `group` writes, with their rows."""
+    """Yield (path, row) for each file, except libraries, that `group` unpacks to disk."""
     for name, row in table(bundle).items():
         if not bundle.zip_safe or (group == "dev" and row[6]):
             yield name, row
@@ -83,7 +83,7 @@ def is_developer(bundle: Bundle, relative: str) -> bool:
 
 @functools.cache
 def developer_directories(bundle: Bundle) -> frozenset[str]:
-    """Return every directory that contains, at any depth, a developer file such as a header."""
+    """Return all directories that have a developer file, such as a header, at any depth."""
     return frozenset(bundle.runtime.section("developer", bundle))
 
 

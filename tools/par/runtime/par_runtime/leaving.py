@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast exit: the end of a process without the interpreter's teardown and C++ destructors.
+"""Exit a process fast, without finalizing the interpreter or running C++ destructors.
 
-Whatever is visible outside the process still happens: non-daemon threads end, atexit functions run,
-standard output is flushed, and open files are written.
+All externally visible effects still happen: non-daemon threads finish, atexit functions run,
+standard output is flushed, and buffered data is written to open files.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from _par_importer import Runtime
 
 
-# Descriptors inherited from the caller, such as a build tool's pipes. The program rarely writes to
-# them.
+# Writable descriptors inherited from the caller, such as a build tool's pipes. The program rarely
+# writes to them.
 _inherited = open_files.writable()
 
 
 def is_fast(runtime: Runtime) -> bool:
-    """Return whether this process must end with `leave`."""
+    """Return whether this process exits fast, by calling `leave`."""
     return bool(runtime.settings.get("fast_exit")) and os.environ.get("PAR_FAST_EXIT", "1") != "0"
 
 
 def leave(status: int) -> None:
-    """End the process with an exit status, or by the signal -status.
+    """Exit the process with `status`, or kill it with signal -status if `status` is negative.
 
-    Return only if a standard stream cannot be flushed.
+    Returns only if a standard stream cannot be flushed.
     """
     gc.freeze()  # collecting garbage at exit would waste time
     threading = sys.modules.get("threading")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that wheels expect on the machine: the machine's own, or else the packed copies.
+"""Load packed copies of libraries that wheels expect on the machine, if the machine lacks them.
 
-The newer of the two C++ runtimes is used. A newer one is always compatible, and this machine's
-compiler (torch.compile) emits code for this machine's runtime. A bare container has none of these
-libraries.
+A bare container has none of these libraries. Of the C++ runtime, the newer copy is used: it is
+always compatible, and the machine's compiler, which torch.compile runs, emits code for the
+machine's runtime.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHERS = ("libz.so.1",)
 
 @functools.cache
 def provide(runtime: Runtime) -> None:
-    """Load the libraries that this machine lacks. Later libraries find them by soname."""
+    """Load the libraries that this machine lacks. Libraries loaded later find them by soname."""
     bundle = next((b for b in runtime.bundles if b.name == BUNDLE), None)
     if bundle is None or bundle.on_disk:
         return
@@ -60,7 +60,7 @@ def _find(name: str) -> str | None:
 
 
 def _cxx_version() -> int:
-    """Return N of this machine's libstdc++.so.6.0.N, or -1 if it lacks the C++ runtime."""
+    """Return the N of this machine's libstdc++.so.6.0.N, or -1 if it has no C++ runtime."""
     libraries = [_find(name) for name in _CXX]
     if None in libraries:
         return -1

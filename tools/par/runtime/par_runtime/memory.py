@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load libraries without a disk: unpack them into anonymous memory files.
+"""Load libraries without a writable disk by unpacking them into anonymous memory files.
 
-The dynamic linker finds a loaded library by its soname. So the dependencies of a library are loaded
-first, and its run path is never searched.
+A library's dependencies are loaded first. The dynamic linker then finds them by their sonames and
+does not search the library's run path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def library(bundle: Bundle, relative: str) -> str:
-    """Return a path of the library under /proc/self/fd, with its dependencies already loaded."""
+    """Load a library's dependencies, unpack it, and return its path under /proc/self/fd."""
     _load_needs(bundle, relative)
     return _memory_file(bundle, relative)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the program has not closed: a fast exit finalizes them, as the teardown would."""
+"""Finalize files that the program has not closed, before a fast exit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FLUSHED = (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom, _io.BufferedRWPair)
-# Classes outside io whose finalizer writes or removes a file.
+# Classes that are not in io and have a finalizer that writes or removes a file.
 _OTHERS = (("zipfile", "ZipFile"), ("tempfile", "_TemporaryFileCloser"))
 
 
 def writable() -> set[tuple[int, int, int]]:
-    """Return the descriptors that may have unwritten data, each with its device and inode.
+    """Return (descriptor, device, inode) for each descriptor that may have unwritten data.
 
-    The standard streams do not count, because every exit flushes them, nor do files without a name,
-    because no other process can open them. multiprocessing's children have pipes to each other and
-    do not buffer what they send, so their pipes do not count either.
+    Leave out the standard streams, which every exit flushes, and unlinked files, which no other
+    process can open. In multiprocessing's children, also leave out pipes, because these processes
+    do not buffer the data that they send to each other.
     """
     process: Any = sys.modules.get("multiprocessing.process")
     child = process is not None and process.parent_process() is not None
@@ -35,7 +35,7 @@ def writable() -> set[tuple[int, int, int]]:
         try:
             access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
             status = os.fstat(descriptor)
-        except OSError:  # not open: for example, the listing's own descriptor
+        except OSError:  # closed by now, such as the descriptor of os.listdir itself
             continue
         file = stat.S_ISREG(status.st_mode) and status.st_nlink > 0
         stream = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
@@ -45,7 +45,7 @@ def writable() -> set[tuple[int, int, int]]:
 
 
 def _descriptors() -> Iterable[int]:
-    """Return numbers that include all open descriptors, or without /proc the first 256 numbers."""
+    """Return the open descriptors and perhaps others. Without /proc, return the first 256."""
     try:
         return map(int, os.listdir("/proc/self/fd"))
     except OSError:
@@ -53,10 +53,10 @@ def _descriptors() -> Iterable[int]:
 
 
 def finalize() -> None:
-    """Flush open files, and call the finalizers of those that are implemented in Python.
+    """Flush open files, and finalize those that are implemented in Python.
 
-    A file may have layers in C and in Python, in any order, so flush before and after the
-    finalizers.
+    A file may have layers in C and in Python, in any order, so flush both before and after running
+    the finalizers.
     """
     gc.unfreeze()  # get_objects omits frozen objects
     objects = gc.get_objects()
@@ -80,6 +80,7 @@ def _flush(files: list[Any]) -> None:
     for kind in _FLUSHED:
         for value in files:
             if type(value) is kind:
-                # It may be closed or its pipe may have no reader. Its finalizer reports neither.
+                # The file may be closed, or may be a pipe without a reader. The interpreter's own
+                # finalization does not report these errors either.
                 with contextlib.suppress(OSError, ValueError):
                     value.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""importlib.resources for packages in an archive. Packages on disk get the standard reader."""
+"""Support importlib.resources for packages in an archive; those on disk use the standard reader."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ArchiveReader(TraversableResources):
 
 
 class ArchivePath(Traversable):
-    """A file or directory in an archive, with the reading half of pathlib's interface."""
+    """A file or directory in an archive, with the read-only part of pathlib's interface."""
 
     def __init__(self, bundle: Bundle, relative: str) -> None:
         self._bundle = bundle

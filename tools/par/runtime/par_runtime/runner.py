@@ -25,9 +25,10 @@ _PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 
 
 def run(runtime: Runtime) -> int:
-    """Run the code that the doors request, or else the main module. Return a status, or -signal.
+    """Run the code that PAR_* variables request, or else the main module.
 
-    With fast exit (the default) the process ends here: see leaving.py.
+    Return the exit status, or the negative number of the signal that must kill the process. With
+    fast exit, the default, the process ends here instead: see leaving.py.
     """
     fast = leaving.is_fast(runtime)
     status = _guarded(lambda: _choose(runtime))
@@ -67,7 +68,7 @@ def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], str
 
 
 def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
-    """Return the spec of a module that can be run or called. Raises SystemExit (one line)."""
+    """Return the spec of a module that can be run. Raises SystemExit with one line otherwise."""
     import importlib.util
 
     if not all(part.isidentifier() for part in name.split(".")):
@@ -78,9 +79,9 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the package exists, but a module that it imports does not
+            raise  # the module's package imports another module that does not exist
         spec = None
-    except ValueError:  # a loaded module without a spec: __main__
+    except ValueError:  # raised for a loaded module without a spec, such as __main__
         spec = None
     if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
         known = sorted(n for n in runtime.modules if n.endswith("." + name.rpartition(".")[2]))
@@ -90,9 +91,9 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
 
 
 def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
-    """Prepare to run a module as `python -m name` does, without runpy. Return a function that does.
+    """Return a function that runs a module as `python -m name` does, but without runpy.
 
-    __main__ keeps the spec, because spawned children need it.
+    The __main__ module keeps the spec, because spawned child processes need it.
     """
     spec = _find_module(runtime, name)
     if spec.submodule_search_locations is not None:
@@ -116,11 +117,11 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
 
 
 def _import_early(runtime: Runtime) -> None:
-    """Import, in order, the modules that the main module imports before other statements.
+    """Import, in order, the modules that the main module imports before its other statements.
 
-    If those are large, all live objects are then frozen, so the garbage collector never scans them
-    again. It stays disabled until then, because otherwise the first allocation after an import
-    would trigger a scan of everything that the import created.
+    If these imports are large, freeze all live objects, so that the garbage collector never scans
+    them again. Disable the collector until then, because otherwise the first allocation after an
+    import would trigger a scan of everything that the import created.
     """
     pause = gc.isenabled()
     if pause:
@@ -147,7 +148,7 @@ def _guarded(program: Callable[[], None]) -> int:
     except BaseException as error:  # noqa: BLE001  # printed, as the interpreter does
         traceback = error.__traceback__
         while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
-            traceback = traceback.tb_next  # the program's own frames only
+            traceback = traceback.tb_next  # leave out this module's frames
         sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         return 1
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of PAR_TRACE_IMPORTS=1: one line per module that the archive's importer finds."""
+"""Print the output of PAR_TRACE_IMPORTS=1: one line for each module that the importer finds."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def print_import(spec: ModuleSpec) -> None:
     origin = spec.origin or "namespace"
     try:
         print(f"par: {elapsed:9.1f} ms  {spec.name}  {origin}", file=sys.stderr)
-    except OSError:  # stderr is closed, and an import must not fail because of that
+    except OSError:  # a closed stderr must not make an import fail
         sys.stderr = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracebacks with source lines. The interpreter's own printer reads sources only from disk."""
+"""Print tracebacks with source lines. The interpreter itself reads sources only from disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IMPORTER = ("<frozen _par_boot>", "<frozen _par_importer>")
 
 
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback that Python prints for a program on disk, without the importer's frames.
+    """Print an uncaught exception as Python does for a program on disk. Replaces sys.excepthook.
 
-    Replaces sys.excepthook.
+    The traceback leaves out the importer's frames.
     """
     if sys.stderr is None:
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpack a bundle's files that must be on disk, once per content stamp.
+"""Unpack the files of a bundle that must be on disk, once for each hash of their contents.
 
-A directory `<cache>/<name>-<stamp>` is complete or absent: it is filled under a temporary name and
-renamed. Later starts compare sizes and hash nothing. If no directory is writable, libraries are
-loaded from memory instead.
+The directory `<cache>/<name>-<hash>` is filled under a temporary name and then renamed, so it is
+never incomplete. Later starts check only the sizes of libraries. If no directory is writable,
+libraries are loaded from memory instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _refused: set[str] = set()  # directories in which unpacking failed in this proc
 
 
 def native_path(bundle: Bundle, relative: str) -> str:
-    """Implement `Loader.native_path`."""
+    """Return the path on disk of a file. See `Loader.native_path`."""
     relative = os.fspath(relative).strip("/")
     if bundle.on_disk:
         return os.path.join(bundle.virtual_root, relative)
@@ -57,10 +57,10 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 
 
 def bundle_directory(bundle: Bundle, group: str) -> str:
-    """Return the directory with the unpacked files of one of a bundle's groups.
+    """Return the directory that a group of a bundle's files is unpacked to. Unpack if needed.
 
-    Group "lib" has the libraries, and all files of a bundle that is not zip-safe. Group "dev" has
-    those and the headers. Raises OSError if no directory can hold them.
+    Group "lib" has the libraries and, if the bundle is not zip-safe, all files. Group "dev" also
+    has the headers. Raises OSError if no directory is usable.
     """
     directory = _find_directory(bundle, group)
     if directory is None:
@@ -72,7 +72,7 @@ def bundle_directory(bundle: Bundle, group: str) -> str:
     return directory
 
 
-@functools.cache  # also caches failures: a full disk is tried, and reported, once
+@functools.cache  # also caches a failure, so that a full disk is reported only once
 def _find_directory(bundle: Bundle, group: str) -> str | None:
     program = bundle.runtime.program
     if group == "dev":
@@ -108,7 +108,7 @@ def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
 
 
 def _complete(bundle: Bundle, path: str) -> bool:
-    """Return whether all libraries exist in full. After a power loss some may not."""
+    """Return whether all libraries have their full size, as they may not after a power loss."""
     try:
         status = os.lstat(path)
         if status.st_uid not in (os.geteuid(), 0):
@@ -137,7 +137,7 @@ def _unpack(bundle: Bundle, group: str, directory: str, label: str) -> str:
             os.mkdir(partial, 0o700)
             _fill(bundle, group, partial)
             if os.path.lexists(path):
-                _remove(path)  # incomplete: see _complete
+                _remove(path)  # it is incomplete, or _complete would have accepted it
             os.rename(partial, path)
         except BaseException:
             _remove(partial)
@@ -181,7 +181,7 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a tree. Files that cannot be removed are left for the next start."""
+    """Remove a directory tree. Leave files that cannot be removed for the next start to remove."""
     try:
         for base, directories, names in os.walk(path, topdown=False):
             for name in names:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program inside the launcher that prints its arguments.
+// A C program, linked into the launcher, that prints its arguments.
 #include <stdio.h>
 
 int extensions_program_main(int argc, char** argv) {
@@ -7,5 +7,5 @@ int extensions_program_main(int argc, char** argv) {
   return argc;
 }
 
-// Exported to shared libraries that are loaded at run time.
+// Shared libraries that are loaded at run time can call this function.
 int extensions_exported_answer(void) { return 42; }

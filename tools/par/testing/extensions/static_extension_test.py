@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of two C extensions with the same last name, and of a program, in this interpreter."""
+"""Test two C extensions of the same name and a C program, all linked into this interpreter."""
 
 from __future__ import annotations
 

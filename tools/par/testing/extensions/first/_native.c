@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single-phase initialisation: the module gets its name while its init
+// A module with single-phase initialisation: it gets its name while its init
 // function runs.
 #include <Python.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-phase initialisation, and the same last name as the first extension.
+// A module with multi-phase initialisation. Like the first extension's module,
+// it is called _native.
 #include <Python.h>
 
 static PyObject* answer(PyObject* self, PyObject* unused) {
