@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archives from which this machine gets Debian packages: its apt sources, in both formats.
+"""Parse apt's configuration, in both formats, for the archives that provide Debian packages.
 
-`apt-get indextargets` lists them too, but only those whose lists have been fetched, and a fresh
-container has none.
+`apt-get indextargets` lists archives too, but only those that `apt-get update` has fetched, and a
+new container has fetched none.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from tools.bazel import command
 
-# A Debian archive is recognised by the names of its suites, which other archives do not use.
+# Only Debian archives use these suite names.
 _MOVING_SUITES = ("stable", "oldstable", "testing", "unstable", "sid")
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<rest>.+)$")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """An archive: its address, its keyring or key, and whether the machine trusts it unsigned."""
+    """An archive: its URI, its keyring or key, and whether the machine trusts it unsigned."""
 
     uri: str
     signed_by: str = ""
@@ -36,7 +36,7 @@ class _Entry:
 
 
 def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
-    """Return the archives with component `main` of `codename` or a moving suite, in order."""
+    """Return the archives that serve `main` of suite `codename` or of a suite like `testing`."""
     directory = etc or Path("/etc/apt")
     known = {codename, *_MOVING_SUITES} - {""}
     by_uri: dict[str, Origin] = {}
@@ -47,7 +47,7 @@ def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
 
 
 def codename(os_release: Path = Path("/etc/os-release")) -> str:
-    """Return the machine's release name, or "" if it has none (Debian testing, other systems)."""
+    """Return the release's code name, or "" if it has none, as on Debian testing."""
     if not os_release.exists():
         return ""
     match = re.search(r'^VERSION_CODENAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
@@ -55,17 +55,17 @@ def codename(os_release: Path = Path("/etc/os-release")) -> str:
 
 
 def apt_directory() -> Path:
-    """Return apt's configuration directory: /etc/apt unless the machine's apt says otherwise."""
+    """Return apt's configuration directory: /etc/apt unless apt is configured differently."""
     dump = command.run(["apt-config", "dump", "--format", "%F=%v%n", "Dir"], seconds=10)
     values = dict(line.split("=", 1) for line in dump.splitlines() if "=" in line)
     return Path(values.get("Dir") or "/") / values.get("Dir::Etc", "etc/apt")
 
 
 def stanza(origin: Origin, *, suite: str, sources: bool = False) -> str:
-    """Return a deb822 source for `main` in another suite of the archive: packages or sources."""
+    """Return a deb822 stanza for `main` of an archive's `suite`: for binary or source packages."""
     kind, index = ("deb-src", "Sources") if sources else ("deb", "Packages")
     lines = [f"Types: {kind}", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
-    # Only one index: tools such as apt-file may have configured apt to fetch many more.
+    # Fetch only one index; tools such as apt-file may have configured apt to fetch many more.
     lines.append(f"Targets: {index}")
     if origin.signed_by:
         lines.append(f"Signed-By: {origin.signed_by}")
@@ -102,7 +102,7 @@ def _one_line_entries(text: str) -> Iterator[_Entry]:
 def _deb822_entries(text: str) -> Iterator[_Entry]:
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
-        # A field continues on lines that start with a space; a key block keeps its line breaks.
+        # A field continues on lines that start with a space. Keep line breaks: keys need them.
         fields = {
             name.lower(): value.strip()
             for name, value in re.findall(

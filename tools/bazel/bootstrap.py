@@ -19,8 +19,8 @@ Provider = Callable[[], Launcher]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exec the launcher. Return an exit status only if it cannot be written."""
-    # argparse cannot split this, because Bazel's arguments may contain another "--".
+    """Write and exec the launcher script. Return an exit status only if that is impossible."""
+    # Split at the first "--" without argparse: Bazel's own arguments may contain another.
     end = argv.index("--")
     bazel_arguments = argv[end + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, epilog="After --: Bazel's arguments.")
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:
-    """Write `launcher`. One process at a time does so; the others wait and use its result."""
+    """Write the script `launcher` under a lock. Other processes wait for it and use its result."""
     cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock") as lock:
@@ -63,7 +63,7 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
             "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
         }
         if debian_bazel.is_set_up(cache):
-            del providers["from npm"]  # it failed before, and trying again takes longer
+            del providers["from npm"]  # it failed the last time, and another try takes long
         bazel = first_available(providers, version=version)
         rc = cache / "bazelrc"
         write_atomically(rc, shared_rc(cache.parent))
@@ -72,7 +72,7 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
 
 
 def first_available(providers: dict[str, Provider], *, version: str) -> Launcher:
-    """Return the first provider's launcher that works. Raises Unavailable with every reason."""
+    """Return a launcher from the first provider that works. Raises Unavailable if none does."""
     reasons = []
     for name, provide in providers.items():
         try:
@@ -88,7 +88,7 @@ def first_available(providers: dict[str, Provider], *, version: str) -> Launcher
 
 
 def shared_rc(directory: Path) -> str:
-    """Return the options that name the user's cache directory, which .bazelrc cannot."""
+    """Return a bazelrc that sets a disk cache in the user's cache directory `directory`."""
     return (
         "# Written by tools/bazel. Results are shared between clones and survive `bazel clean`.\n"
         f"common --disk_cache={directory / 'disk'}\n"
@@ -99,7 +99,7 @@ def shared_rc(directory: Path) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Hold the lock. It is released when this process and all tools that inherit it have ended."""
+    """Hold a lock until this process and all tools that inherit its descriptor have ended."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

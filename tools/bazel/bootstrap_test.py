@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of bazelw in a small workspace, with a bazel on PATH that prints its arguments."""
+"""Test bazelw in a small workspace, with a `bazel` on PATH that prints its arguments."""
 
 from __future__ import annotations
 

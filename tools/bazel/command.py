@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes with a time limit and one-line errors."""
+"""Run child processes with a time limit, and raise one-line errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """A tool is missing, failed or timed out. The message is one line."""
+    """An error for a tool that is missing, failed or timed out. The message is one line."""
 
 
 def run(
@@ -21,11 +21,11 @@ def run(
     env: Mapping[str, str] | None = None,
     hold: Sequence[int] = (),
 ) -> str:
-    """Return the stdout of `argv`, or raise CommandError.
+    """Run `argv` and return its stdout. Raises CommandError.
 
-    coreutils' timeout(1) enforces the limit in a separate process, so a child ends even if this
-    process is killed. The child inherits the file descriptors in `hold` (such as a lock), so the
-    lock is held until the last process that needs it ends.
+    The limit applies even if this process is killed, because coreutils' timeout(1) enforces it.
+    The child inherits the file descriptors in `hold`. If one of them is a lock, the lock is held
+    until the last process that needs it ends.
     """
     command = [str(word) for word in argv]
     result = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of commands that succeed, fail, hang, and hold a lock longer than their parent."""
+"""Test commands that succeed, fail, hang, or hold a lock longer than their parent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_held_lock_outlives_its_opener(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with path.open("a") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
-        # The background process keeps the descriptor, as apt does after its bazelw is killed.
+        # The background process keeps the lock's descriptor open, as apt does if bazelw is killed.
         command.run(["sh", "-c", "sleep 2 >/dev/null 2>&1 &"], seconds=5, hold=[first.fileno()])
     with path.open("a") as second:
         with pytest.raises(BlockingIOError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel from Debian's archive, for a Debian machine of any release: download, unpack, check."""
+"""Provide Bazel from Debian's archive, on any Debian release: download, unpack and check it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from tools.bazel import apt_origin, command, debian_prefix, private_apt
 from tools.bazel.launcher import Launcher, Unavailable
 
-# No stable release of Debian has this Bazel yet.
+# No stable Debian release contains this version of Bazel yet.
 _SUITES = ("testing", "unstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "timeout")
 
 
 def is_set_up(cache: Path) -> bool:
-    """Return whether an earlier call has built the prefix."""
+    """Return whether the directory with Debian's Bazel has already been built."""
     return _prefix(cache).is_dir()
 
 
@@ -27,7 +27,7 @@ def provide(*, version: str, cache: Path, lock: int) -> Launcher:
     try:
         if not prefix.is_dir():
             _build(prefix, version=version, lock=lock)
-        # An older bazelw may have written the rc.
+        # Write the rc file again, because an older bazelw may have written it.
         debian_prefix.write_rc(prefix, prefix=prefix)
         debian_prefix.check(prefix, version=version)
     except (command.CommandError, debian_prefix.PrefixError) as error:
@@ -57,7 +57,7 @@ def _prefix(cache: Path) -> Path:
 
 
 def _work(prefix: Path) -> Path:
-    """Return the directory for apt's state, .debs and the partial prefix. It survives a failure."""
+    """Return the directory for apt's state, .debs and the unfinished prefix, kept on failure."""
     return prefix.with_name("debian.work")
 
 
@@ -69,8 +69,8 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
     for origin in origins:
         for suite in _SUITES:
             state = work / f"apt-{suite}"
-            # Fetch the index again, because it is small and may be outdated. The large .debs are
-            # kept.
+            # Fetch the package index again, because it is small and may be outdated. Keep the
+            # large .debs.
             shutil.rmtree(state, ignore_errors=True)
             apt = private_apt.PrivateApt(state, origin=origin, suite=suite, lock=lock)
             try:

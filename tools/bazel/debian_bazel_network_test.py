@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: create a real prefix from the machine's Debian mirror and build with it.
+"""NETWORK: install Debian's Bazel from the machine's Debian mirror and build with it.
 
-It is not part of the test suite, which runs without a network. It needs a Debian machine, downloads
-100 MB and takes about a minute. Run it after a change to the recipe or to Debian's packages.
+This test is not part of the test suite, which runs without a network. It needs a Debian machine,
+downloads 100 MB and takes about a minute. Run it after a change to tools/bazel or to Debian's
+packages.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Bazel in a private prefix: its packages, and the steps that make them runnable.
+"""Build a private prefix, a directory tree from Debian packages, in which Bazel can run.
 
-The programs need a newer C library than the machine's, so the prefix contains the loader and every
-library they need. Actions still run with the machine's own programs and libraries. A prefix is
-built for its final path and cannot be moved.
+Debian's Bazel needs a newer C library than the machine has, so the prefix contains the dynamic
+linker and every library that Bazel's programs need. Build actions still use the machine's own
+programs and libraries. A prefix is built for its final path and cannot be moved.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ PROGRAM_PACKAGES = (
     "openjdk-21-jre-headless",
     "patchelf",
 )
-# Packages whose shared libraries are needed. The JRE's are not, because the server loads no fonts,
-# images or smart cards.
+# Packages whose shared-library dependencies are needed. The JRE's are not, because Bazel's server
+# loads no fonts, images or smart cards.
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
-# The server's class path, in order, with the package of each jar. Debian's own list has every jar
-# that Bazel was built with. These are the ones that the server's classes link to and that
-# A-server.jar lacks.
+# The class path of Bazel's server, in order: each jar and the Debian package that contains it.
+# Debian's own class path has all jars that Bazel was built with. These are only the jars that the
+# server's classes need and A-server.jar lacks.
 JARS: Mapping[str, str] = {
     "grpc-api": "libgrpc-java",
     "grpc-auth": "libgrpc-java",
@@ -93,7 +93,7 @@ _UNUSED = (
 
 
 class PrefixError(Exception):
-    """The packages do not form a runnable Bazel. The message is one line."""
+    """An error for packages that do not form a runnable Bazel. The message is one line."""
 
 
 def wanted_packages() -> list[str]:
@@ -123,24 +123,24 @@ def client(prefix: Path) -> Path:
 
 
 def startup_options(prefix: Path) -> tuple[str, ...]:
-    """Return the startup options that Debian's client always needs."""
+    """Return the startup options that Debian's Bazel client needs."""
     return (
-        "--nosystem_rc",  # the system rc may belong to another Bazel
+        "--nosystem_rc",  # the system's rc may be for another Bazel
         f"--bazelrc={prefix / _RC}",
         f"--install_base={prefix / _INSTALL_BASE}",
-        "--trust_install_base",  # Debian's client has no hashes of the install base
+        "--trust_install_base",  # Debian's client has no hashes to check it
         f"--server_javabase={prefix / _JAVA}",
     )
 
 
 def write_rc(directory: Path, *, prefix: Path) -> None:
-    """Write the rc into `directory`, the prefix or one under construction."""
+    """Write the bazelrc to `directory`, which is the prefix or its staging directory."""
     rc = offline_modules.rc(prefix / _INSTALL_BASE, registry=prefix / _REGISTRY)
     write_atomically(directory / _RC, rc)
 
 
 def check(prefix: Path, *, version: str) -> None:
-    """Raise PrefixError unless every program finds all its libraries inside `prefix`."""
+    """Raise PrefixError if the version is wrong or a program lacks a library in `prefix`."""
     label = (prefix / _INSTALL_BASE / "build-label.txt").read_text().strip()
     if label != version:
         raise PrefixError(f"Debian's package is Bazel {label}, .bazelversion says {version}")
@@ -159,7 +159,7 @@ def _programs(prefix: Path) -> list[Path]:
 
 
 def relink(staging: Path) -> None:
-    """Make absolute links between packages (/etc/java-21-openjdk, /usr/share/java) relative."""
+    """Make absolute symbolic links, such as those to /etc/java-21-openjdk, relative."""
     for directory, names, files in os.walk(staging):
         for path in (Path(directory, name) for name in (*names, *files)):
             if not path.is_symlink():
@@ -172,9 +172,9 @@ def relink(staging: Path) -> None:
 
 
 def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
-    """Make the programs use the prefix's loader and libraries.
+    """Make the programs use the prefix's dynamic linker and libraries.
 
-    This sets an rpath, not a runpath, because libraries that Java loads later must inherit it.
+    Set an rpath instead of a runpath, because libraries that Java loads later must inherit it.
     """
     patchelf: list[str | Path] = [
         staging / _LOADER,
@@ -193,12 +193,12 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
 
 
 def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
-    """Complete the install base, where the client reads the server's class path from a file."""
+    """Complete Bazel's install base, including the file that lists the server's class path."""
     absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
     if absent:
         raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")
     base = staging / _INSTALL_BASE
-    # Debian's server jar has no release label, and without one native.bazel_version is empty.
+    # Debian's server jar has no release label. Without a label, native.bazel_version is empty.
     (base / "label").mkdir()
     (base / "label/build-data.properties").write_text(
         f"build.label={version}\nbuild.target=bazel-bootstrap\nbuild.timestamp.as.int=0\n"

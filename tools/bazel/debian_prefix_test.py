@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the parts of a prefix that need no packages: the final check and the links."""
+"""Test the steps of building a prefix that need no packages: the final check and the links."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about a build from the file that `--build_event_json_file` writes."""
+"""Read facts about a build from the file that `--build_event_json_file` writes."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-# Rows that are not strategies: Bazel's internal actions, and the total.
+# Rows of the summary that are not strategies: Bazel's internal actions, and the total.
 _NO_ACTION = ("internal", "total")
 
 
 def runners(events: Path) -> dict[str, int]:
-    """Return the number of actions by strategy, as Bazel names it. Empty if no action ran."""
+    """Return a map from Bazel's strategy names to numbers of actions, empty if no action ran."""
     for line in events.read_text().splitlines():
         summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
         if "runnerCount" in summary:

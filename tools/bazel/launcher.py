@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher: the small script that `bazelw` execs once a Bazel has been set up."""
+"""Write the launcher, the small script that `bazelw` execs once Bazel has been set up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _USER_HAS_DISK_CACHE = (
 
 
 class Unavailable(Exception):
-    """A provider cannot supply Bazel on this machine. The message is one line."""
+    """An error for a provider that cannot supply Bazel on this machine. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Launcher:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def script(self, *, rc: Path) -> str:
-        """Return the launcher's text. Its arguments are the workspace and Bazel's arguments.
+        """Return the launcher script. It takes the workspace and Bazel's arguments as arguments.
 
-        `rc` sets the shared disk cache. Bazel reads it after the user's own files, so it is omitted
-        if one of those sets a disk cache.
+        `rc` is a bazelrc that sets the shared disk cache. Bazel reads it after the user's own files
+        and it would override them, so the script omits it if one of those files sets a disk cache.
         """
         command = [str(self.program), *self.startup_options]
         defaults = [
@@ -61,7 +61,7 @@ class Launcher:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write `text` to `path` atomically: readers see the old file or the new one."""
+    """Write `text` to `path` atomically, so that readers see either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(text)

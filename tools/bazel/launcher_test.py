@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the launcher in a real shell, with programs that print their arguments."""
+"""Test the launcher in a real shell, with programs that print their arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel through bazelisk from npm, with the user's npm client and settings."""
+"""Provide Bazel through bazelisk, installed with the user's npm client and settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NPM_SECONDS = 90
 
 
 def provide(*, root: Path, version: str, cache: Path) -> Launcher:
-    """Return a launcher for npm's bazelisk if it can fetch Bazel. Raises Unavailable."""
+    """Return a launcher for npm's bazelisk. Raises Unavailable if it cannot fetch Bazel."""
     program = cache / f"bazelisk-{BAZELISK.version}"
     if not program.exists():
         _fetch(program)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules for Debian's Bazel without a registry: overrides, stubs, and the rc with the options.
+"""Supply Bazel modules to Debian's Bazel, which has no registry, through `--override_module`.
 
-`--override_module` ignores versions. So the workspace's single MODULE.bazel works both with an
-official Bazel (exact versions from the public registry) and with this one (the rule sets that
-Debian ships). The options are in the prefix's own rc, because an official Bazel must not see them.
+`--override_module` ignores versions. The workspace's single MODULE.bazel therefore works both with
+an official Bazel (exact versions from the public registry) and with this one (the rule sets that
+Debian ships). The options are in the prefix's own bazelrc, because an official Bazel must not see
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-# Module -> directory below usr/share/bazel.
+# A map from modules to directories below usr/share/bazel.
 DEBIAN_MODULES: Mapping[str, str] = {
     "bazel_features": "tools/features",
     "bazel_skylib": "tools/skylib",
@@ -24,10 +25,10 @@ DEBIAN_MODULES: Mapping[str, str] = {
     "rules_shell": "rules/shell",
 }
 
-# Modules that Bazel's own MODULE file or Debian's rule sets name, but that no build here loads.
+# Modules that Bazel's own MODULE file or Debian's rule sets require but our builds never load.
 _STUBS = ("apple_support", "buildozer", "protobuf", "zlib")
 
-# @bazel_tools uses this extension even if buildozer never runs.
+# @bazel_tools uses this module extension even if buildozer never runs.
 _BUILDOZER_EXTENSION = """\
 def _empty(ctx):
     ctx.file("BUILD.bazel", "")
@@ -42,13 +43,13 @@ buildozer_binary = module_extension(implementation = _extension)
 
 
 def module_directories(install_base: Path) -> dict[str, Path]:
-    """Return every module in the prefix with its directory."""
+    """Return a map from each module in the prefix to its directory."""
     stubs = {name: install_base / "stubs" / name for name in _STUBS}
     return {**{name: install_base / path for name, path in DEBIAN_MODULES.items()}, **stubs}
 
 
 def write_stubs(install_base: Path) -> None:
-    """Write the stub modules into a prefix under construction."""
+    """Write the stub modules to the install base of an unfinished prefix."""
     for name in _STUBS:
         directory = install_base / "stubs" / name
         directory.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def write_stubs(install_base: Path) -> None:
 
 
 def rc(install_base: Path, *, registry: Path) -> str:
-    """Return the rc for a prefix whose final path is `install_base`; `registry` is an empty one."""
+    """Return the bazelrc of the prefix with this install base. `registry` has no modules."""
     lines = [
         "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
         *(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that Debian's Bazel has every module that the workspace needs, and the lock is complete."""
+"""Test that Debian's Bazel has all modules that the workspace needs and the lock is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_dependency_of_the_workspace_is_served() -> None:
 
 
 def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
-    """The lock has each module's MODULE.bazel, and source.json with the hashes of the sources."""
+    """The lock must pin each module's MODULE.bazel and source.json, which has the source hashes."""
     text = (_WORKSPACE / "MODULE.bazel").read_text()
     named = re.findall(r'^bazel_dep\(name = "(.+?)", version = "(.+?)"\)$', text, re.MULTILINE)
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
@@ -39,7 +39,7 @@ def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
 
 
 def test_the_lock_is_of_this_bazel() -> None:
-    """An official Bazel silently ignores a lock of another format version."""
+    """An official Bazel would silently ignore a lock in another format version."""
     version = (_WORKSPACE / ".bazelversion").read_text().strip()
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
     assert (version.rpartition(".")[0], lock["lockFileVersion"]) == ("7.7", 13)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages of one suite, by name and by dependency."""
+"""Parse a suite's package index and follow dependencies in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIELD = re.compile(r"^(Package|Version|Section|Depends|Pre-Depends|Provides): (
 
 @dataclass(frozen=True)
 class Package:
-    """A package in apt's index. The alternatives of a dependency keep their order."""
+    """A package in apt's index. Each dependency is a list of alternatives, in the index's order."""
 
     name: str
     version: str
@@ -23,17 +23,17 @@ class Package:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """The requested packages and every shared library in a suite."""
+    """The requested packages and all shared-library packages in a suite."""
 
     packages: Mapping[str, Package]
     providers: Mapping[str, str] = field(default_factory=dict)
 
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
-        """Return every shared-library package that `roots` depend on, at any depth, sorted.
+        """Return all shared-library packages that `roots` depend on, directly or not, sorted.
 
-        Only packages in section `libs` are followed, because Bazel's other dependencies (compilers,
-        a JDK, documentation) are not needed to run it. If this misses a library, the final check of
-        the prefix reports it.
+        Only dependencies in section `libs` are followed, because Bazel's other dependencies
+        (compilers, a JDK, documentation) are not needed to run it. If this misses a library, the
+        final check of the prefix reports that.
         """
         libraries: set[str] = set()
         queue = list(roots)
@@ -52,7 +52,7 @@ class PackageIndex:
 
 
 def parse(dump: str, *, wanted: Iterable[str]) -> PackageIndex:
-    """Return the index in `dump` (apt-cache dumpavail), reduced to `wanted` and all libraries."""
+    """Parse `apt-cache dumpavail` output; keep only packages in `wanted` and all libraries."""
     names = set(wanted)
     packages: dict[str, Package] = {}
     providers: dict[str, str] = {}
@@ -87,5 +87,5 @@ def _package(paragraph: str) -> Package:
 
 
 def _bare(dependency: str) -> str:
-    """Return the bare name, such as `libc6` for `libc6:any (>= 2.38)`."""
+    """Return the package name in a dependency, such as `libc6` for `libc6:any (>= 2.38)`."""
     return re.split(r"[\s:(\[]", dependency.strip(), maxsplit=1)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel from a `bazelisk` or `bazel` on PATH."""
+"""Provide Bazel from a `bazelisk` or `bazel` program on PATH."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from tools.bazel.launcher import Launcher, Unavailable
 
 # bazelisk may have to download Bazel (60 MB) before it can print the version.
 _PROBE_SECONDS = 180
-# Set while a candidate prints its version, because a `bazel` on PATH may be a link to bazelw.
+# An environment variable that is set for candidates while they print their version. If a `bazel`
+# on PATH is a link to bazelw, it detects the loop by this variable.
 _PROBING = "BAZELW_PROBING"
 
 
 def provide(*, root: Path, version: str) -> Launcher:
-    """Return the first of bazelisk and bazel on PATH that runs `version`. Raises Unavailable."""
+    """Return a launcher for bazelisk or bazel on PATH, whichever first runs `version`.
+
+    Raises:
+        Unavailable: neither exists and runs that version.
+    """
     reasons = []
     for name in ("bazelisk", "bazel"):
         program = shutil.which(name)
@@ -31,9 +36,9 @@ def provide(*, root: Path, version: str) -> Launcher:
 
 
 def probe(program: Path, *, root: Path, version: str) -> Launcher:
-    """Return a launcher for `program` if it really runs `version` here. Raises Unavailable.
+    """Return a launcher for `program`. Raises Unavailable if it does not run `version` here.
 
-    `--version` starts no server. To print it, bazelisk downloads and runs the right Bazel.
+    Runs `program --version`, which starts no server. bazelisk downloads the right Bazel for it.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of candidates on PATH: scripts that print the version of a Bazel."""
+"""Test candidates on PATH, which are scripts that print a Bazel version."""
 
 from __future__ import annotations
 

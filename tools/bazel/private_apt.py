@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private apt: the machine's programs, keys and proxies, but with its own state in our cache.
+"""Run apt with the machine's programs, keys and proxy settings, but with private state.
 
-It neither reads nor writes the machine's apt and dpkg state, so it needs no privileges and cannot
+The machine's apt and dpkg state is neither read nor written, so this needs no privileges and cannot
 break the machine.
 """
 
@@ -22,8 +22,8 @@ _URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
 )
 
-# apt reads this after the machine's own settings and clears their hooks, because a container's
-# clean-up hook would delete files in the machine's package cache.
+# apt reads this configuration after the machine's own. It clears the machine's hooks, because a
+# container's clean-up hook would delete files in the machine's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -50,21 +50,21 @@ Dir::Log "{state}/log";
 
 
 class MissingPackageError(Exception):
-    """The suite lacks a requested package. The message is one line."""
+    """An error for a requested package that the suite lacks. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The name and hash of a .deb or a source file, from the signed index."""
+    """The name and hash of a .deb or source file, as listed in the signed index."""
 
     name: str
     sha256: str
 
 
 class PrivateApt:
-    """One suite of one archive, with state below `state`.
+    """An apt for one suite of one archive, which keeps its state below the directory `state`.
 
-    lock: a file descriptor that every apt process inherits, so that its lock stays held.
+    lock: the descriptor of a lock file. Every apt process inherits it, so the lock stays held.
     sources: whether to use the suite's source packages instead of its binary packages.
     """
 
@@ -90,8 +90,8 @@ class PrivateApt:
 
     def update(self) -> None:
         """Download and verify the suite's package index."""
-        # Without --error-on=any a failed download is only a warning, and apt would use an old or
-        # empty index.
+        # Without --error-on=any, a failed download would be only a warning, and apt would use an
+        # old or empty index.
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
@@ -104,7 +104,10 @@ class PrivateApt:
         return index
 
     def download(self, names: Sequence[str], *, into: Path) -> list[Path]:
-        """Download the .debs of `names` into `into`, unless it has them with the right hash."""
+        """Download the .debs of `names` to the directory `into`, except those already there.
+
+        A file that is already there is kept only if its hash is right.
+        """
         into.mkdir(parents=True, exist_ok=True)
         listing = self._run("apt-get", "download", "--print-uris", *names, seconds=60)
         archives = dict(self._archive(line) for line in listing.splitlines())
@@ -124,8 +127,8 @@ class PrivateApt:
         return sorted(into / archive.name for archive in archives.values())
 
     def source_versions(self, name: str) -> list[str]:
-        """Return the versions of a source package. Raises MissingPackageError if it has none."""
-        # --only-source: a binary package built from another source may have the same name.
+        """Return the versions of a source package. Raises MissingPackageError if there are none."""
+        # --only-source ignores binary packages of the same name, built from another source.
         records = self._run("apt-cache", "showsrc", "--only-source", name, seconds=60)
         versions = re.findall(r"^Version: (\S+)$", records, re.MULTILINE)
         if not versions:
@@ -133,7 +136,7 @@ class PrivateApt:
         return versions
 
     def source_files(self, name: str, version: str) -> dict[str, Archive]:
-        """Return the files of one version of a source package, by address."""
+        """Return a map from the URLs of a source package's files, for one version, to the files."""
         listing = self._run(
             "apt-get",
             "source",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's certificate authorities as a Java key store, for downloads by Bazel's own server.
+"""Write the machine's certificate authorities to a Java key store, for downloads by Bazel's server.
 
-Debian creates this file in a package's install script, which a private prefix does not run. The
-format is JKS, which every Java accepts as `cacerts`. Its layout is documented in java.base's class
-sun.security.provider.JavaKeyStore.
+On Debian, a package's install script creates this file, but a private prefix runs no install
+scripts. The format is JKS, which every Java accepts as `cacerts`. Its layout is documented in
+java.base's class sun.security.provider.JavaKeyStore.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# ca-certificates' bundle on Debian. update-ca-certificates adds a company's own authority to it.
+# The bundle from Debian's ca-certificates package. update-ca-certificates adds local authorities.
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
 _MAGIC, _VERSION, _TRUSTED = 0xFEEDFEED, 2, 2
-# Both are part of the format: Java's default password, and a constant that enters the digest.
+# Java's default password, and a constant that is hashed into the digest. Both are part of the
+# format.
 _PASSWORD, _WHITENER = "changeit", b"Mighty Aphrodite"
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> list[bytes]:
-    """Return the authorities in $SSL_CERT_FILE or the system's bundle, as DER; [] if no file."""
+    """Return the certificates in $SSL_CERT_FILE or the system's bundle as DER, or [] if no file."""
     bundle = Path(environment.get("SSL_CERT_FILE") or _BUNDLE)
     if not bundle.is_file():
         return []
@@ -43,7 +44,7 @@ def key_store(certificates: Sequence[bytes]) -> bytes:
     body = struct.pack(">III", _MAGIC, _VERSION, len(certificates))
     for number, certificate in enumerate(certificates):
         body += struct.pack(">I", _TRUSTED) + _text(f"authority-{number}")
-        body += struct.pack(">Q", 0)  # a fixed time: the same certificates give the same bytes
+        body += struct.pack(">Q", 0)  # a fixed time, so that the output is deterministic
         body += _text("X.509") + struct.pack(">I", len(certificate)) + certificate
     return body + hashlib.sha1(_PASSWORD.encode("utf-16-be") + _WHITENER + body).digest()
 

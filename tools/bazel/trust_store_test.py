@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that read the key store back by its layout; in the network test, Java reads one."""
+"""Test that the key store has the right layout. In the network test, Java itself reads one."""
 
 from __future__ import annotations
 

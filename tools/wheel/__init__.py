@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build-time half of the wheel rules. No shipped code imports it."""
+"""Build-time code of the wheel rules. Released code does not import it."""

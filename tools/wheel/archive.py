@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel writer. The same content gives the same bytes.
+"""Write wheels. The same contents give the same bytes.
 
 See packaging.python.org, "Binary distribution format" (version 1.0).
 """
@@ -23,10 +23,10 @@ class WheelError(Exception):
 
 
 def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> None:
-    """Write a wheel atomically.
+    """Write a wheel to `output` atomically.
 
-    files: contents by path in the wheel, including the directory `info` (NAME.dist-info). WHEEL and
-        RECORD are added.
+    files: a map from paths in the wheel to contents. It includes the directory `info`
+        (NAME.dist-info), to which this function adds WHEEL and RECORD.
     """
     foreign = [path for path in files if path.startswith("/") or ".." in path.split("/")]
     if foreign:
@@ -37,7 +37,7 @@ def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> N
     contents[f"{info}/WHEEL"] = _wheel(tag)
     record = f"{info}/RECORD"
     rows = [_row(path, content) for path, content in sorted(contents.items())]
-    # The specification asks for the metadata at the end, and RECORD has no hash of itself.
+    # The specification recommends that the metadata come last. RECORD contains no hash of itself.
     order = sorted(contents, key=lambda path: (path.startswith(f"{info}/"), path))
     partial = output.with_name(f"{output.name}.partial")
     try:

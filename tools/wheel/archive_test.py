@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a wheel's members, its RECORD and its bytes."""
+"""Test a wheel's members and RECORD, and that its bytes are deterministic."""
 
 from __future__ import annotations
 

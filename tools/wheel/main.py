@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules' tool: `metadata DESCRIPTION LOCK PIN OUT...` or `wheel DESCRIPTION MANIFEST OUT`.
+"""Run for the rules: `metadata DESCRIPTION LOCK PIN OUT...` or `wheel DESCRIPTION MANIFEST OUT`.
 
-DESCRIPTION is the rule's JSON. MANIFEST has a line "path in the wheel<tab>path on disk" per file.
+DESCRIPTION is a JSON file that the rule writes. MANIFEST has one line per file: its path in the
+wheel, a tab, and its path on disk.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A distribution's METADATA and entry_points.txt, in their published formats.
+"""Write a distribution's METADATA and entry_points.txt in the standard formats.
 
 See packaging.python.org, "Core metadata specifications" (version 2.4) and "Entry points".
 """
@@ -20,8 +20,8 @@ class MetadataError(Exception):
 class Distribution:
     """A distribution's metadata.
 
-    exact: names of requirements at the locked version.
-    requires: requirements that are written unchanged.
+    exact: names of requirements whose locked version is required.
+    requires: requirements that are written to METADATA unchanged.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Distribution:
 
 
 def described(description: Mapping[str, Any]) -> Distribution:
-    """Return the distribution of a rule's JSON."""
+    """Return the distribution that a rule's JSON describes."""
     groups: dict[str, dict[str, str]] = {}
     for line in description["entry_points"]:
         match = re.fullmatch(r"([\w.]+): *([\w.-]+) *= *([\w.]+(?::[\w.]+)?)", line)
@@ -57,9 +57,10 @@ def described(description: Mapping[str, Any]) -> Distribution:
 
 
 def locked(lock: Mapping[str, Any], torch_pin: Mapping[str, Any]) -> dict[str, str]:
-    """Return normalised name -> version of everything that the workspace pins.
+    """Return a map from normalised package names to the versions that the workspace pins.
 
-    Local versions are removed: torch is pinned to "+cpu", but its other builds work equally well.
+    Local version labels are removed: torch is pinned to a "+cpu" version, but its other builds work
+    equally well.
     """
     versions = {name: package["version"] for name, package in lock["packages"].items()}
     versions["torch"] = torch_pin["version"]
@@ -67,7 +68,7 @@ def locked(lock: Mapping[str, Any], torch_pin: Mapping[str, Any]) -> dict[str, s
 
 
 def metadata(distribution: Distribution, versions: Mapping[str, str]) -> str:
-    """Return METADATA. Raises MetadataError for an exact requirement that is not locked."""
+    """Return the METADATA file. Raises MetadataError if an exact requirement is not locked."""
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {distribution.name}",
@@ -91,7 +92,7 @@ def metadata(distribution: Distribution, versions: Mapping[str, str]) -> str:
 
 
 def entry_points(distribution: Distribution) -> str:
-    """Return entry_points.txt."""
+    """Return the contents of entry_points.txt."""
     sections = [
         f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in sorted(named.items()))
         for group, named in sorted(distribution.entry_points.items())

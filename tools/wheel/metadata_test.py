@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a distribution's metadata, read back with importlib.metadata."""
+"""Test a distribution's metadata by reading it back with importlib.metadata."""
 
 from __future__ import annotations
 

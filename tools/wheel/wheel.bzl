@@ -198,7 +198,7 @@ _ABOUT = {
     "_builder": attr.label(
         default = Label("//tools/wheel:builder.par"),
         executable = True,
-        # "target", so that CPython is built only once.
+        # Use the "target" configuration, so that CPython is built only once.
         cfg = "target",
     ),
 }

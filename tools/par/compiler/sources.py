@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile Python sources to marshalled code, deterministically and on all cores.
 
-marshal's output depends on reference counts, and so on what else the process has done. The files
-are therefore divided into fixed runs, and a fresh process compiles each run. The build rule fixes
-the hash seed.
+marshal's output depends on reference counts, which depend on what else the process has done. The
+files are therefore divided into fixed runs, and a fresh process compiles each run. The build rule
+fixes the hash seed.
 """
 
 from __future__ import annotations

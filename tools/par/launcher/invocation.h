@@ -14,15 +14,15 @@ enum par_layout {
 
 struct par_invocation {
   enum par_layout layout;
-  int interpreter;         // 1: accept -c, -m, FILE, or show a prompt
-  int raised;              // par_raised()
+  int interpreter;         // 1 to run as a Python interpreter
+  int raised;              // the result of par_raised()
   char program[PATH_MAX];  // absolute path of the PAR or runfiles launcher
   // Packed only: the path for opening the PAR. It is /proc/self/exe, which
   // refers to the executed file even if another file replaces it, or `program`
   // if /proc is not mounted.
   const char* file;
-  char config[PATH_MAX];    // runfiles only
-  const char* tool_stdlib;  // tool only
+  char config[PATH_MAX];    // set for PAR_LAYOUT_RUNFILES only
+  const char* tool_stdlib;  // set for PAR_LAYOUT_TOOL only
   int argc;                 // number of arguments for the program
   char** argv;
 };
