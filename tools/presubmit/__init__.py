@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks that every change must pass; CI runs the same command."""
+"""Checks that every change must pass. Developers and CI run them with the same command."""

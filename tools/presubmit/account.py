@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the results of a test run by room and by device, with the reasons for skips.
+"""Print a test run's results by room (source folder) and by device, with reasons for skips.
 
     python3 -m tools.presubmit.account FILE.xml|FOLDER ...
 
-FILE is a result file written by pytest's --junitxml. For a FOLDER, such as bazel-testlogs after
-`bazel test //...`, every test.xml below it is read. `.ci/run` prints the same tables for its run.
-Standard library only.
+FILE is a result file written by pytest's --junitxml. In a FOLDER, such as bazel-testlogs after
+`bazel test //...`, every test.xml file is read. `.ci/run` prints the same tables for its own run.
+This module imports only the standard library, because the host's python3 runs it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tools.presubmit import results
 from tools.presubmit.results import Case, Outcome
 
 _ANY = "no device"
-# Numbers, which may differ between skips for the same reason.
+# Matches numbers, which may differ between skip messages for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# A reason in a table is one line of this many characters.
+# The maximum length, in characters, of a skip reason in a table.
 _WIDTH = 120
 
 
 class Account:
-    """Numbers of cases by room, by device and by skip reason."""
+    """Counts of test cases by room, by device and by skip reason."""
 
     def __init__(self) -> None:
         self._rooms: collections.defaultdict[str, collections.Counter[Outcome]]
@@ -44,7 +44,7 @@ class Account:
                 self._reasons[_grouped(case.reason)] += 1
 
     def lines(self) -> list[str]:
-        """Return the lines of the tables; empty tables are omitted."""
+        """Return the lines of the tables, without empty tables."""
         lines = _table("room", self._rooms) + _table("device", self._devices)
         if self._reasons:
             lines.append("skipped because")
@@ -54,13 +54,13 @@ class Account:
 
 
 def room(label: str) -> str:
-    """Return the room of a target: the first two folders of its package."""
+    """Return the room of a Bazel target: the first two folders of its package."""
     package = label.partition("//")[2].partition(":")[0]
     return "/".join(package.split("/")[:2]) or "//"
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Print the tables. Return 0 if at least one case ran, and all that ran passed."""
+    """Print the tables. Return 0 if at least one case ran and none failed."""
     account = Account()
     outcomes: collections.Counter[Outcome] = collections.Counter()
     for argument in argv:
@@ -80,12 +80,12 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """Return (room, file) for a file, or for every test.xml below a folder."""
+    """Return a list of (room, file) for a file, or for every test.xml below a folder."""
     if not argument.is_dir():
         return [(argument.stem, argument)]
     pairs = []
     for path in sorted(argument.rglob("test.xml")):
-        # The folder of a target or one of its shards, below its package's folder.
+        # test.xml is in the folder of a target, or of one of the target's shards.
         folder = path.parent.relative_to(argument)
         sharded = folder.name.startswith("shard_")
         target = folder.parent if sharded else folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.ci/run` and `.ci/static` with a fake Bazel."""
+"""Test `.ci/run` and `.ci/static` with a fake Bazel."""
 
 import json
 import os
@@ -17,9 +17,9 @@ _TALLY = [
     for name in ("__init__", "account", "results", "rotation", "seconds", "tally")
 ]
 
-# Prints its arguments, answers a query with two targets, writes a test's events, and fails if FAIL
-# is among the arguments. CACHES is the state of the static build's caches: `all`, or the message
-# that Bazel prints for a missing entry.
+# A fake Bazel. It prints its arguments, answers a query with two targets, writes a test's events,
+# and fails if $FAIL is among its arguments. $CACHES is the state of the static build's caches:
+# `all`, or the message that Bazel prints if an entry is missing.
 _BAZELW = """\
 #!/bin/bash
 if [[ "$1" == query ]]; then

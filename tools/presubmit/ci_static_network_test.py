@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: `.ci/static` with a real Bazel, in a workspace whose libtorch is one file.
+"""NETWORK: test `.ci/static` with a real Bazel, in a workspace with a one-file libtorch.
 
-Not part of the test suite: it starts Bazel three times in fresh folders, which takes half a minute,
-and any Bazel but Debian's downloads its own modules for each. Run it after a change to `.ci/static`
-or Bazel.
+This test is not part of the test suite. It starts Bazel three times in new folders, which takes
+half a minute, and any Bazel except Debian's downloads its modules each time. Run the test after a
+change to `.ci/static` or Bazel.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _IN_STATIC_PROGRAMS = {
 
 
 class Clone:
-    """A workspace with a separate output base; `cache` is the shared disk cache."""
+    """A workspace with its own output base. `cache` is a disk cache that workspaces share."""
 
     def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
         self.root = root
         self._output = root.with_name(f"{root.name}.output")
-        # Debian's Bazel has its own modules for these dependencies, but they must be named.
+        # Even Debian's Bazel, which has its own modules, needs these dependencies to be declared.
         lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
         modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
         for path, text in {
@@ -96,7 +96,7 @@ class Clone:
         (root / "tools/bazel").symlink_to((_ROOT / "bazelw").resolve().parent / "tools/bazel")
 
     def run(self, *command: str) -> str:
-        """Return the output of a command, which must succeed."""
+        """Run a command, which must succeed, and return its output."""
         done = subprocess.run(
             [self.root / command[0], *command[1:]],
             stdout=subprocess.PIPE,
@@ -109,13 +109,13 @@ class Clone:
         return done.stdout
 
     def static(self) -> tuple[str, list[str]]:
-        """Return the summary line of `.ci/static` and the tests that it ran."""
+        """Run `.ci/static`. Return its summary line and the tests that it ran."""
         lines = self.run(".ci/static", "--color=no", "--curses=no").splitlines()
         (line,) = (line for line in lines if line.startswith("static: "))
         return line, [line.split()[0] for line in lines if " PASSED in " in line]
 
     def has_output(self, name: str) -> bool:
-        """Return whether this output of the other repository exists in this workspace."""
+        """Return whether this workspace has the build output `name` from an external repository."""
         return any(self._output.glob(f"*/execroot/*/bazel-out/*/bin/external/*/{name}"))
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     assert line.startswith("static: every object of torch is in a cache")
     assert sorted(tests) == [f"//{package}:{name}" for package, name in _IN_STATIC_PROGRAMS.items()]
 
-    # As after a cache eviction: the action's result is cached, but its outputs are gone.
+    # Simulate a cache eviction: the action's result is still cached, but its output files are gone.
     shutil.rmtree(tmp_path / "cache/cas")
     line, tests = thinned.static()
     assert line.startswith("static: not every object of torch is in a cache")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a check: a finding in the tree, or a problem with the machine."""
+"""The results of a check: a finding in the source tree, or a problem with the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Finding:
-    """A fault to fix before a merge. `line` counts from 1; it is 1 for a whole file."""
+    """A fault to fix before a merge. `line` starts at 1, and is 1 for a fault of the whole file."""
 
     path: str
     line: int = 1
@@ -20,4 +20,4 @@ class Finding:
 
 
 class EnvironmentProblem(Exception):
-    """A check could not run on this machine; this says nothing about the tree."""
+    """An error for a check that cannot run on this machine, whether or not the tree has faults."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pinned programs that checks run: from this program's packages, never from PATH."""
+"""Find and run the programs that checks need, from this program's pinned packages, not PATH."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tools.presubmit import finding
 
 def ruff() -> list[str]:
     """Return the command that starts ruff."""
-    # The locations of scripts with our wheel rule and in a virtual environment.
+    # Our wheel rule puts scripts in the first location, a virtual environment in the second.
     return [_packaged("ruff", "bin/ruff", "../../../bin/ruff")]
 
 
 def clang_format() -> list[str]:
-    """Return the command that starts clang-format: the binary, not the wheel's Python shim."""
+    """Return the command that starts the clang-format binary, not the wheel's Python wrapper."""
     return [_packaged("clang-format", "clang_format/data/bin/clang-format")]
 
 
 def mypy() -> list[str]:
-    """Return the command that starts mypy with the interpreter that runs this program."""
+    """Return the command that starts mypy with this program's interpreter."""
     if importlib.util.find_spec("mypy") is None:
         raise _missing("mypy")
     return [sys.executable, "-m", "mypy"]
@@ -37,7 +37,7 @@ def buildifier() -> list[str]:
     """Return the command that starts buildifier.
 
     Raises:
-        EnvironmentProblem: Bazel could not fetch it.
+        EnvironmentProblem: Bazel could not fetch buildifier.
     """
     try:
         package = importlib.import_module("bazel_buildifier")
@@ -61,7 +61,7 @@ def run(
     """Run a program in `root` and return its output.
 
     Raises:
-        EnvironmentProblem: it did not start, or its exit status is not in `ok`.
+        EnvironmentProblem: the program did not start, or its exit status is not in `ok`.
     """
     name = pathlib.Path(command[-1]).name
     try:
@@ -88,7 +88,7 @@ def run(
 
 
 def _packaged(distribution: str, *places: str) -> str:
-    """Return the path of an executable at one of `places`, relative to its package."""
+    """Return the path of an executable at the first existing one of `places` in its package."""
     try:
         installed = importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress and results on a stream: one line per check, redrawn while it runs on a terminal."""
+"""Print progress and results, one line per check. On a terminal, redraw running checks' lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REDRAW_SECONDS = 0.2
 
 
 class Report:
-    """A writer of progress to `stream`; it redraws lines only on a terminal."""
+    """A writer of progress to `stream`. It redraws lines only on a terminal."""
 
     def __init__(self, stream: typing.TextIO, *, total: int) -> None:
         self._stream = stream
@@ -23,7 +23,7 @@ class Report:
 
     @contextlib.contextmanager
     def running(self, name: str) -> collections.abc.Iterator[Row]:
-        """Show a running check; when the block ends, show the outcome that it set on the row."""
+        """Show that a check is running. When the block ends, show the outcome that it has set."""
         self._started += 1
         row = Row(f"[{self._started:2d}/{self._total}] {name:<12}")
         stop = threading.Event()
@@ -41,7 +41,7 @@ class Report:
             self._stream.flush()
 
     def line(self, text: object) -> None:
-        """Write one line."""
+        """Write `text` and a newline."""
         self._stream.write(f"{text}\n")
         self._stream.flush()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests' result files: the events of one `bazel test`, and pytest's file for each target.
+"""Read test results: the events of one `bazel test`, and pytest's result file for each target.
 
-It imports only the standard library and modules that do the same, because the host's python3 runs
-it even after a failed build.
+This module may import only the standard library, directly or indirectly, because the host's python3
+runs it even after a failed build.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
-# Rules whose tests write their own results. If a test did not, Bazel wrote one case for its target.
+# Rules whose tests write their own result files. If such a test wrote none, Bazel wrote one with a
+# single case for the target.
 _PYTEST_RULES = ("par_program_test rule", "par_packed_test rule", "par_shared_test rule")
 _ADDED = frozenset({"cpu_seconds"})
 _WRITTEN_BY_BAZEL = "Generated test.log"
 
 
 class ResultsError(Exception):
-    """Events or result files are unreadable. The message is one line: the file and the reason."""
+    """An error for unreadable events or result files. The message is one line: file and reason."""
 
 
 class Outcome(enum.Enum):
@@ -33,7 +34,7 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A test. `reason`: why it was skipped; `device`: the device that it tests, if any."""
+    """A test case. `reason` says why it was skipped. `device` is the device it tests, if any."""
 
     name: str
     outcome: Outcome
@@ -43,7 +44,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Cases:
-    """The contents of one result file: its tests, and properties that the run recorded."""
+    """The contents of one result file: its test cases, and properties that the run recorded."""
 
     cases: tuple[Case, ...] = ()
     properties: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -51,7 +52,7 @@ class Cases:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """The last attempt at one shard of one test target. `seconds`: elapsed time."""
+    """The last attempt at one shard of one test target. `seconds` is its elapsed time."""
 
     label: str
     kind: str
@@ -61,12 +62,12 @@ class Attempt:
 
     @property
     def by_pytest(self) -> bool:
-        """Whether the target is a par_test."""
+        """Whether the target runs pytest, which writes its own result file."""
         return self.kind in _PYTEST_RULES
 
 
 def attempts(events: pathlib.Path) -> list[Attempt]:
-    """Return the last attempt at each shard, in the order of labels.
+    """Return the last attempt at each shard of each target, sorted by label.
 
     Raises:
         ResultsError: the file is missing, or is not an event file from Bazel.
@@ -96,10 +97,10 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
 
 
 def cases(attempt: Attempt) -> Cases:
-    """Return the cases of an attempt; none if it ended before pytest started.
+    """Return the test cases of an attempt, or none if the program ended before pytest started.
 
     Raises:
-        ResultsError: its result file cannot be read.
+        ResultsError: the attempt's result file cannot be read.
     """
     if attempt.results is None:
         return Cases()
@@ -113,7 +114,7 @@ def read(path: pathlib.Path) -> Cases:
     """Return the cases of a JUnit XML file written by pytest or Bazel.
 
     Raises:
-        ResultsError: it does not exist, or has another format.
+        ResultsError: the file does not exist, or has another format.
     """
     return _read(path)[0]
 

@@ -3,10 +3,10 @@
 
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
-It reads labels, one per line, and prints those to run, one per line; a description goes to standard
-error. Each turn starts at a different target, so that successive turns cover everything. The cost
-of each target is in tests/seconds.json; without an entry it counts as five minutes. Standard
-library only.
+Reads target labels, one per line, and prints those to run, one per line. A description goes to
+standard error. Each turn starts at a different target, so that successive turns cover everything.
+tests/seconds.json has the cost of each target; one without an entry counts as five minutes. This
+module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def choose(
     budget: float,
     turn: int,
 ) -> list[str]:
-    """Return this turn's targets, starting with the `turn`th, that fit; at least one.
+    """Return the targets that fit into the budget, starting with number `turn`, but at least one.
 
-    budget: CPU seconds.
+    budget: the CPU seconds that these targets may take.
     """
     first = turn % len(labels)
     chosen: list[str] = []
@@ -44,7 +44,7 @@ def choose(
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Print the choice. Return 0, or 1 if there is nothing to choose from."""
+    """Print the chosen targets. Return 0, or 1 if there are no targets to choose from."""
     parser = argparse.ArgumentParser(prog="rotation", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, required=True, help="elapsed time that is left")
     parser.add_argument("--cores", type=int, required=True)

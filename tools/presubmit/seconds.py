@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed table of CPU seconds per test target: `tests/seconds.json`.
+"""Read and update `tests/seconds.json`, the committed table of CPU seconds per test target.
 
     python3 -m tools.presubmit.seconds default=EVENTS.json full=EVENTS.json
 
-EVENTS.json is the file from `bazel test --build_event_json_file`, for the default run or for one
-with --config=full. Targets that ran get new figures, the others keep theirs. pytest targets record
-their CPU time; for other targets the elapsed time counts. Standard library only.
+EVENTS.json is the file from `bazel test --build_event_json_file`, for the default run or for a run
+with --config=full. Targets that ran get new figures; the others keep theirs. pytest targets record
+their CPU time. For other targets, their elapsed time is used. This module imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PROPERTY = "cpu_seconds"
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """CPU seconds of one target: `total` over its `shards`, and `longest` of any shard."""
+    """The CPU seconds of one target: in `total` over all `shards`, and in the `longest` shard."""
 
     total: int
     longest: int
@@ -42,7 +43,7 @@ def read(file: pathlib.Path = FILE) -> Table:
     """Return the committed table.
 
     Raises:
-        ResultsError: the file is missing, or has another format.
+        ResultsError: the file is missing or has another format.
     """
     try:
         runs = json.loads(file.read_text(encoding="utf-8"))
@@ -54,7 +55,7 @@ def read(file: pathlib.Path = FILE) -> Table:
 
 
 def write(table: Table, file: pathlib.Path = FILE) -> None:
-    """Replace the table, with one line per target."""
+    """Replace the committed table. The new file has one line per target."""
     runs = []
     for run, costs in sorted(table.items()):
         rows = ",".join(
@@ -84,7 +85,7 @@ def measured(events: pathlib.Path) -> dict[str, Cost]:
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Update the table. Return 0, or 1 for a wrong argument or an unreadable file."""
+    """Update the table. Return 0, or 1 if an argument is wrong or a file is unreadable."""
     try:
         table = read() if FILE.exists() else {DEFAULT: {}, FULL: {}}
         for argument in argv:

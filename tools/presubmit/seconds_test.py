@@ -10,7 +10,7 @@ from tools.presubmit.seconds import Cost
 
 
 def _events(folder: pathlib.Path, shards: list[str]) -> pathlib.Path:
-    """Write the events for one target with these result files, one per shard."""
+    """Write an events file for one target, with one result file per item of `shards`."""
     lines = []
     for number, text in enumerate(shards, start=1):
         file = folder / f"{number}.xml"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count test cases: `python3 -m tools.presubmit.tally EVENTS.json ... [STEP=STATUS ...]`.
 
-EVENTS.json is the file from `bazel test --build_event_json_file`. It names the result files of that
+EVENTS.json is the file from `bazel test --build_event_json_file`. It lists the result files of that
 run, including cached ones, so results of earlier runs are not counted. Each STEP of the caller with
-a STATUS other than 0 counts as a failure. A test step's status 3 means "tests failed", and those
-are already counted. Standard library only, because it must give a result even after a failed build.
+a STATUS other than 0 counts as a failure. The exception is status 3 of a test step: it means that
+tests failed, and those are already counted. This module imports only the standard library, because
+it must give a result even after a failed build.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
 _TESTS_FAILED = ("test=3", "full=3", "static=3")
-# Variables that every par_test must have and record in its results: see .bazelrc.
+# Environment variables that every par_test must have, and must record in its results: see .bazelrc.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
 
 @dataclasses.dataclass
 class Tally:
-    """Numbers of test cases, one line per failure, and the tables."""
+    """Counts of test cases, a line for each failure, and the tables."""
 
     passed: int = 0
     skipped: int = 0
@@ -37,7 +38,7 @@ class Tally:
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Print tables, failures and the summary. Return 0 if cases ran and none failed."""
+    """Print the tables, failures and a summary. Return 0 if cases ran and none failed."""
     files = [argument for argument in argv if argument.endswith(".json")]
     tally = Tally()
     for file in files:
@@ -61,14 +62,14 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def count(attempt: Attempt, tally: Tally) -> None:
-    """Add the cases of one attempt.
+    """Add the test cases of one attempt to the tally.
 
-    A target that failed although none of its cases did (it crashed or timed out) counts as one
-    failure. So does a target that passed without running a case, and a par_test that ran without
-    the required variables.
+    Each of these targets counts as one failure: one that failed although none of its cases did (it
+    crashed or timed out), one that passed without running a case, and a par_test that ran without
+    the required environment variables.
 
     Raises:
-        ResultsError: its result file cannot be read.
+        ResultsError: the attempt's result file cannot be read.
     """
     result = cases(attempt)
     before = len(tally.failures)

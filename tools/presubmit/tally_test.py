@@ -22,7 +22,7 @@ SummaryLines = collections.abc.Callable[[], list[str]]
 
 @pytest.fixture
 def summary_lines(capsys: pytest.CaptureFixture[str]) -> SummaryLines:
-    """Return the output after the tables: failures and the summary."""
+    """Return a function that returns the output after the tables: failures and the summary."""
 
     def lines() -> list[str]:
         output = capsys.readouterr().out.splitlines()
@@ -33,14 +33,14 @@ def summary_lines(capsys: pytest.CaptureFixture[str]) -> SummaryLines:
 
 
 class Run:
-    """The events and result files of a `bazel test`."""
+    """A fake `bazel test` run, with an events file and result files."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root
         self._events: list[object] = [{"id": {"started": {}}, "started": {}}]
 
     def kind(self, label: str, kind: str) -> None:
-        """Add the event that announces a target with the kind of its rule."""
+        """Add the event that announces a target and the kind of its rule."""
         self._events.append(
             {"id": {"targetConfigured": {"label": label}}, "configured": {"targetKind": kind}}
         )
@@ -54,7 +54,7 @@ class Run:
         attempt: int = 1,
         properties: str = "",
     ) -> None:
-        """Add the result of one attempt at one shard."""
+        """Add the result of one attempt at one shard of a target."""
         outputs = [{"name": "test.log", "uri": (self._root / "test.log").as_uri()}]
         if cases:
             results = self._root / f"test of {len(self._events)}.xml"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checked files: those tracked by git, and untracked ones that are not ignored."""
+"""List and read the files to check: tracked files, and untracked files that are not ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STARLARK_NAMES = ("BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE")
 
 
 class Tree:
-    """A work tree: its root and the sorted relative paths of its regular files."""
+    """A work tree: its root, and the relative paths of its regular files, sorted."""
 
     def __init__(self, root: pathlib.Path, paths: collections.abc.Iterable[str]) -> None:
         self.root = root
@@ -27,7 +27,7 @@ class Tree:
 
     @classmethod
     def of_git(cls, root: pathlib.Path) -> Tree:
-        """Return the tree of tracked files and untracked ones that are not ignored.
+        """Return the tree of a git work tree's tracked files and untracked, not ignored files.
 
         Raises:
             EnvironmentProblem: git is missing, or `root` is not in a work tree.
@@ -52,23 +52,24 @@ class Tree:
                 "run from a git work tree"
             )
         listed = {path for path in done.stdout.split("\0") if path}
-        # A merge lists a path more than once, and a deleted file is listed until that is staged.
+        # During a merge, git lists a path more than once. It lists a deleted file until the
+        # deletion is staged.
         return cls(root, (p for p in listed if _is_regular(root / p)))
 
     def text(self, path: str) -> str:
-        """Return the file as text; empty for a file that is not UTF-8 (a picture, an archive)."""
+        """Return a file's text, or "" if the file is not UTF-8, such as a picture or an archive."""
         return self._read(path)
 
     def lines(self, path: str) -> list[str]:
-        """Return the file's lines without line ends."""
+        """Return a file's lines without line ends."""
         return self.text(path).splitlines()
 
     def python(self) -> list[str]:
-        """Return the Python sources and stubs."""
+        """Return the paths of Python sources and stubs."""
         return [path for path in self.paths if path.endswith(PYTHON_SUFFIXES)]
 
     def starlark(self) -> list[str]:
-        """Return BUILD files, overlays for other trees (NAME.BUILD), module and .bzl files."""
+        """Return the paths of BUILD, NAME.BUILD (for other repositories), module and .bzl files."""
         return [
             path
             for path in self.paths
@@ -76,11 +77,11 @@ class Tree:
         ]
 
     def c_sources(self) -> list[str]:
-        """Return C and C++ sources and headers."""
+        """Return the paths of C and C++ sources and headers."""
         return [path for path in self.paths if path.endswith(C_SUFFIXES)]
 
     def scripts(self) -> list[str]:
-        """Return the files that start with `#!`."""
+        """Return the paths of files that start with `#!`."""
         return [path for path in self.paths if self.text(path).startswith("#!")]
 
     def _read_text(self, path: str) -> str:
@@ -101,7 +102,7 @@ def _name(path: str) -> str:
 def _without_callers_repository(
     environment: collections.abc.Mapping[str, str],
 ) -> dict[str, str]:
-    """Drop GIT_DIR, GIT_INDEX_FILE and similar, which a hook of another repository may set."""
+    """Remove variables such as GIT_DIR, which a git hook of another repository may have set."""
     return {
         name: value
         for name, value in environment.items()

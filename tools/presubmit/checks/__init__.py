@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of checks, in running order: cheap ones first, to report findings early."""
+"""A table of the checks in the order in which they run: cheap ones first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["CHECKS", "Check"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """A rule that finds violations, and can fix them if that is automated."""
+    """A rule, with a function that finds violations and, if possible, one that fixes them."""
 
     name: str
     about: str

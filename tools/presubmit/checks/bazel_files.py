@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""buildifier: lint and format BUILD, module and .bzl files."""
+"""Lint and format BUILD, module and .bzl files with buildifier."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
-# The default set without two warnings. Packages from our repository rules have fixed target names,
-# so their macros take no name, and `licenses` is a file group there.
+# The default warnings except two. Packages that our repository rules generate have fixed target
+# names, so their macros take no name, and `licenses` is a file group in them.
 _WARNINGS = "-unnamed-macro,-attr-licenses"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield files that buildifier would reformat, its warnings, and syntax errors."""
+    """Yield a finding for each misformatted file, lint warning and syntax error."""
     paths = files.starlark()
     if not paths:
         return
@@ -44,7 +44,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Format in place. Lint fixes are not applied, because some change a file's meaning."""
+    """Format files in place. Do not apply lint fixes, because some change a file's meaning."""
     paths = files.starlark()
     if paths:
         programs.run(programs.buildifier(), ["-mode=fix", *paths], root=files.root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clang-format: format C and C++ in the style of .clang-format."""
+"""Format C and C++ files with clang-format, in the style of .clang-format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VIOLATION = re.compile(r"(?P<path>.+?):(?P<line>\d+):\d+: .*\[-Wclang-format-vi
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield each file that clang-format would change, at the first line it would change."""
+    """Yield a finding for each misformatted file, at the first line to change."""
     paths = files.c_sources()
     if not paths:
         return
@@ -37,7 +37,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Format in place."""
+    """Format files in place."""
     paths = files.c_sources()
     if paths:
         programs.run(programs.clang_format(), ["-i", "--style=file", *paths], root=files.root)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of changes to torch: every id occurs once, with a test that exists.
+"""Check the catalogue of changes to torch: every id occurs once, with a test that exists.
 
-A patch's header names its ids (`Id`); changes that need no patch are in `catalogue.json`. The table
+A patch's header lists its ids (`Id`). Changes that need no patch are in `catalogue.json`. The table
 in patches/README.md, and the summary above it, are generated from both.
 """
 
@@ -24,7 +24,7 @@ _EXTENSIONS = f"{_SERIES}/catalogue.json"
 _PAGE = "patches/README.md"
 _BEGIN, _END = "<!-- catalogue: begin -->", "<!-- catalogue: end -->"
 _KINDS = ("extension point", "not needed")
-_MEDIAN = 12  # limit for the median number of changed lines per patch
+_MEDIAN = 12  # the limit for the median number of changed lines per patch
 _UPSTREAMABLE = {
     "upstream": "yes",
     "build": "no: how we build",
@@ -37,7 +37,7 @@ _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """An id in the catalogue. `source` is the file that defines it."""
+    """A row of the catalogue, with one id. `source` is the file that defines the id."""
 
     id: str
     spot: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Catalogue:
-    """The changes to the release `tag`, which the build uses, and every release's series."""
+    """The patch series of every release, and the rows. The build uses the release `tag`."""
 
     tag: str
     series: dict[str, tuple[Patch, ...]]
@@ -59,12 +59,12 @@ class Catalogue:
 
     @property
     def changed(self) -> list[int]:
-        """The number of changed lines of each patch of the release; [0] if it has no patch."""
+        """The number of changed lines in each patch for release `tag`, or [0] if it has none."""
         return [_changed(patch) for patch in self.series[self.tag]] or [0]
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield duplicate or malformed ids, tests that do not exist, and an outdated table."""
+    """Yield findings for duplicate or malformed ids, missing tests and an outdated table."""
     if _EXTENSIONS not in files.paths:
         return
     try:
@@ -91,14 +91,14 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Write the summary and the table."""
+    """Write the summary and the table to patches/README.md."""
     if _EXTENSIONS in files.paths:
         text = _page(files.text(_PAGE), read(files))
         (files.root / _PAGE).write_text(text, encoding="utf-8")
 
 
 def read(files: tree.Tree) -> Catalogue:
-    """Return the catalogue sorted by id. Raises errors from reading series and JSON."""
+    """Read the catalogue, sorted by id. Raises any error from reading the series and JSON."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
         path.parent.name: load_series(files.root / path.parent).patches
@@ -107,7 +107,7 @@ def read(files: tree.Tree) -> Catalogue:
     }
     rows: list[Row] = []
     named: set[str] = set()
-    # A patch in several series counts for the first of them; the build's series comes first.
+    # Count a patch in several series only once, for the first of them. The build's is first.
     for each in sorted(series, key=lambda label: (label != tag, label)):
         for patch in series[each]:
             if patch.name not in named:
@@ -130,7 +130,7 @@ def read(files: tree.Tree) -> Catalogue:
 
 
 def figures(catalogue: Catalogue) -> str:
-    """Return the summary above the table: number and size of patches, ids without a patch."""
+    """Return the summary above the table: how many patches, their sizes, and ids without one."""
     others = "".join(
         f", {len(patches)} in that of {tag}"
         for tag, patches in sorted(catalogue.series.items())
@@ -147,7 +147,7 @@ def figures(catalogue: Catalogue) -> str:
 
 
 def table(rows: collections.abc.Iterable[Row]) -> str:
-    """Return the catalogue as Markdown."""
+    """Return the catalogue as a Markdown table."""
     lines = [
         "| id | spot | kind | what is done | upstreamable | test |",
         "|---|---|---|---|---|---|",

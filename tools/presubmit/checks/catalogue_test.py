@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table is generated from headers and entries; each id is unique and has an existing test."""
+"""Test that the table is generated, and that each id is unique and names an existing test."""
 
 from __future__ import annotations
 

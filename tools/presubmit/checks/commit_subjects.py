@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The subject of each new commit: `area: imperative verb ...`, at most 72 characters."""
+"""Check new commits' subjects: `area: imperative verb ...`, at most 72 characters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import subprocess
 
 from tools.presubmit import finding, tree
 
-# Earlier commits have other forms. Author dates survive a rebase, and shallow clones have them.
+# Earlier commits have other forms of subjects. The check uses author dates, because they survive a
+# rebase and exist in shallow clones.
 _SINCE = int(datetime.datetime(2026, 11, 25, 2, tzinfo=datetime.UTC).timestamp())
 _LONGEST = 72
 _SUBJECT = re.compile(
     r"(?!Merge:)(?P<areas>[\w.][\w./+-]*(?:, [\w.][\w./+-]*)*): (?P<verb>[a-z][\w-]*)(?: .*\S)?"
 )
 _REVERT = re.compile(r'Revert ".+"')
-# Matches third-person, past and -ing forms. The verbs below only have the same ending.
+# Matches third-person, past and -ing forms. The verbs below are imperatives with such an ending.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
 _VERBS = frozenset(
     {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}
@@ -25,7 +26,7 @@ _VERBS = frozenset(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each malformed subject; none for a tree without history."""
+    """Yield a finding for each malformed subject, or none if the tree has no git history."""
     for commit, subject in _commits(files):
         what = fault(subject)
         if what:
@@ -37,7 +38,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fault(subject: str) -> str:
-    """Return the fault of a subject, or an empty string."""
+    """Return what is wrong with a subject, or an empty string."""
     if _REVERT.fullmatch(subject):
         return ""
     if len(subject) > _LONGEST:
@@ -52,7 +53,7 @@ def fault(subject: str) -> str:
 
 
 def _commits(files: tree.Tree) -> list[tuple[str, str]]:
-    """Return (abbreviated hash, subject) of each new commit that is not a merge."""
+    """Return a list of (abbreviated hash, subject) for the new commits that are not merges."""
     if not (files.root / ".git").exists():
         return []
     command = ["git", "log", "--no-merges", "--format=%at%x09%h%x09%s"]

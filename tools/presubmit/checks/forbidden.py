@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that must not be committed: hosts, machine paths, notes to self, conflict markers."""
+"""Find text that must not be committed: hosts, machine paths, to-do notes, conflict markers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tools.presubmit import finding, tree
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A pattern, its meaning, and the replacement to suggest."""
+    """A forbidden pattern, what it means, and how to fix a match."""
 
     pattern: re.Pattern[str]
     what: str
     next_step: str
 
 
-# The patterns use [.] and the like, so that this file passes its own check.
+# The patterns use forms such as [.], so that this file passes its own check.
 RULES = (
     Rule(
         re.compile(r"(?:deb|security|snapshot|archive|ftp(?:[.]\w+)?)[.]debian[.]org"),
@@ -52,12 +52,12 @@ RULES = (
         "resolve the conflict",
     ),
 )
-# Written by Bazel, with addresses of the module registry.
+# Bazel writes this file, with URLs of the module registry.
 _GENERATED = ("MODULE.bazel.lock",)
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield each forbidden text once per line; in a patch, only in added lines and the header."""
+    """Yield one finding per line and rule. In a patch, check only the header and added lines."""
     for path in files.paths:
         if path in _GENERATED:
             continue
@@ -77,7 +77,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 def _added(
     lines: collections.abc.Iterable[tuple[int, str]],
 ) -> collections.abc.Iterator[tuple[int, str]]:
-    """Yield the header and the added lines of a patch. The rest is upstream's text."""
+    """Yield the lines of a patch's header and its added lines. All others are upstream's text."""
     in_header = True
     for number, line in lines:
         if line.startswith(("diff --git ", "--- ")):

@@ -5,7 +5,7 @@ import pytest
 
 from tools.presubmit.checks import forbidden, sample_tree
 
-# Concatenated, so that this file passes the check that it tests.
+# Tests concatenate these parts, so that this file passes the check that it tests.
 _DOT = "."
 _ROOTS = ("work", "root", "opt")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source states its licence on its first line (the second line after a `#!`)."""
+"""Check that every source states its licence on line 1, or on line 2 after a `#!` line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _SHELL_SUFFIX = ".sh"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield sources without that line, or with another licence.
+    """Yield a finding for each source without a licence line or with another licence.
 
-    BUILD and module files are declarations and need no such line; patches keep upstream's licence.
+    BUILD and module files are only declarations, so they need no licence line. Patches keep
+    upstream's licence.
     """
     for path in _sources(files):
         lines = files.lines(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""METADATA files and the bill of materials are current, according to the importer."""
+"""Check that METADATA files and the SBOM match the pins, as the importer would write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PINS = "third_party/"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield stale files, or the first pin or METADATA file that cannot be read."""
+    """Yield findings for stale files, or for the first pin or METADATA file that is unreadable."""
     if not any(path.startswith(_PINS) for path in files.paths):
         return
     for problem in check_all(files.root):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file is executable if and only if it starts with `#!`."""
+"""Check that a file is executable if and only if it starts with `#!`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.presubmit import finding, tree
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield files whose executable bit and first line disagree."""
+    """Yield a finding for each file whose executable bit and first line disagree."""
     for path in files.paths:
         executable = os.access(files.root / path, os.X_OK)
         script = files.text(path).startswith("#!")

@@ -26,8 +26,8 @@ def test_rejects(tmp_path: pathlib.Path, path: str, part: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "third_party/torch/seam/_utils_internal.py",  # upstream's name
-        "third_party/a/source/cpp/core/util/flags.h",  # upstream's folders
+        "third_party/torch/seam/_utils_internal.py",  # a name from upstream
+        "third_party/a/source/cpp/core/util/flags.h",  # folder names from upstream
         "tools/commonmark.py",
         "patches/torch/fix-utils.patch",
         "docs/common.md",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of promises: each names tests that exist, and one page links to all of them."""
+"""Check tables of promises: each row names an existing test, and one page links all tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import re
 from tools.presubmit import finding, tree
 
 _PAGE = "tests/README.md"
-# Headers of tables with tests. The check `catalogue` covers patches/README.md.
+# The column headers of tables to check. The check `catalogue` covers the table in
+# patches/README.md.
 _HEADERS = ({"promise", "test"}, {"the promise", "test"}, {"operator", "check", "test"})
 _QUOTED = re.compile(r"`([^`]+)`")
 _FILE = re.compile(
@@ -28,7 +29,7 @@ class _Row:
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield rows without a test, tests that do not exist, and tables that the page lacks."""
+    """Yield findings for rows without a test, missing tests, and tables that are not linked."""
     linked = _links(files.text(_PAGE)) if _PAGE in files.paths else None
     for path in files.paths:
         if posixpath.basename(path) != "README.md":
@@ -69,7 +70,7 @@ def _rows(lines: list[str]) -> collections.abc.Iterator[_Row]:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a row. A bar in a code span is not a separator."""
+    """Return the cells of a table row. A vertical bar in a code span is not a separator."""
     if not line.startswith("|"):
         return []
     hidden = _QUOTED.sub(lambda match: match[0].replace("|", "\0"), line)
@@ -100,7 +101,7 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yield the tests below a room and those of its parent room."""
+    """Return the test files below a room, or below its parent folder if that is a room."""
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))

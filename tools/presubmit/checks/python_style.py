@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ruff: lint and format Python, with the rules in pyproject.toml."""
+"""Lint and format Python files with ruff, using the rules in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find(files: tree.Tree) -> set[finding.Finding]:
     paths = files.python()
     if not paths:
         return set()
-    # Both report a file that does not parse; the formatter then exits with 2.
+    # Both report a file that does not parse. The formatter then exits with status 2.
     return {
         *_run(files, ["check"], paths),
         *_run(files, ["format", "--check"], paths),
@@ -25,7 +25,7 @@ def find(files: tree.Tree) -> set[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Apply ruff's safe fixes and its formatter."""
+    """Apply ruff's safe lint fixes and its formatter."""
     paths = files.python()
     if paths:
         programs.run(programs.ruff(), ["check", "--fix", "--quiet", *paths], root=files.root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mypy: strict types, with the settings in pyproject.toml."""
+"""Check types with mypy in strict mode, using the settings in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _NEXT_STEP = "correct the type, or say why not with a coded ignore"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield mypy's errors, without its notes.
+    """Yield a finding for each error from mypy, but not for its notes.
 
     Raises:
-        EnvironmentProblem: mypy rejects its settings, or fails without naming an error.
+        EnvironmentProblem: mypy rejects its settings, or fails without reporting an error.
     """
     paths = files.python()
     if not paths:
         return
     done = programs.run(programs.mypy(), ["--output=json", *paths], root=files.root, ok=(0, 1, 2))
     errors = [*_errors(done.stdout)]
-    # mypy reports bad settings on stderr, and then continues with its defaults.
+    # mypy reports bad settings on stderr and then continues with default settings.
     if done.stderr.strip() or bool(done.returncode) != bool(errors):
         output = (done.stderr or done.stdout).strip()
         raise finding.EnvironmentProblem(

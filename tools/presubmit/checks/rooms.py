@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every room (a folder with its own subject) has a README: its purpose, and how to change it."""
+"""Check that every room (a folder with its own subject) has a README about it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import collections.abc
 
 from tools.presubmit import finding, tree
 
-# Every folder in one of these is also a room: one per dependency, tool or library.
+# Every direct subfolder of these is also a room, for one dependency, tool or library.
 _BUILDINGS = ("third_party", "tools", "torch_google")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield rooms without a README.md, and READMEs without text."""
+    """Yield a finding for each room without a README.md or with a README without text."""
     present = set(files.paths)
     for room in sorted(_rooms(files)):
         readme = f"{room}/README.md"

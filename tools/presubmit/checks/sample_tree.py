@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small source trees for the tests of checks."""
+"""Create small source trees for the tests of the checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _WORKSPACE = pathlib.Path(__file__).parents[3]
 def write(
     root: pathlib.Path, contents: collections.abc.Mapping[str, str | bytes], *settings: str
 ) -> tree.Tree:
-    """Write `contents` (path to text) and the workspace's `settings` files below `root`."""
+    """Write `contents`, a map from paths to text, and copy the workspace's `settings` files.
+
+    Returns the tree of all these files below `root`.
+    """
     for path, content in contents.items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

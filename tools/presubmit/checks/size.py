@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files stay short enough to read in one sitting."""
+"""Check that files are short enough to read in one sitting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNLIMITED = (".patch", ".lock", ".txt", ".json", "/TABLE.md")  # data and gener
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield sources above 600 lines, and any file above 1 MB."""
+    """Yield a finding for each source over 600 lines and each file over 1 MB."""
     for path in files.paths:
         size = (files.root / path).stat().st_size
         if size > MAX_BYTES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No empty files, and no temporary files left by editors or interrupted programs."""
+"""Find empty files, and temporary files left by editors or interrupted programs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 
 from tools.presubmit import finding, tree
 
-# Files that matter by their existence alone.
+# Empty files with these names are allowed, because their existence alone has a meaning.
 _EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
-# Names used by editors, patch and merge tools, and our atomic writes: `.NAME.PID`,
-# `.NAME.partial-...`, `NAME.part`.
+# Names of temporary files from editors, patch and merge tools, and our own atomic writes
+# (`.NAME.PID`, `.NAME.partial-...`, `NAME.part`).
 _TEMPORARY = re.compile(
     r"""
     \.[^/]+\.\d+                                    # .registry.json.17194
@@ -24,7 +24,7 @@ _TEMPORARY = re.compile(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield empty files, and files named like temporary ones."""
+    """Yield a finding for each empty file and each file with the name of a temporary one."""
     for path in files.paths:
         name = path.rpartition("/")[2]
         if _TEMPORARY.fullmatch(name):
