@@ -209,14 +209,28 @@ def fmin(self: Array, other: Array) -> Array:
 
 @lowering("aten::gcd")
 def gcd(self: Array, other: Array) -> Array:
-    return jnp.gcd(*common(self, other))
+    # Euclid's algorithm as on the CPU, with remainders that have the sign of the dividend. jnp.gcd
+    # does not terminate for the smallest integer, whose absolute value is itself.
+    def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, y = pair
+        is_done = x == 0
+        remainder = lax.rem(y, jnp.where(is_done, 1, x))
+        return jnp.where(is_done, x, remainder), jnp.where(is_done, y, x)
+
+    x, y = jnp.broadcast_arrays(*(jnp.abs(each) for each in common(self, other)))
+    return lax.while_loop(lambda pair: (pair[0] != 0).any(), step, (x, y))[1]
 
 
 @lowering("aten::lcm")
 def lcm(self: Array, other: Array) -> Array:
-    x, y = common(self, other)
-    divisor = jnp.gcd(x, y)
-    return jnp.where(divisor == 0, 0, jnp.abs(x // jnp.where(divisor == 0, 1, divisor) * y))
+    x, y = jnp.broadcast_arrays(*common(self, other))
+    divisor = gcd(x, y)
+    dtype = x.dtype
+    divisor = jnp.where(divisor == 0, 1, divisor)
+    # C++ computes small integers as int32, and converts the absolute value.
+    if x.dtype.itemsize < 4:
+        x, y, divisor = (each.astype(jnp.int32) for each in (x, y, divisor))
+    return jnp.abs(lax.div(x, divisor) * y).astype(dtype)
 
 
 @lowering("aten::ldexp.Tensor")

@@ -128,12 +128,14 @@ def test_pairs_of_floats(dtype: torch.dtype) -> None:
     check(aten.xlogy.Scalar_Self, 2, x)
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.uint8], ids=str)
 def test_divisors(dtype: torch.dtype) -> None:
     values = torch.tensor([0, 1, 2, 6, 12, 35, 100], dtype=dtype)
     x, y = values.reshape(-1, 1), values.reshape(1, -1)
     if dtype.is_signed:
-        x = -x
+        smallest = torch.tensor([torch.iinfo(dtype).min])
+        values = torch.cat([values, smallest.to(dtype)])
+        x, y = -values.reshape(-1, 1), values.reshape(1, -1)
     check(aten.gcd.default, x, y)
     check(aten.lcm.default, x, y)
 
