@@ -30,7 +30,7 @@ from torch.distributed.tensor.placement_types import _StridedShard
 from torch.nn import functional
 
 from tests.distributed import problems
-from tests.distributed.rank import Rank, same
+from tests.distributed.rank import Rank, equal, same
 from tests.distributed.registry import case
 
 # The tolerance for products and sums, which the ranks add up in a different order.
@@ -288,11 +288,5 @@ def dtensor_module(rank: Rank) -> float:
         ).to_local(),
     )
     optimizer = problems.adam(model.parameters())
-    losses = []
-    for inputs, targets in problem.batches():
-        loss = problem.loss(model(inputs.to(rank.device)), targets.to(rank.device))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return max(abs(a - e) for a, e in zip(losses, problem.alone(), strict=True))
+    losses = problem.train(model, optimizer, rank, lambda batch: batch.to(rank.device))
+    return equal(losses, problem.alone())

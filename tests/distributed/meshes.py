@@ -28,19 +28,12 @@ def _losses(
     rank: Rank, model: nn.Module, data: DeviceMesh, optimizer: torch.optim.Optimizer
 ) -> list[float]:
     """Train with data parallelism over `data`: each replica trains on its part of each batch."""
-    problem = problems.language()
     index, count = data.get_local_rank(), data.size()
-    losses = []
-    for inputs, targets in problem.batches():
-        loss = problem.loss(
-            model(inputs.chunk(count)[index].to(rank.device)),
-            targets.chunk(count)[index].to(rank.device),
-        )
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(rank.mean(loss))
-    return losses
+
+    def share(batch: torch.Tensor) -> torch.Tensor:
+        return batch.chunk(count)[index].to(rank.device)
+
+    return problems.language().train(model, optimizer, rank, share)
 
 
 @case(ranks=4)

@@ -112,16 +112,23 @@ class Problem:
         return zip(self.inputs, self.targets, strict=True)
 
     def train(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, rank: Rank | None = None
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        rank: Rank | None = None,
+        share: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> list[float]:
         """Train, and return each step's loss over the whole batch.
 
-        Each rank trains on its part of the batch.
+        A rank trains on `share(batch)`, by default on its part of the batch. Shares have equal
+        sizes.
         """
+        if rank is not None:
+            share = share or rank.part
         losses = []
         for inputs, targets in self.batches():
-            if rank is not None:
-                inputs, targets = rank.part(inputs), rank.part(targets)
+            if share is not None:
+                inputs, targets = share(inputs), share(targets)
             loss = self.loss(model(inputs), targets)
             loss.backward()
             optimizer.step()

@@ -71,14 +71,7 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 def _train(rank: Rank, problem: problems.Problem, model: nn.Module) -> float:
     """Train the model. Each rank gets the whole batch."""
-    optimizer = adam(model)
-    losses = []
-    for inputs, targets in problem.batches():
-        loss = problem.loss(model(inputs.to(rank.device)), targets.to(rank.device))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
+    losses = problem.train(model, adam(model), rank, lambda batch: batch.to(rank.device))
     return equal(losses, problem.alone())
 
 
