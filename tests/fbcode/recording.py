@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def pytest_runtest_makereport(
     return report
 
 
+# The line of a traceback that has the error.
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+
 _REPORTS = pytest.StashKey[list[pytest.TestReport]]()
 
 
@@ -60,12 +64,20 @@ def _ended(item: pytest.Item) -> Ran:
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             text = crash.message if crash else str(report.longrepr)
-            return _named(item, Outcome.FAILED, (text.splitlines() or [""])[0][:300], seconds)
+            return _named(item, Outcome.FAILED, _summary(text), seconds)
     for report in reports:
         if report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
             return _named(item, Outcome.SKIPPED, reason.removeprefix("Skipped: "), seconds)
     return _named(item, Outcome.PASSED, "", seconds)
+
+
+def _summary(text: str) -> str:
+    """Return an error's first line, or the error of the rank whose traceback it quotes."""
+    lines = text.splitlines() or [""]
+    if lines[0].endswith("exception:"):
+        lines = [line for line in lines[1:] if _ERROR.match(line)][-1:] or lines
+    return lines[0][:300]
 
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:

@@ -113,3 +113,27 @@ def test_a_test_that_ends_the_process_is_run_again_until_somebody_says_so(folder
     assert _run(folder) == pytest.ExitCode.NO_TESTS_COLLECTED
     (row,) = (row for row in outcomes.read(file).values() if row.test == "test_ends")
     assert (row.outcome, row.reason) == (Outcome.FAILED, "ended its process with status 7")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("AssertionError: no\nmore", "AssertionError: no"),
+        (
+            "RuntimeError: Process 1 exited with error code 10 and exception:\n"
+            "Traceback (most recent call last):\n"
+            '  File "x.py", line 1\n'
+            "torch.distributed.DistBackendError: a rank died\n"
+            "\n"
+            "To execute this test, run the following",
+            "torch.distributed.DistBackendError: a rank died",
+        ),
+        (
+            "RuntimeError: Process 0 terminated or timed out with exception:",
+            "RuntimeError: Process 0 terminated or timed out with exception:",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_reason_names_the_error_of_a_rank(text: str, reason: str) -> None:
+    assert recording._summary(text) == reason
