@@ -59,6 +59,10 @@ _HOSTILE = (
     b"+++ /etc/passwd",
     b'+++ "b/\\056\\056/x"',
     b'+++ "b/x\\000y"',
+    b'+++ "b/q\\"\\0"',
+    b'+++ "b/x\\777"',
+    b'+++ "b/x\\q"',
+    b'+++ "b/x"y"',
     b"+++ b/.git/config",
     b"+++ b/sub/.Git/hooks/x",
     b"--- /dev/null",
@@ -272,3 +276,10 @@ def test_a_damaged_diff_does_what_git_does_or_nothing(
     } <= {f"tree/{path}" for path in changed}
     if _is_sound(data) and _git(gits, data):
         assert _files(root / "gits") == after
+
+
+@pytest.mark.parametrize("name", [b'"b/q\\"\\0"', b'"b/x\\777"', b'"b/x\\q"', b'"b/x"y"'])
+def test_a_name_that_git_does_not_write_is_refused(name: bytes) -> None:
+    data = b"--- /dev/null\n+++ " + name + b"\n@@ -0,0 +1 @@\n+x\n"
+    with pytest.raises(DiffError, match="is not a quoted name"):
+        parse_diff(data)

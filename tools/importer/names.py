@@ -6,7 +6,8 @@ from __future__ import annotations
 import itertools
 import re
 
-_ESCAPE = re.compile(rb"\\([abfnrtv\"\\]|[0-7]{3})")
+_ESCAPE = re.compile(rb"\\([abfnrtv\"\\]|[0-3][0-7]{2})")
+_QUOTED = re.compile(rb"\"(?:[^\"\\]|" + _ESCAPE.pattern + rb")*\"")
 _CONTROLS = {
     b"a": b"\a",
     b"b": b"\b",
@@ -26,11 +27,17 @@ class NameProblem(ValueError):
 
 
 def unquote(name: bytes) -> bytes:
-    """Return a name as git writes it in a diff, without its quotes and escapes."""
+    """Return a name as git writes it in a diff, without its quotes and escapes.
+
+    Raises NameProblem for a quoted name with an escape that git does not write. git would take such
+    a name with its quotes, as another file.
+    """
     if len(name) < 2 or name[:1] != b'"' or name[-1:] != b'"':
         return name
+    if _QUOTED.fullmatch(name) is None:
+        raise NameProblem(f"'{shown(name)}' is not a quoted name; git writes a byte as \\ooo")
     return _ESCAPE.sub(
-        lambda match: _CONTROLS.get(match[1]) or bytes([int(match[1], 8) & 255]), name[1:-1]
+        lambda match: _CONTROLS.get(match[1]) or bytes([int(match[1], 8)]), name[1:-1]
     )
 
 

@@ -189,9 +189,9 @@ class _Reader:
             head.new_mode = self.mode(line)
             head.created = line.startswith(b"new file ")
         elif line.startswith(b"rename from "):
-            head.rename_from = self.plain(unquote(line[12:]))
+            head.rename_from = self.plain(self.unquoted(line[12:]))
         elif line.startswith(b"rename to "):
-            head.rename_to = self.plain(unquote(line[10:]))
+            head.rename_to = self.plain(self.unquoted(line[10:]))
         elif key == b"copy":
             raise self.error(f"'{shown(line)}' is not supported; write the copy as a new file")
         elif key == b"index":
@@ -226,7 +226,7 @@ class _Reader:
         rest = self.lines[self.at][len(b"diff --git ") :]
         quoted = _QUOTED.match(rest)
         if quoted is not None:
-            old, new = unquote(quoted[0]), unquote(rest[quoted.end() + 1 :])
+            old, new = self.unquoted(quoted[0]), self.unquoted(rest[quoted.end() + 1 :])
         else:
             half = len(rest) // 2
             old, new = rest[:half], rest[half + 1 :]
@@ -291,13 +291,19 @@ class _Reader:
         return None if head.created else old, None if head.deleted else new
 
     def path(self, prefix: bytes) -> str | None:
-        name = unquote(self.lines[self.at][4:].split(b"\t", 1)[0])
+        name = self.unquoted(self.lines[self.at][4:].split(b"\t", 1)[0])
         self.at += 1
         if name == b"/dev/null":
             return None
         if not name.startswith(prefix):
             raise self.error(f"'{shown(name)}' must start with '{shown(prefix)}'", back=1)
         return self.plain(name[len(prefix) :], back=1)
+
+    def unquoted(self, name: bytes) -> bytes:
+        try:
+            return unquote(name)
+        except NameProblem as error:
+            raise self.error(str(error)) from None
 
     def plain(self, name: bytes, *, back: int = 0) -> str:
         try:
