@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 
 import jax
 
+from torch_google.tpu.program.guarded_sums import guard_sums
+
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
 # If only `fusion` is disabled, `algsimp` drops transposes before a reshape: for complex numbers,
@@ -55,7 +57,11 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile a program. If XLA:CPU has miscompiled it, compile it again without fusion."""
+    """Compile a program. If XLA:CPU has miscompiled it, compile it again without fusion.
+
+    `guard_sums` changes the program first.
+    """
+    guard_sums(lowered)
     executable = lowered.compile()
     if _is_for_cpu(executable) and is_miscompiled(executable.as_text() or ""):
         executable = lowered.compile(compiler_options=_NO_FUSION)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guard against an abort of XLA's algebraic simplifier (jaxlib 0.10.2).
+
+JAX expresses `cumsum` as a `reduce_window` that adds. If XLA has folded the operand to a broadcast
+of a reshaped constant, as it does for a gather from zeros, the simplifier replaces the sum by an
+iota. It then takes the reshape for a constant, and a failed check aborts the process.
+
+An optimization barrier before the operand keeps the simplifier from matching. Maxima, minima and
+products need none.
+"""
+
+from __future__ import annotations
+
+import jax
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+
+_WINDOW = "stablehlo.reduce_window"
+_BARRIER = "stablehlo.optimization_barrier"
+
+
+def guard_sums(lowered: jax.stages.Lowered) -> None:
+    """Put an optimization barrier before the operands of every sum over windows, in place."""
+    module = lowered.compiler_ir("stablehlo")
+    sums: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == _WINDOW and _adds(op):
+            sums.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in sums:
+        _guard(op)
+
+
+def _adds(window: ir.Operation) -> bool:
+    return any(op.operation.name == "stablehlo.add" for op in window.regions[0].blocks[0])
+
+
+def _guard(window: ir.Operation) -> None:
+    for index in range(len(window.operands) // 2):  # the initial values are the other half
+        operand = window.operands[index]
+        if getattr(operand.owner, "name", "") == _BARRIER:
+            continue
+        with window.location, ir.InsertionPoint(window):
+            window.operands[index] = stablehlo.OptimizationBarrierOp([operand]).results[0]
