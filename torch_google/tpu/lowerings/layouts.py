@@ -14,8 +14,20 @@ from typing import Any
 import torch
 from torch._prims_common import suggest_memory_format
 
-# The dtypes for which oneDNN supports 3D convolutions.
-_VOLUMES = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()
+
+def _volumes() -> tuple[torch.dtype, ...]:
+    """Return the dtypes for which oneDNN supports 3D convolutions on this processor."""
+    if not torch.backends.mkldnn.is_available():
+        return ()
+    dtypes = [torch.float32]
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():  # needs AVX-512, for example
+        dtypes.append(torch.bfloat16)
+    if torch.ops.mkldnn._is_mkldnn_fp16_supported():
+        dtypes.append(torch.float16)
+    return tuple(dtypes)
+
+
+_VOLUMES = _volumes()
 
 _LayoutRule = Callable[
     [Sequence[torch.Tensor], Sequence[Any], Mapping[str, Any]], list[torch.Tensor]

@@ -203,7 +203,7 @@ def test_unpooling_keeps_the_format_of_its_input(memory: torch.memory_format) ->
     assert actual.stride() == expected.stride()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("which", ["input", "weight", "neither"])
