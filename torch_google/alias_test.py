@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-_INSTALL = "from torch_google.plug import loaded; import torch; loaded()\n"
+_INSTALL = "from torch_google.entry_points import loaded; import torch; loaded()\n"
 
 
 def _run(program: str, *arguments: str) -> str:
@@ -70,7 +70,7 @@ def test_installing_twice_is_once() -> None:
 def test_it_can_be_run_by_its_alias() -> None:
     program = (
         "import runpy, io, contextlib\n"
-        "out = runpy.run_module('torch.google.plug')\n"
+        "out = runpy.run_module('torch.google.entry_points')\n"
         "print('loaded' in out)"
     )
     assert _run(_INSTALL + program) == "True"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry points through which torch loads torch_google."""
+"""The functions that torch calls, through entry points, when it is imported."""
 
 from importlib import import_module
 
@@ -8,10 +8,10 @@ from torch_google import alias
 _MODULES = ("configs", "files", "logs", "processes")
 
 
-def plug() -> None:
+def install_hooks() -> None:
     """Install all hooks. The patched torch calls this, via an entry point, as it is imported."""
     for module in _MODULES:
-        import_module(f"torch_google.plugs.{module}").plug()
+        import_module(f"torch_google.hooks.{module}").install()
 
 
 def loaded() -> None:
@@ -21,4 +21,4 @@ def loaded() -> None:
     """
     alias.install()
     import_module("torch.google")
-    import_module("torch_google.plugs.configs").loaded()
+    import_module("torch_google.hooks.configs").loaded()

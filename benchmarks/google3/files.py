@@ -52,8 +52,10 @@ def rows(sizes: Sizes) -> list[Row]:
     ]
     # If torch is patched, also compare saving to a path with gfile and with upstream's code.
     if find_spec("torch._seam") is not None:
-        before, after = _by_path(tensor, plugged=False), _by_path(tensor, plugged=True)
-        table.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
+        before, after = _by_path(tensor, hooked=False), _by_path(tensor, hooked=True)
+        table.append(
+            Row("torch.save to a path, not synced, with hooks", before, after, 1.05, _clear)
+        )
     return table
 
 
@@ -68,16 +70,16 @@ def _ensure_saved(directory: Path, tensor: torch.Tensor) -> None:
         torch.save(tensor, directory / "plain.pt")
 
 
-def _by_path(tensor: torch.Tensor, *, plugged: bool) -> Work:
+def _by_path(tensor: torch.Tensor, *, hooked: bool) -> Work:
     from torch._seam import files
 
     from torch_google.gfile import answers
 
     def save(directory: Path) -> None:
-        if plugged:
-            files.writing.plug(answers.writing)
+        if hooked:
+            files.writing.install(answers.writing)
         else:
-            files.writing.unplug()
+            files.writing.restore()
         with gfile.configured(sync=False):
             torch.save(tensor, directory / "path.pt")
 

@@ -22,8 +22,8 @@ OURS = []
 """
 PLAIN = _ENTRY_POINTS + "import torch"
 OURS = f"""{_ENTRY_POINTS}
-OURS.append(metadata.EntryPoint("torch_google", "torch_google.plug:plug", "torch.seam"))
-OURS.append(metadata.EntryPoint("torch_google", "torch_google.plug:loaded", "torch.backends"))
+OURS.append(metadata.EntryPoint("torch_google", "torch_google.entry_points:install_hooks", "torch.seam"))
+OURS.append(metadata.EntryPoint("torch_google", "torch_google.entry_points:loaded", "torch.backends"))
 import torch, torch_google
 """
 
@@ -33,7 +33,7 @@ def rows(sizes: Sizes) -> list[Row]:
     del sizes
     return [
         Row(
-            "import torch, plugged, and torch_google, beside import torch",
+            "import torch with hooks, and torch_google, beside import torch",
             _fresh(PLAIN),
             _fresh(OURS),
             None,

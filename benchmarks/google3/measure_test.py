@@ -105,7 +105,7 @@ def test_lost_lines_are_found(tmp_path: Path) -> None:
 
 
 def test_the_import_has_our_answers_on_one_side_only() -> None:
-    show = "print(torch._seam.logs.file_handler.plugged, 'torch_google' in sys.modules)"
+    show = "print(torch._seam.logs.file_handler.replaced, 'torch_google' in sys.modules)"
     if find_spec("torch._seam") is None:
         show = "print('torch.google' in sys.modules, 'torch_google' in sys.modules)"
     for start, output in ((imports.PLAIN, "False False\n"), (imports.OURS, "True True\n")):

@@ -137,7 +137,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
-    if not (_HAS_SEAM and torch._seam.configs.installed.plugged):
+    if not (_HAS_SEAM and torch._seam.configs.installed.replaced):
         values.settle(config)  # as at the end of `import torch` in a torch without the hook
     return config
 
@@ -289,7 +289,7 @@ _KNOB = (
 
 
 def test_knobs() -> None:
-    if not (_HAS_SEAM and torch._seam.configs.knob.plugged):
+    if not (_HAS_SEAM and torch._seam.configs.knob.replaced):
         status, _, error = _run(_KNOB, "--torch_justknobs=a=false")
         assert status == 0
         assert "this torch has no hook for knobs" in error
@@ -300,8 +300,8 @@ def test_knobs() -> None:
 
 
 def test_a_knob_flips_an_entry_of_a_config_module(fresh: pytest.MonkeyPatch) -> None:
-    if not (_HAS_SEAM and torch._seam.configs.knob.plugged):
-        pytest.skip("this torch has no hook for knobs, or none is plugged in")
+    if not (_HAS_SEAM and torch._seam.configs.knob.replaced):
+        pytest.skip("this torch has no hook for knobs, or none is installed")
     knob = "pytorch/remote_cache:enable_local_fx_graph_cache"
     config = _installed(_I)
     assert config.fx_graph_cache is True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch with gfile plugged in: paths with any scheme, and atomic writes."""
+"""torch with gfile's hooks: paths with any scheme, and atomic writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch._seam import Hook, files
 
 from torch_google import gfile
 from torch_google.gfile.testing.backends import NAMES, Backend, backend
-from torch_google.plugs import files as plugs
+from torch_google.hooks import files as file_hooks
 
 _KILLS = 12
 _V2_6 = torch.__version__ < (2, 7)
@@ -31,14 +31,14 @@ _WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
 
 
 @pytest.fixture(autouse=True)
-def _plugged() -> Iterator[None]:
+def _hooks() -> Iterator[None]:
     hooks = [hook for hook in vars(files).values() if isinstance(hook, Hook)]
-    before = [hook._answer for hook in hooks]
-    plugs.plug()
-    assert all(hook.plugged for hook in hooks)
+    before = [hook._implementation for hook in hooks]
+    file_hooks.install()
+    assert all(hook.replaced for hook in hooks)
     yield
-    for hook, answer in zip(hooks, before, strict=True):
-        hook.plug(answer)
+    for hook, implementation in zip(hooks, before, strict=True):
+        hook.install(implementation)
 
 
 @pytest.fixture(params=_WRITABLE)
@@ -189,7 +189,7 @@ def test_profiles(store: Backend) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_checkpoint_by_name_where_torch_is_not_patched(store: Backend) -> None:
-    files.checkpoint_storages.unplug()
+    files.checkpoint_storages.restore()
     path = store.path("run")
     state = {"weight": torch.arange(100.0)}
     dcp.save(state, storage_writer=gfile.CheckpointWriter(path), **_ALONE)
@@ -254,10 +254,10 @@ def test_hub_refuses_the_network_unless_allowed(
 
 def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
     torch.save(_STATE, tmp_path / "a.pt")
-    plugged = (tmp_path / "a.pt").read_bytes()
-    files.writing.unplug()
+    written = (tmp_path / "a.pt").read_bytes()
+    files.writing.restore()
     torch.save(_STATE, tmp_path / "a.pt")
-    assert plugged == (tmp_path / "a.pt").read_bytes()
+    assert written == (tmp_path / "a.pt").read_bytes()
 
 
 def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from types import ModuleType
 _VARIABLE = "TORCH_GOOGLE_FLAGS"  # torch_google/flags/values.py writes it
 
 
-def plug() -> None:
+def install() -> None:
     """Install the hooks."""
     from torch._seam import configs
 
-    configs.installed.plug(_installed)
-    configs.knob.plug(_knob)
-    configs.knob_number.plug(_knob_number)
+    configs.installed.install(_installed)
+    configs.knob.install(_knob)
+    configs.knob_number.install(_knob_number)
 
 
 def loaded() -> None:

@@ -20,12 +20,12 @@ _IMPLEMENTATIONS = {
 }
 
 
-def plug() -> None:
+def install() -> None:
     """Install the hooks."""
     from torch._seam import files
 
     for hook, (module, name) in _IMPLEMENTATIONS.items():
-        getattr(files, hook).plug(_lazy(module, name))
+        getattr(files, hook).install(_lazy(module, name))
 
 
 def _lazy(module: str, name: str) -> Any:

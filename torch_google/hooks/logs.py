@@ -4,12 +4,12 @@
 import logging
 
 
-def plug() -> None:
+def install() -> None:
     """Install the hooks, which import their implementations on first call."""
     from torch._seam import logs
 
-    logs.file_handler.plug(_file_handler)
-    logs.trace_directory.plug(_trace_directory)
+    logs.file_handler.install(_file_handler)
+    logs.trace_directory.install(_trace_directory)
 
 
 def _file_handler(path: str) -> logging.Handler:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 _REPORTS = "torch_google.multiprocessing.reports"
 
 
-def plug() -> None:
+def install() -> None:
     """Install the hook."""
     from torch._seam import processes
 
-    processes.worker_signals.plug(_worker_signals)
+    processes.worker_signals.install(_worker_signals)
 
 
 # For these signals, torch's handlers write a message that ends in a NUL and says less than

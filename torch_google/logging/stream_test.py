@@ -325,8 +325,8 @@ def test_traces_are_in_a_remote_store_at_exit() -> None:
         "for p in gfile.Glob('memory://traces/*')]))\n"
         "os.environ['TORCH_TRACE'] = 'memory://traces'\n"
         "import torch\n"
-        "import torch_google.plugs.logs as plugs\n"
-        "plugs.plug()\n"
+        "import torch_google.hooks.logs as hooks\n"
+        "hooks.install()\n"
         "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(1))\n"
     )
     done = _run(program)

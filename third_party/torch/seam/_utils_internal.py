@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch asks its surroundings for the paths of its files and the identity of its build.
+"""The paths of torch's files and the identity of its build.
 
-Upstream keeps these questions in one module so that a monorepo can replace it. This replacement
-defines everything that upstream's file does, with answers that hold when torch is inside an
-archive. Native libraries, headers and programs must be files; the loader that imported torch knows
+Upstream keeps these functions in one module so that a monorepo can replace it. This replacement
+defines everything that upstream's file does, and its results are also right when torch is inside
+an archive. Native libraries, headers and programs must be files; the loader that imported torch knows
 where they are (`native_path`). Other data is read through the loader and need not be a file. On
-disk, with an ordinary loader, every answer is upstream's. From v2.14 on, upstream may look for
-another torch among the installed distributions; this module always answers for its own
+disk, with an ordinary loader, every result is upstream's. From v2.14 on, upstream may look for
+another torch among the installed distributions; this module always describes its own
 installation.
 
 Patches call these functions, so each hunk is only a line or two. The hooks that a program may
-override (which file a path names, where a log goes) are on the board in `torch/_seam`. Nothing here
-names the packages that override them.
+override (which file a path names, where a log goes) are in `torch/_seam`. Nothing here names the
+packages that override them.
 """
 
 import functools
@@ -30,7 +30,7 @@ from torch._seam import processes as _processes  # noqa: F401 - patches name tor
 
 # Precedes upstream's own part of this module, which creates the first log and reads the
 # environment.
-_seam.plug_in()
+_seam.install_hooks()
 
 from torch._utils_internal_upstream import *  # noqa: E402, F403
 

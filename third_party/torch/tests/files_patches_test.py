@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the file patches: each calls its hook; without a plug-in, torch behaves as upstream.
+"""Tests of the file patches: each calls its hook, whose own implementation behaves as upstream.
 
 These tests keep their files in a dictionary, under `kept://`.
 """
@@ -136,26 +136,26 @@ class _Doubled(torch.nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def _unplugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start unplugged in an empty directory, in which no file named `kept:` may appear."""
+def _upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Start with upstream's hooks in an empty directory; no file named `kept:` may appear in it."""
     monkeypatch.chdir(tmp_path)
-    before = {name: hook._answer for name, hook in _HOOKS.items()}
+    before = {name: hook._implementation for name, hook in _HOOKS.items()}
     for hook in _HOOKS.values():
-        hook.unplug()
+        hook.restore()
     try:
         yield
         assert not list(tmp_path.glob("kept:*"))
     finally:
-        for name, answer in before.items():
-            _HOOKS[name].plug(answer)
+        for name, implementation in before.items():
+            _HOOKS[name].install(implementation)
 
 
 @pytest.fixture
 def keeper() -> _Keeper:
-    """Plug in a store, as a program would."""
+    """Install a store's functions, as a program would."""
     store = _Keeper()
     for name, hook in _HOOKS.items():
-        hook.plug(getattr(store, name))
+        hook.install(getattr(store, name))
     return store
 
 
@@ -301,11 +301,11 @@ def test_tensorboard_traces_go_to_any_scheme(keeper: _Keeper) -> None:
     assert name.endswith(".pt.trace.json")
 
 
-@pytest.mark.parametrize("plugged", [False, True])
+@pytest.mark.parametrize("installed", [False, True])
 def test_files_of_this_machine_are_as_ever(
-    plugged: bool, tmp_path: Path, request: pytest.FixtureRequest
+    installed: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if plugged:
+    if installed:
         request.getfixturevalue("keeper")
     torch.save(torch.arange(3), "a.pt")
     with open("b.pt", "wb") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that config modules and knobs call the board; without a plug-in, they act as upstream."""
+"""Tests that config modules and knobs call hooks; until one is installed, they act as upstream."""
 
 from __future__ import annotations
 
@@ -20,11 +20,19 @@ _FAKE = "torch.testing._internal.fake_config_module"
 
 @pytest.fixture(autouse=True)
 def _upstream_again() -> Iterator[None]:
-    before = (configs.installed._answer, configs.knob._answer, configs.knob_number._answer)
+    before = (
+        configs.installed._implementation,
+        configs.knob._implementation,
+        configs.knob_number._implementation,
+    )
     for hook in (configs.installed, configs.knob, configs.knob_number):
-        hook.unplug()
+        hook.restore()
     yield
-    configs.installed._answer, configs.knob._answer, configs.knob_number._answer = before
+    (
+        configs.installed._implementation,
+        configs.knob._implementation,
+        configs.knob_number._implementation,
+    ) = before
     sys.modules.pop(_FAKE, None)
 
 
@@ -39,7 +47,7 @@ def test_the_seam_sets_an_option_before_anybody_reads_it() -> None:
             module._config["e_int"].env_value_default = 7
             module._config["nested.e_bool"].env_value_default = False
 
-    configs.installed.plug(installed)
+    configs.installed.install(installed)
     config = _fresh()
     values: list[tuple[int, bool]] = []
     thread = threading.Thread(target=lambda: values.append((config.e_int, config.nested.e_bool)))
@@ -49,7 +57,7 @@ def test_the_seam_sets_an_option_before_anybody_reads_it() -> None:
     assert config.save_config_portable()["e_int"] == 7
 
 
-def test_the_board_is_upstream_until_plugged() -> None:
+def test_the_hooks_are_upstreams_until_replaced() -> None:
     config = _fresh()
     assert (config.e_int, config.e_jk, config.e_jk_false) == (1, True, False)
     assert torch._utils_internal.justknobs_check("any") is True
@@ -59,7 +67,7 @@ def test_the_board_is_upstream_until_plugged() -> None:
 
 
 def test_a_knob_flips_an_entry_with_that_knob() -> None:
-    configs.knob.plug(lambda name, default: not default if name == "does_not_exist" else default)
+    configs.knob.install(lambda name, default: not default if name == "does_not_exist" else default)
     config = _fresh()
     assert (config.e_jk, config.e_jk_false) == (False, True)
     config.e_jk = True  # a program's setting overrides a knob, as in upstream
@@ -68,5 +76,5 @@ def test_a_knob_flips_an_entry_with_that_knob() -> None:
 
 
 def test_a_knob_has_a_number() -> None:
-    configs.knob_number.plug(lambda name: len(name))
+    configs.knob_number.install(lambda name: len(name))
     assert torch._utils_internal.justknobs_getval_int("four") == 4

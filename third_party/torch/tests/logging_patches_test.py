@@ -19,8 +19,8 @@ from torch._seam import logs
 @pytest.fixture(autouse=True)
 def _upstream_again() -> Iterator[None]:
     yield
-    logs.file_handler.unplug()
-    logs.trace_directory.unplug()
+    logs.file_handler.restore()
+    logs.trace_directory.restore()
     _internal._init_logs()
 
 
@@ -31,7 +31,7 @@ def test_logs_go_where_the_seam_says(tmp_path: Path) -> None:
         asked.append(path)
         return logging.FileHandler(tmp_path / "elsewhere.log")
 
-    logs.file_handler.plug(file_handler)
+    logs.file_handler.install(file_handler)
     _internal._init_logs("store://logs/torch.log")
     logging.getLogger("torch").warning("where to?")
     assert set(asked) == {"store://logs/torch.log"}
@@ -47,14 +47,14 @@ def test_dynamo_log_goes_where_the_seam_says(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(path)
         return logging.NullHandler()
 
-    logs.file_handler.plug(file_handler)
+    logs.file_handler.install(file_handler)
     monkeypatch.setattr(config, "log_file_name", "store://dynamo.log")
     utils.setup_log_file().close()
     assert asked == ["store://dynamo.log"]
 
 
 def test_traces_go_where_the_seam_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs.trace_directory.plug(lambda path: os.path.join(tmp_path, path.partition("://")[2]))
+    logs.trace_directory.install(lambda path: os.path.join(tmp_path, path.partition("://")[2]))
     handler = _internal.LazyTraceHandler("store://traces")
     monkeypatch.setattr(handler, "format", lambda record: record.getMessage())
     handler.emit(logging.makeLogRecord({"msg": "traced", "metadata": {}, "payload": None}))
@@ -74,6 +74,6 @@ def test_importing_torch_leaves_the_root_logger_alone() -> None:
     assert (done.returncode, done.stdout) == (0, f"[] {logging.WARNING}\n"), done.stderr
 
 
-def test_the_board_is_upstream_until_plugged() -> None:
+def test_the_hooks_are_upstreams_until_replaced() -> None:
     assert logs.trace_directory("a/b") == "a/b"
     assert torch._seam.logs is logs

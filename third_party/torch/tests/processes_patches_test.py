@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that processes started by torch call the board before they begin their work."""
+"""Tests that processes started by torch call a hook before they begin their work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _asked = False
 @pytest.fixture(autouse=True)
 def _upstream_again() -> Iterator[None]:
     yield
-    processes.worker_signals.unplug()
+    processes.worker_signals.restore()
 
 
 def _note(install: Callable[[], None]) -> None:
@@ -25,7 +25,7 @@ def _note(install: Callable[[], None]) -> None:
 
 
 class _WasAsked(Dataset[bool]):
-    """A data set whose items say whether the worker that reads them has called the board."""
+    """A data set whose items say whether the worker that reads them has called the hook."""
 
     def __len__(self) -> int:
         return 2
@@ -35,13 +35,13 @@ class _WasAsked(Dataset[bool]):
 
 
 def test_a_workers_signals_are_the_seams() -> None:
-    processes.worker_signals.plug(_note)
+    processes.worker_signals.install(_note)
     loader = DataLoader(_WasAsked(), num_workers=2, multiprocessing_context="fork")
     assert [bool(answer) for answer in loader] == [True, True]
     assert not _asked  # the parent does not call the hook
 
 
-def test_unplugged_it_is_upstreams() -> None:
+def test_until_replaced_it_is_upstreams() -> None:
     called = []
     processes.worker_signals(lambda: called.append(True))
     assert called == [True]

@@ -71,15 +71,15 @@ def _program(folder: Path, text: str) -> Path:
 
 
 def _run(path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    surroundings = {**os.environ, "PYTORCH_TEST_FBCODE": "1"}
+    variables = {**os.environ, "PYTORCH_TEST_FBCODE": "1"}
     for name in ("PYTORCH_DISABLE_RUNNING_SCRIPT_CHK", "SANDCASTLE", "SLOW_TESTS_FILE", "CI"):
-        surroundings.pop(name, None)
+        variables.pop(name, None)
     for name in ("XML_OUTPUT_FILE", "TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX"):
-        surroundings.pop(name, None)  # set by the runner of this test
-    surroundings |= environment
+        variables.pop(name, None)  # set by the runner of this test
+    variables |= environment
     return subprocess.run(
         [sys.executable, str(path), *arguments],
-        env=surroundings,
+        env=variables,
         capture_output=True,
         text=True,
         check=False,

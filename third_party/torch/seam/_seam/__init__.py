@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board: hooks that torch calls to ask its surroundings, and the way to plug in answers.
+"""The hooks through which other packages change what torch does.
 
-Each patch to upstream's code is a line that calls a hook in one of the modules next to this one. An
-unplugged hook answers exactly as upstream does. A package with other answers declares an entry
-point in the group `torch.seam`, a function without arguments. It is called once, at the start of
-`import torch`, before torch opens a log or reads its environment. It should only plug in functions,
-and these should import their dependencies when they are called.
+Each patch to upstream's code is a line that calls a hook in one of the modules next to this one.
+Until another implementation is installed, a hook does exactly what upstream does. A package that
+has other implementations declares an entry point in the group `torch.seam`, a function without
+arguments. It is called once, at the start of `import torch`, before torch opens a log or reads its
+environment. It should only install functions, and these should import their dependencies when they
+are called.
 
 These modules import nothing from torch, so they can be loaded before it. They never name the
-packages that plug in.
+packages that install implementations.
 """
 
 from collections.abc import Callable
@@ -21,31 +22,31 @@ _R = TypeVar("_R")
 
 
 class Hook(Generic[_P, _R]):
-    """A question that upstream answers until `plug` sets another answer. Call it to ask."""
+    """A function that has upstream's implementation until `install` sets another."""
 
     def __init__(self, upstream: Callable[_P, _R]) -> None:
         self.upstream = upstream
-        self._answer = upstream
+        self._implementation = upstream
         self.__doc__ = upstream.__doc__
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return self._answer(*args, **kwargs)
+        return self._implementation(*args, **kwargs)
 
-    def plug(self, answer: Callable[_P, _R]) -> None:
-        """Use `answer` from now on; it may call `upstream` for cases that it does not change."""
-        self._answer = answer
+    def install(self, implementation: Callable[_P, _R]) -> None:
+        """Use `implementation` from now on. For cases that it leaves alone, it may call `upstream`."""
+        self._implementation = implementation
 
-    def unplug(self) -> None:
-        """Restore upstream's answer."""
-        self._answer = self.upstream
+    def restore(self) -> None:
+        """Use upstream's implementation again."""
+        self._implementation = self.upstream
 
     @property
-    def plugged(self) -> bool:
-        """Whether the answer differs from upstream's."""
-        return self._answer is not self.upstream
+    def replaced(self) -> bool:
+        """Whether another implementation than upstream's is installed."""
+        return self._implementation is not self.upstream
 
 
-def plug_in() -> None:
+def install_hooks() -> None:
     """Call every entry point in the group, in the order of their names.
 
     Raises RuntimeError that names the entry point that failed.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of options: torch's config modules, and the knobs that its maintainers turn internally.
 
-Upstream reads the environment and never turns its knobs. A plug-in may take options from elsewhere.
+Upstream reads the environment and never turns its knobs. Another implementation may take options
+from elsewhere.
 """
 
 from types import ModuleType

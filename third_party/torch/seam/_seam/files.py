@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file that a path names: where torch reads and writes the paths that its user gives.
 
-Upstream opens local paths. A plug-in may support others (`memory://a`), and decides when a written
+Upstream opens local paths. Another implementation may support others (`memory://a`), and decides when a written
 file becomes visible. A hook that is used in a `with` statement returns a context manager; if the
 context ends with an exception, nothing is written.
 """

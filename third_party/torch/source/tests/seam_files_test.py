@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that torch's C++ code opens archives through the board, as torch's Python code does.
+"""Tests that torch's C++ code opens archives through the hooks, as torch's Python code does.
 
 These tests keep their files in a dictionary, under `kept://`.
 """
@@ -48,11 +48,11 @@ class _Keeper:
 @pytest.fixture
 def keeper() -> Iterator[_Keeper]:
     store = _Keeper()
-    files.reading.plug(store.reading)
-    files.writing.plug(store.writing)
+    files.reading.install(store.reading)
+    files.writing.install(store.writing)
     yield store
-    files.reading.unplug()
-    files.writing.unplug()
+    files.reading.restore()
+    files.writing.restore()
 
 
 def _write(name: str) -> None:
@@ -124,23 +124,23 @@ def test_a_path_is_a_file_of_this_machine(keeper: _Keeper, tmp_path: Path) -> No
         torch._C.PyTorchFileReader(str(tmp_path / "none"))
 
 
-def test_the_board_may_answer_with_a_path(tmp_path: Path) -> None:
-    """A plug-in opens URLs such as `file:///a/b`."""
+def test_a_hook_may_return_a_path(tmp_path: Path) -> None:
+    """An implementation opens URLs such as `file:///a/b`."""
 
     def here(file: Any, mmap: bool = False) -> Any:
         del mmap
         return contextlib.nullcontext(file.removeprefix("file://"))
 
-    files.reading.plug(here)
-    files.writing.plug(here)
+    files.reading.install(here)
+    files.writing.install(here)
     try:
         name = f"file://{tmp_path}/model.pt"
         _write(name)
         assert (tmp_path / "model.pt").exists()
         assert torch._C.PyTorchFileReader(name).get_record("record") == _TEXT
     finally:
-        files.reading.unplug()
-        files.writing.unplug()
+        files.reading.restore()
+        files.writing.restore()
 
 
 def test_several_threads_read_at_once(keeper: _Keeper) -> None:

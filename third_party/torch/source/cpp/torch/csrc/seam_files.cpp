@@ -86,9 +86,9 @@ class Opened {
   bool open_ = true;
 };
 
-class BoardReader final : public ReadAdapterInterface {
+class SeamReader final : public ReadAdapterInterface {
  public:
-  explicit BoardReader(const std::string& name)
+  explicit SeamReader(const std::string& name)
       : opened_(Ask("reading")(name, /*mmap=*/false)) {
     py::object& file = opened_.file();
     if (py::isinstance<py::str>(file)) {
@@ -100,7 +100,7 @@ class BoardReader final : public ReadAdapterInterface {
     size_ = file.attr("tell")().cast<size_t>();
   }
 
-  ~BoardReader() override {
+  ~SeamReader() override {
     here_.reset();
     if (!Py_IsInitialized()) return;
     py::gil_scoped_acquire gil;
@@ -136,9 +136,9 @@ class BoardReader final : public ReadAdapterInterface {
   size_t size_ = 0;
 };
 
-class BoardWriter {
+class SeamWriter {
  public:
-  explicit BoardWriter(const std::string& name)
+  explicit SeamWriter(const std::string& name)
       : opened_(Ask("writing")(name)), file_(opened_.file()) {
     if (py::isinstance<py::str>(*file_)) {
       *file_ = py::module_::import("io").attr("open")(*file_, "wb");
@@ -178,7 +178,7 @@ class BoardWriter {
 std::shared_ptr<ReadAdapterInterface> OpenToRead(const std::string& name) {
   if (IsPath(name)) return std::make_shared<FileAdapter>(name);
   py::gil_scoped_acquire gil;
-  return std::make_shared<BoardReader>(name);
+  return std::make_shared<SeamReader>(name);
 }
 
 std::function<void()> OpenToWrite(
@@ -186,7 +186,7 @@ std::function<void()> OpenToWrite(
     std::function<size_t(const void*, size_t)>& write) {
   if (IsPath(name)) return {};
   py::gil_scoped_acquire gil;
-  const auto file = std::make_shared<BoardWriter>(name);
+  const auto file = std::make_shared<SeamWriter>(name);
   write = [file](const void* data, size_t size) {
     return file->Write(data, size);
   };
@@ -194,7 +194,7 @@ std::function<void()> OpenToWrite(
 }
 
 // Runs when `torch._C` is loaded, like every static initializer of the library.
-const bool plugged = [] {
+const bool installed = [] {
   caffe2::serialize::open_to_read = OpenToRead;
   caffe2::serialize::open_to_write = OpenToWrite;
   return true;
