@@ -90,7 +90,8 @@ class Operator:
     `sharp`: the result is discontinuous, so the line may read exact tensors only. `refused`: the
     CPU must refuse the line; a line that it accepts is dropped. `values`: the CPU refuses the line
     because of values in tensors, which the device checks in debug mode only. `tame`: never ignore
-    the conditions, because a tensor holds indices or the CPU refuses more than the device does.
+    the conditions, because a tensor holds indices, the CPU refuses more than the device does, or
+    rounding decides whether a line is refused.
     """
 
     template: str
@@ -113,9 +114,11 @@ def row(
     return Operator(template, conditions, rounds, sharp, tame=tame)
 
 
-def refusal(template: str, *conditions: tuple[Condition, ...], values: bool = False) -> Operator:
+def refusal(
+    template: str, *conditions: tuple[Condition, ...], values: bool = False, tame: bool = False
+) -> Operator:
     """Return a template whose lines the CPU refuses if the tensors meet the conditions."""
-    return Operator(template, conditions, refused=True, values=values)
+    return Operator(template, conditions, refused=True, values=values, tame=tame)
 
 
 X = (is_any,)

@@ -171,7 +171,7 @@ OUT = [
         (is_single, is_plain, has_dims(2)),
     ),
     row(
-        "{out} = torch.empty(0, device=device); i = torch.empty(0, dtype=torch.int64, device=device); torch.sort({x}, 0, out=({out}, i))",
+        "{out} = torch.empty(0, device=device); i = torch.empty(0, dtype=torch.int64, device=device); torch.sort({x}, stable=True, dim=0, out=({out}, i))",
         (is_single, is_plain, has_dims(1)),
     ),
     row(
