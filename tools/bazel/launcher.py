@@ -12,6 +12,9 @@ from pathlib import Path
 _USER_HAS_DISK_CACHE = (
     """grep -qs '^[^#]*--disk_cache' "$root/.bazelrc.user" "${HOME:-}/.bazelrc\""""
 )
+# A killed test leaves its files to Bazel, which deletes them at its next start. In an ASCII locale,
+# Bazel crashes there, at every start, if a file's name has any other character.
+_LOCALE = "case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac"
 
 
 class Unavailable(Exception):
@@ -51,6 +54,7 @@ class Launcher:
                 f'[ -x {program} ] || {{ echo {gone} "$0" >&2; exit 1; }}',
                 f'[ "$*" != --version ] || {{ echo "bazel {self.version}"; exit 0; }}',
                 *defaults,
+                _LOCALE,
                 f"if ! {_USER_HAS_DISK_CACHE}; then",
                 f'  set -- {shlex.quote(f"--bazelrc={rc}")} "$@"',
                 "fi",

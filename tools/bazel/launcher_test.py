@@ -52,6 +52,30 @@ def test_the_user_environment_wins(program: Path, tmp_path: Path) -> None:
     assert _start(program, tmp_path, "info", version="6.0.0").stdout.endswith("|info|6.0.0|")
 
 
+@pytest.mark.parametrize(
+    ("user", "bazel"),
+    [
+        ({}, "C.UTF-8"),
+        ({"LANG": "C"}, "C.UTF-8"),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"}, "C.UTF-8"),
+        ({"LANG": "de_DE.UTF-8"}, ""),
+        ({"LANG": "C", "LC_CTYPE": "en_US.UTF-8"}, ""),
+        ({"LC_ALL": "en_US.ISO-8859-1"}, "en_US.ISO-8859-1"),
+    ],
+)
+def test_an_ascii_locale_becomes_utf8(tmp_path: Path, user: dict[str, str], bazel: str) -> None:
+    program = tmp_path / "bazel"
+    write_atomically(program, '#!/bin/sh\necho "${LC_ALL:-}"\n', mode=0o755)
+    script = tmp_path / "launch"
+    launcher = Launcher(program=program, version="7.7.1", source="a test")
+    write_atomically(script, launcher.script(rc=tmp_path / "rc"), mode=0o755)
+    environment = {"PATH": os.environ["PATH"], **user}
+    answer = subprocess.run(
+        [script, tmp_path, "info"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == f"{bazel}\n"
+
+
 def test_version_starts_nothing(program: Path, tmp_path: Path) -> None:
     assert _start(program, tmp_path, "--version").stdout == "bazel 7.7.1\n"
 
