@@ -54,7 +54,7 @@ def run(
         root = scratch / "packed_tests"
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    _calm_hypothesis()
+    _set_up_hypothesis(root)
     files = [str(root / test) for test in tests if _collected(test)]
     if not forked:
         return int(
@@ -81,11 +81,26 @@ def _one_file(root: Path, sample: int, file: str, folder: Path) -> int:
     return int(pytest.main([*_options(root), file], plugins=[Selection(sample), _Record()]))
 
 
-def _calm_hypothesis() -> None:
-    """Disable hypothesis's deadline, because machines may be busy. budget.py limits examples."""
+def _set_up_hypothesis(root: Path) -> None:
+    """Disable hypothesis's deadline, because machines may be busy. budget.py limits examples.
+
+    Hypothesis parses every module outside of site-packages, because it draws the constants in them.
+    Our wheels and the standard library are outside, and to parse torch and JAX takes half a minute
+    in each process. So let it parse only the workspace's packages.
+    """
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import HealthCheck, settings
+    from hypothesis.internal.conjecture import providers
+
+    is_parsed = providers.is_local_module_file
+    library = Path(os.__file__).parent
+
+    def is_of_workspace(path: str) -> bool:
+        file = Path(path)
+        return file.is_relative_to(root) and not file.is_relative_to(library) and is_parsed(path)
+
+    providers.is_local_module_file = is_of_workspace
 
     settings.register_profile(
         "par_test",

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tools.par.testing import pytest_main
 
@@ -31,3 +32,9 @@ def test_without_a_filter_or_without_shards_nothing_changes(
     monkeypatch.delenv(name)
     assert not pytest_main.is_idle_shard()
     assert os.environ["TEST_SHARD_INDEX"] == "1"
+
+
+def test_hypothesis_parses_the_workspace_only() -> None:
+    assert providers.is_local_module_file(pytest_main.__file__)
+    assert not providers.is_local_module_file(pytest.__file__)
+    assert not providers.is_local_module_file(os.__file__)
