@@ -96,6 +96,7 @@ def par_test(
         data = [],
         imports = [],
         static_extensions = [],
+        sample = 1,
         packed = False,
         **kwargs):
     """Runs pytest on srcs, in the hermetic interpreter.
@@ -107,10 +108,11 @@ def par_test(
       data: files for the tests.
       imports: as in par_binary.
       static_extensions: as in par_binary.
+      sample: without --config=full, one in this many cases of each test function runs.
       packed: True to test inside a packed PAR, False (faster) to run from the runfiles tree.
       **kwargs: env, and attributes of every test rule.
     """
-    _test(name, srcs, deps, data, imports, static_extensions, packed, "", kwargs)
+    _test(name, srcs, deps, data, imports, static_extensions, packed, sample, "", kwargs)
 
 def par_tests(
         name,
@@ -134,7 +136,7 @@ def par_tests(
       data: files for the tests.
       shards: number of parallel parts, by file.
       warm_imports: modules to import before the fork. They must start no thread.
-      sample: without --config=full, one in this many cases of each test function runs.
+      sample: as in par_test.
       packed: as in par_test.
       **kwargs: env, and attributes of every test rule.
     """
@@ -143,13 +145,19 @@ def par_tests(
         fail("%s: %d shards for %d test files; ask for fewer" % (name, shards, len(files)))
     if shards > 1:
         kwargs = dict(kwargs, shard_count = shards)
-    arguments = ", forked=True, warm_imports=%s, sample=%d" % (repr(warm_imports), sample)
-    if sample > 1:
-        kwargs = dict(kwargs, tags = kwargs.get("tags", []) + ["budget"])
-    _test(name, srcs, deps, data, [], [], packed, arguments, kwargs)
+    arguments = ", forked=True, warm_imports=%s" % repr(warm_imports)
+    _test(name, srcs, deps, data, [], [], packed, sample, arguments, kwargs)
 
-def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments, kwargs):
+def _test(name, srcs, deps, data, imports, static_extensions, packed, sample, arguments, kwargs):
     """Declare a pytest target. arguments: further arguments of pytest_main.run, as source code."""
+    kwargs = dict(kwargs)
+    kwargs.setdefault("testonly", True)
+    tags = kwargs.get("tags", [])
+    if sample > 1 or "@pypi//hypothesis" in deps:
+        # Without --config=full, such a test runs fewer cases or fewer examples of a property.
+        tags = depset(tags + ["budget"]).to_list()
+        kwargs["tags"] = tags
+    arguments += ", sample=%d, in_full_run=%s" % (sample, "budget" in tags or "full" in tags)
     main = name + "_pytest_main.py"
     package = native.package_name()
     tests = [(package + "/" if package else "") + src.lstrip(":") for src in srcs]
@@ -168,11 +176,6 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
         ],
         testonly = True,
     )
-    kwargs = dict(kwargs)
-    kwargs.setdefault("testonly", True)
-    if "@pypi//hypothesis" in deps:
-        # Without --config=full, such a test runs fewer examples (tools/par/testing/budget.py).
-        kwargs["tags"] = depset(kwargs.get("tags", []) + ["budget"]).to_list()
     deps = deps + [Label("//tools/par/testing:pytest_main")]
     attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)
     attributes = dict(kwargs, **attributes)

@@ -19,6 +19,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from torch._seam import Hook, files
 
+from tools.par.testing.budget import only_full
 from torch_google import gfile
 from torch_google.gfile.testing.backends import NAMES, Backend, backend
 from torch_google.hooks import files as file_hooks
@@ -330,7 +331,7 @@ def _is_whole(state: dict[str, Any], least: float) -> float:
     return values.pop()
 
 
-@pytest.mark.parametrize("by", ["path", "open file", "store"])
+@pytest.mark.parametrize("by", ["path", *only_full("open file", "store")])
 def test_killed_while_saving(tmp_path: Path, by: str) -> None:
     path = str(tmp_path / "model.pt")
     if by == "store":

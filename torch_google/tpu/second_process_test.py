@@ -89,7 +89,7 @@ def _run(cache: Path, mode: str, *, warned: bool = False) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
+@pytest.mark.parametrize("mode", ["fused", "compile", *only_full("strict")])
 def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) -> None:
     losses, compiles, hits, misses, loaded, asked, _ = _run(tmp_path, mode)
     assert compiles > 20

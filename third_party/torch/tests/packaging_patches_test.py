@@ -159,6 +159,7 @@ def test_vector_isa_is_found() -> None:
     assert cpu_vec_isa.pick_vec_isa() != cpu_vec_isa.invalid_vec_isa
 
 
+@pytest.mark.full
 def test_aoti_compiles_and_runs(tmp_path: Path) -> None:
     example = torch.linspace(-1, 1, 8)
     program = torch.export.export(_Affine(), (example,))

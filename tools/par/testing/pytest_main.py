@@ -30,6 +30,7 @@ def run(
     forked: bool = False,
     warm_imports: Sequence[str] = (),
     sample: int = 1,
+    in_full_run: bool = True,
 ) -> int:
     """Run `tests` (paths below the workspace) and return pytest's exit status.
 
@@ -37,6 +38,7 @@ def run(
     forked: whether each file runs in its own process, forked from a parent that has imported
       `warm_imports`. Each shard then gets a subset of the files instead of the test cases.
     sample: without `--config=full`, run one in this many cases of each test function.
+    in_full_run: whether the target has the tag `full` or `budget`, so that CI runs it fully too.
     """
     if is_idle_shard():
         return 0
@@ -56,21 +58,20 @@ def run(
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     _set_up_hypothesis(root)
     files = [str(root / test) for test in tests if _collected(test)]
+    selection = Selection(sample, in_full_run=in_full_run)
     if not forked:
-        return int(
-            pytest.main(_options(root) + files, plugins=[Selection(sample), _Sharding(), _Record()])
-        )
+        return int(pytest.main(_options(root) + files, plugins=[selection, _Sharding(), _Record()]))
     results = os.environ.get("XML_OUTPUT_FILE")
     return forked_files.run(
         files,
-        functools.partial(_one_file, root, sample),
+        functools.partial(_one_file, root, selection),
         scratch=scratch,
         results=Path(results) if results else None,
         warm_imports=warm_imports,
     )
 
 
-def _one_file(root: Path, sample: int, file: str, folder: Path) -> int:
+def _one_file(root: Path, selection: Selection, file: str, folder: Path) -> int:
     """Run the only test file of this process, with `folder` for its temporary files."""
     # The file already belongs to this shard. absltest programs that it starts must not shard their
     # tests again, so hide the variables from them.
@@ -78,7 +79,7 @@ def _one_file(root: Path, sample: int, file: str, folder: Path) -> int:
         os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
     os.environ["XML_OUTPUT_FILE"] = str(folder / "results.xml")
-    return int(pytest.main([*_options(root), file], plugins=[Selection(sample), _Record()]))
+    return int(pytest.main([*_options(root), file], plugins=[selection, _Record()]))
 
 
 def _set_up_hypothesis(root: Path) -> None:

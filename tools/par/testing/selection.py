@@ -2,7 +2,8 @@
 """Deselect test cases that run only with `--config=full`.
 
 These are cases marked with `@pytest.mark.full`, and all but one in `sample` cases of each test
-function, where `sample` is an attribute of par_tests.
+function, where `sample` is an attribute of par_test and par_tests. CI runs them in turn, for the
+targets with the tag `full` or `budget`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from tools.par.testing import budget
 
 
 class Selection:
-    """A pytest plugin that deselects cases, unless the run is full or `--test_filter` is set."""
+    """A pytest plugin that deselects cases, unless the run is full or `--test_filter` is set.
 
-    def __init__(self, sample: int = 1) -> None:
+    It refuses to deselect any if no full run has the target, because nothing would ever run them.
+    """
+
+    def __init__(self, sample: int = 1, *, in_full_run: bool = True) -> None:
         self._sample = sample
+        self._in_full_run = in_full_run
 
     def pytest_configure(self, config: pytest.Config) -> None:
         config.addinivalue_line("markers", "full: only --config=full runs the case")
@@ -35,6 +40,11 @@ class Selection:
         kept = [item for item in items if item.get_closest_marker("full") is None]
         kept = _sampled(kept, self._sample)
         if len(kept) < len(items):
+            if not self._in_full_run:
+                raise pytest.UsageError(
+                    f"{len(items) - len(kept)} cases run only with --config=full, and no full run "
+                    'has this target: add tags = ["budget"] to it'
+                )
             ids = {item.nodeid for item in kept}
             config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
             items[:] = kept

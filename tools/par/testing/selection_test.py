@@ -27,13 +27,16 @@ _PROGRAM = """
     import sys
     import pytest
     from tools.par.testing.selection import Selection
-    file, sample, *options = sys.argv[1:]
+    file, sample, in_full_run, *options = sys.argv[1:]
     options += ["-q", "-p", "no:cacheprovider", "--strict-markers", "--collect-only"]
-    sys.exit(pytest.main([file, *options], plugins=[Selection(int(sample))]))
+    selection = Selection(int(sample), in_full_run=in_full_run == "True")
+    sys.exit(pytest.main([file, *options], plugins=[selection]))
 """
 
 
-def _collected(folder: Path, sample: int, **environment: str) -> list[str]:
+def _run(
+    folder: Path, sample: int, *, in_full_run: bool = True, **environment: str
+) -> subprocess.CompletedProcess[str]:
     file = folder / "some_test.py"
     file.write_text(textwrap.dedent(_CASES))
     variables = {
@@ -41,14 +44,18 @@ def _collected(folder: Path, sample: int, **environment: str) -> list[str]:
         for name, value in os.environ.items()
         if not name.startswith(("TEST", "TORCH_GOOGLE_TESTS"))
     }
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(_PROGRAM), str(file), str(sample)],
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(_PROGRAM), str(file), str(sample), str(in_full_run)],
         env={**variables, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
     )
+
+
+def _collected(folder: Path, sample: int, **environment: str) -> list[str]:
+    done = _run(folder, sample, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
 
@@ -71,3 +78,9 @@ def test_a_sample_has_a_part_of_each_test(tmp_path: Path, sample: int, tables: i
 )
 def test_a_full_or_filtered_run_has_everything(tmp_path: Path, environment: dict[str, str]) -> None:
     assert len(_collected(tmp_path, 5, **environment)) == 14
+
+
+def test_cases_that_no_run_would_have_are_refused(tmp_path: Path) -> None:
+    done = _run(tmp_path, 5, in_full_run=False)
+    assert done.returncode != 0
+    assert 'add tags = ["budget"]' in done.stderr

@@ -173,7 +173,7 @@ _SETTINGS = {
 
 
 @given(steps=_steps(), stopped=st.one_of(st.none(), st.integers(0, _SIZE - 1)))
-@settings(max_examples=examples(160), **_SETTINGS)
+@settings(max_examples=examples(160, part=16), **_SETTINGS)
 def test_divergent_ranks(ranks: Ranks, steps: list[Step], stopped: int | None) -> None:
     ranks.start(_perform, steps)
     if stopped is not None:
@@ -185,7 +185,7 @@ def test_divergent_ranks(ranks: Ranks, steps: list[Step], stopped: int | None) -
 
 
 @given(steps=_steps(), victim=st.integers(0, _SIZE - 1), moment=st.floats(0, 0.5))
-@settings(max_examples=40 if _IS_FULL else 2, **_SETTINGS)
+@settings(max_examples=40 if _IS_FULL else 1, **_SETTINGS)
 def test_a_rank_is_killed_at_any_moment(steps: list[Step], victim: int, moment: float) -> None:
     with Ranks(_SIZE, _TIMEOUT) as ranks:
         ranks.run(_perform, steps[:1])

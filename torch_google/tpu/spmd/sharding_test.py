@@ -125,7 +125,7 @@ print(1)
 """
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused", *["debug"] * is_full()])
+@pytest.mark.parametrize("mode", ["fused", *["strict", "debug"] * is_full()])
 def test_operators(mode: str) -> None:
     assert devices_testing.run(_OPERATORS, mode) == 1
 
