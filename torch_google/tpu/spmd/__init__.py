@@ -21,7 +21,13 @@ from torch_google.tpu.spmd.marking import (
     shard_like,
     sharding_of,
 )
-from torch_google.tpu.spmd.mesh import Mesh, get_1d_mesh, get_global_mesh, set_global_mesh
+from torch_google.tpu.spmd.mesh import (
+    HybridMesh,
+    Mesh,
+    get_1d_mesh,
+    get_global_mesh,
+    set_global_mesh,
+)
 from torch_google.tpu.spmd.sharded_tensor import XLAShard, XLAShardedTensor
 from torch_google.tpu.spmd.wrap_policies import (
     always_wrap_policy,
@@ -32,6 +38,7 @@ from torch_google.tpu.spmd.wrap_policies import (
 
 __all__ = [
     "FullyShardedDataParallel",
+    "HybridMesh",
     "Mesh",
     "ShardingSpec",
     "XLAShard",

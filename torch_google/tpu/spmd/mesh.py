@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Mesh`, a grid of devices with named axes."""
+"""`Mesh`, a grid of devices with named axes, and `HybridMesh`, a grid over several slices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import mesh_utils
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
@@ -93,6 +95,50 @@ class Mesh:
             )
         if len({*self.device_ids}) < len(self.device_ids):
             raise ValueError(f"spmd.Mesh: a device occurs twice in {self.device_ids}")
+
+
+class HybridMesh(Mesh):
+    """A mesh over all devices of this process, in an order that suits the network between them.
+
+    `ici_mesh_shape` is the part of the shape within a slice, whose chips are linked directly (ICI).
+    `dcn_mesh_shape` is the part across slices, over the slower data center network (DCN); None
+    means one slice. The mesh's shape is their product, axis by axis. Without slices, as on GPUs,
+    each process counts as one.
+
+    Raises ValueError if the devices cannot be arranged like that.
+    """
+
+    def __init__(
+        self,
+        *,
+        ici_mesh_shape: Sequence[int],
+        dcn_mesh_shape: Sequence[int] | None = None,
+        axis_names: Sequence[str] | None = None,
+    ) -> None:
+        self.ici_mesh_shape = tuple(map(int, ici_mesh_shape))
+        if dcn_mesh_shape is None:
+            dcn_mesh_shape = [1] * len(self.ici_mesh_shape)
+        self.dcn_mesh_shape = tuple(map(int, dcn_mesh_shape))
+        _C.start()
+        ids = {platform.device(index): index for index in range(platform.count())}
+        try:
+            grid = _arranged(list(ids), self.ici_mesh_shape, self.dcn_mesh_shape)
+        except (ValueError, NotImplementedError) as error:
+            raise ValueError(
+                f"spmd.HybridMesh: {len(ids)} devices do not fit ici_mesh_shape "
+                f"{self.ici_mesh_shape} and dcn_mesh_shape {self.dcn_mesh_shape}: {error}"
+            ) from error
+        super().__init__([ids[device] for device in grid.flat], grid.shape, axis_names)
+
+
+def _arranged(devices: list[Any], ici: tuple[int, ...], dcn: tuple[int, ...]) -> np.ndarray:
+    if len(ici) != len(dcn):
+        raise ValueError(f"{len(ici)} and {len(dcn)} axes; give both shapes the same number")
+    if math.prod(dcn) == 1:
+        return mesh_utils.create_device_mesh(ici, devices)
+    return mesh_utils.create_hybrid_device_mesh(
+        ici, dcn, devices, process_is_granule=not hasattr(devices[0], "slice_index")
+    )
 
 
 def get_1d_mesh(axis_name: str | None = None) -> Mesh:

@@ -99,6 +99,11 @@ c = torch.randn(8, 4, dtype=torch.complex64)
 assert sharded(value=c).conj().cpu().equal(c.conj())
 assert marked(torch.zeros(0, 4, device="tpu"), mesh, "data", None).add(1).shape == (0, 4)
 
+# A mesh in the order of the network, within one slice.
+hybrid = spmd.HybridMesh(ici_mesh_shape=(2, 2), axis_names=("data", "model"))
+assert hybrid.axis_sizes == {"data": 2, "model": 2} and sorted(hybrid.device_ids) == [0, 1, 2, 3]
+assert marked(x.to("tpu"), hybrid, "data", None).add(1).cpu().equal(x + 1)
+
 # A mesh without the tensor's own device, and clear_sharding.
 away = marked(torch.ones(4, 4, device="tpu"), spmd.Mesh([3, 2], (2,)), "0", None)
 assert (away + torch.ones(4, device="tpu")).cpu().sum() == 32
@@ -206,6 +211,9 @@ print(json.dumps([message(each) for each in (
     lambda: spmd.Mesh([0, 1, 1, 2], (4,)),
     lambda: spmd.Mesh(range(4), (3,)),
     lambda: spmd.Mesh(range(4), (2, 2), ("a", "a")),
+    lambda: spmd.HybridMesh(ici_mesh_shape=(2, 2), dcn_mesh_shape=(2, 1)),
+    lambda: spmd.HybridMesh(ici_mesh_shape=(3, 2)),
+    lambda: spmd.HybridMesh(ici_mesh_shape=(4,), dcn_mesh_shape=(1, 1)),
     lambda: spmd.XLAShardedTensor(a.view(32)).partition_spec,
     lambda: a + b,
     lambda: torch.compile(lambda s, t: s + t)(a, b),
@@ -229,6 +237,9 @@ def test_errors() -> None:
             "ValueError: spmd.Mesh: a device occurs twice in [0, 1, 1, 2]",
             "ValueError: spmd.Mesh: the shape (3,) needs 3 devices, got 4 ids",
             "ValueError: spmd.Mesh: 2 axes cannot be named ('a', 'a')",
+            "dcn_mesh_shape (2, 1): Number of slices 1 must equal the product of dcn_mesh_shape",
+            "ValueError: spmd.HybridMesh: 4 devices do not fit ici_mesh_shape (3, 2) and dcn_mesh_",
+            "dcn_mesh_shape (1, 1): 1 and 2 axes; give both shapes the same number",
             "is a view of a sharded storage of shape [8, 4]",
             "tpu: sharded tensors on different devices: [0, 1, 2, 3] and [0, 1]",
             "tpu: sharded tensors on different devices: [0, 1, 2, 3] and [0, 1]",
