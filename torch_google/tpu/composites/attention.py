@@ -28,7 +28,12 @@ def _attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    if not _is_plain(query, key, value, enable_gqa) or (is_causal and attn_mask is not None):
+    # The formula also raises torch's errors, for everything that the operator does not accept.
+    if not (
+        _is_plain(query, key, value, enable_gqa)
+        and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
+        and 0 <= dropout_p <= 1
+    ):
         options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
@@ -61,8 +66,19 @@ def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: boo
         and shared == v.shape[1]
         and (heads == shared or (enable_gqa and shared > 0 and heads % shared == 0))
         and q.dtype == k.dtype == v.dtype
+        and q.is_floating_point()
         and q.numel() > 0
         and v.numel() > 0
+    )
+
+
+def _is_mask(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> bool:
+    """Return whether torch allows the mask's dtype, and its shape broadcasts to the scores."""
+    scores = (*q.shape[:3], k.shape[2])
+    return (
+        mask.dtype in (torch.bool, torch.float32, q.dtype)
+        and mask.dim() <= len(scores)
+        and all(m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores), strict=False))
     )
 
 

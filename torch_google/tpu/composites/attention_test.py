@@ -62,6 +62,40 @@ def test_what_has_to_be_broadcast_or_has_no_batch() -> None:
     agree([t[0].detach().requires_grad_() for t in (query, key, value)])
 
 
+_INTEGERS = (torch.bool, torch.uint8, torch.int32, torch.int64)
+
+
+@pytest.mark.parametrize("dims", [3, 4])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [*_INTEGERS, torch.complex64])
+def test_dtypes_that_the_cpu_refuses(dtype: torch.dtype, causal: bool, dims: int) -> None:
+    query = torch.ones((1, 2, 3, 4)[-dims:]).to(dtype)
+    with pytest.raises((RuntimeError, NotImplementedError)) as expected:
+        attend(query, query, query, is_causal=causal)
+    with pytest.raises(expected.type):
+        attend(*[query.to("tpu")] * 3, is_causal=causal)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attn_mask": torch.ones(3, 5, dtype=torch.int64)},
+        {"attn_mask": torch.ones(3, 5, dtype=torch.float64)},
+        {"attn_mask": torch.ones(3, 4)},
+        {"attn_mask": torch.ones(7, 1, 3, 5)},
+        {"attn_mask": torch.ones(1, 1, 1, 3, 5)},
+        {"dropout_p": 1.5},
+    ],
+)
+def test_options_that_the_cpu_refuses(options: dict[str, Any]) -> None:
+    query, key = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 5, 4)
+    with pytest.raises(RuntimeError):
+        attend(query, key, key, **options)
+    moved = {k: v.to("tpu") if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    with pytest.raises(RuntimeError):
+        attend(query.to("tpu"), key.to("tpu"), key.to("tpu"), **moved)
+
+
 def test_one_operator_forward_and_one_backward() -> None:
     query, key, value = (on_device(t) for t in inputs())
     before = torch.tpu.metrics().operators
