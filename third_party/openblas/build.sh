@@ -29,7 +29,7 @@ cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
 cd "$work/src"
 
-# Threads start with the first call that wants them (exec_blas has the same line), not before main.
+# Start threads at the first call that needs them, as exec_blas does, not before main.
 memory=driver/others/memory.c
 sed '/^void CONSTRUCTOR gotoblas_init/,/^}/ s/^ *if (blas_server_avail == 0) blas_thread_init();//' \
   "$memory" > "$work/memory.c"
@@ -39,8 +39,9 @@ cmp -s "$memory" "$work/memory.c" && {
 }
 cp "$work/memory.c" "$memory"
 
-# PRESCOTT is always there. RANLIB: ar has written the index. C_LAPACK comes with NOFORTRAN, and `libs`
-# makes none of it. NO_EXPRECISION: no routines for long double, which nobody calls.
+# PRESCOTT runs on every x86-64 processor. RANLIB: ar has already written the index. NOFORTRAN sets
+# C_LAPACK, but the target `libs` builds no part of it. NO_EXPRECISION: omit the unused routines for
+# long double.
 "$make" -j2 libs CC="$cc" HOSTCC="$cc" AR="$ar" RANLIB=true \
   TARGET=PRESCOTT DYNAMIC_ARCH=1 DYNAMIC_LIST="HASWELL SKYLAKEX" \
   NOFORTRAN=1 NO_LAPACKE=1 NO_SHARED=1 NO_AFFINITY=1 NO_WARMUP=1 NO_PARALLEL_MAKE=1 NO_EXPRECISION=1 \

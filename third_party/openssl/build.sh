@@ -8,8 +8,8 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# A tool of the machine keeps its path. That of one which the build brings would be written into what
-# is built, so it gets a name on PATH.
+# Prints how to call a tool. One of the machine keeps its path. One that the build provides becomes a
+# name on PATH, because its own path would end up in the output.
 tool() {
   case $2 in
     /*) echo "$2" ;;
@@ -30,7 +30,7 @@ crypto=$(absolute "$5")
 ssl=$(absolute "$6")
 include=$(absolute "$7")
 RANLIB=true
-# OpenSSL writes the date of its build and its flags into the library.
+# OpenSSL writes the build's date into the library.
 SOURCE_DATE_EPOCH=0
 LC_ALL=C
 export RANLIB SOURCE_DATE_EPOCH LC_ALL
@@ -55,14 +55,14 @@ CC=$(tool cc "$cc")
 AR=$(tool ar "$ar")
 export PATH CC AR
 
-# The archive keeps object names only, and the tree is copied: relative paths everywhere.
+# Build a copy of the tree with relative paths, so that no path of this machine gets into the library.
 cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
 cd "$work/src"
 
 # A TLS client and server with today's algorithms, and the digests that hashlib names. Left out:
-# everything that loads code at run time, and protocols that Python's ssl module has no door to.
-# --openssldir is where the host keeps its certificates; the library only ever reads there.
+# everything that loads code at run time, and protocols that Python's ssl module cannot use.
+# --openssldir is the host's folder of certificates, which the library only reads.
 perl ./Configure linux-x86_64 --prefix=/usr --openssldir=/etc/ssl \
   no-shared no-tests no-dso no-module no-engine no-legacy no-afalgeng no-async no-autoload-config \
   no-capieng no-padlockeng no-cmp no-cms no-comp no-ct no-dtls no-gost no-rfc3779 no-sctp no-srp \

@@ -12,8 +12,8 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# A tool of the machine keeps its path. That of one which the build brings would be written into what
-# is built, so it gets a name on PATH.
+# Prints how to call a tool. One of the machine keeps its path. One that the build provides becomes a
+# name on PATH, because its own path would end up in the output.
 tool() {
   case $2 in
     /*) echo "$2" ;;
@@ -52,13 +52,14 @@ PYTHONDONTWRITEBYTECODE=1
 LC_ALL=C
 export PATH CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
-# One time for all files: make must not think that what the release or configure generated is older
-# than its source.
+# Give all files the same time. Otherwise make may regenerate files of the release or of configure,
+# because they look older than their sources.
 one_time() {
   find "$work/src" -type f -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
-# Everything is below one directory and named relative to it, so no path of this machine gets in.
+# Keep everything below one directory, with relative names, so that no path of this machine gets into
+# the output.
 cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
 
@@ -71,14 +72,14 @@ stage() {
   done
 }
 
-# Prints what configure's answers depend on: the release, the compiler and its C library.
+# Prints the versions that configure's answers depend on: CPython, the compiler and its C library.
 asked() {
   release=$(sed -n 's/^#define PY_VERSION[ \t]*"\(.*\)"/\1/p' "$work/src/Include/patchlevel.h")
   libc=$(printf '#include <features.h>\nglibc __GLIBC__ __GLIBC_MINOR__\n' | "$CC" -E -P -x c - | tail -n 1)
   echo "CPython $release, $("$CC" --version | head -n 1), $libc"
 }
 
-# Fails if the answers are those for another release, compiler or C library.
+# Fails if the answers are for another release, compiler or C library.
 check_answers() {
   found=$(asked)
   grep -qxF "# $found" "$1" || {
@@ -103,14 +104,14 @@ configure() {
   one_time
   cd "$work/src"
 
-  # clang 19 merges the interpreter's jumps from one bytecode to the next into a few, unless its limit
-  # for that is raised: half as much time again for Python code. Older ones have no such limit.
+  # By default, clang 19 merges the interpreter's jumps between bytecodes, and Python code then takes
+  # 1.5 times as long. So raise clang's limit for duplicated jumps. Older releases have no such limit.
   jumps="-mllvm -tail-dup-pred-size=5000"
   "$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
 
-  # The prefix exists nowhere: a program that lost its library must fail, not take up the host's.
-  # The ac_cv_ lines are libraries that this build leaves out whether or not the host has them. Two
-  # are answers about OpenSSL, which is built at the same time: an empty header stands for it here.
+  # The prefix does not exist: a program without its library must fail, not use the host's library.
+  # Most ac_cv_ lines leave out a library, even if the host has it. Two are answers about OpenSSL, which
+  # is built at the same time; an empty header replaces its headers here.
   ./configure --cache-file=../config.cache --prefix=/nonexistent \
     --disable-shared --disable-test-modules --without-ensurepip \
     --with-readline=no --with-dbmliborder= --with-openssl=deps \
@@ -130,14 +131,14 @@ configure() {
 
   rm -rf config.log conftest* confdefs.h deps
   mkdir -p "$out_configured" "$out_include"
-  # Its scratch directory has another name in the next step, and on other machines.
+  # The scratch directory has another name in the next step and on other machines.
   find . -type f -newermt "@$SOURCE_DATE_EPOCH" | while read -r file; do
     mkdir -p "$out_configured/${file%/*}"
     sed "s|$work/src|@SOURCES@|g" "$file" > "$out_configured/$file"
   done
   cp Modules/Setup.local "$out_configured/Modules/"
-  # The answers, without those about the machine's tools. configure uses the answer about x64 in one
-  # place before it asks, so that one must not be known.
+  # Leave out the answers about the machine's tools. Leave out x64 as well: one check of configure uses
+  # that answer before the check that finds it, so a cached one would change the result.
   grep -E '^(ac|ax|py)_cv_' "$work/config.cache" |
     grep -vE '^(ac_cv_(build|env|gcc_asm_for_x64|host|path|prog_(PYTHON_FOR_REGEN|TRUE|ac_ct))|py_cv_module)' |
     sort > "$out_configured/config.cache"
@@ -166,8 +167,8 @@ build() {
 
   "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
 
-  # expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
-  # Appended, not inserted (r, and q with s): libmpdec has a context.o too.
+  # CPython's Makefile builds expat and libmpdec as separate libraries. Add their objects to the archive.
+  # Append them (q, not r), because libmpdec and CPython both have a context.o.
   "$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
   "$AR" sD libpython3.11.a
 
@@ -181,5 +182,5 @@ case $step in
   make) build "$@" ;;
 esac
 
-# Only now: a failed build stays to be looked at (bazel build --sandbox_debug).
+# Only after success, so that you can inspect a failed build (bazel build --sandbox_debug).
 rm -rf "$work"
