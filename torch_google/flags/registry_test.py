@@ -37,6 +37,7 @@ _SOURCES = _sources()
 _MODULES = list(modules())
 
 
+@pytest.mark.full
 def test_the_registry_is_what_the_generator_makes(tmp_path: Path) -> None:
     output = tmp_path / "output.json"
     subprocess.run(

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.par.testing.budget import is_full
+
+_PROCESSES = 8 if is_full() else 3
 _PROGRAM = """
 import json, resource, sys, warnings
 if len(sys.argv) > 1:
@@ -89,7 +92,7 @@ def _emptied(path: Path) -> None:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
     """Return a cache that several processes filled at once, and the first process's output."""
     directory = tmp_path_factory.mktemp("filled")
-    first, *others = [_end(process) for process in [_start(directory) for _ in range(8)]]
+    first, *others = [_end(process) for process in [_start(directory) for _ in range(_PROCESSES)]]
     for done in (first, *others):
         assert (done.numbers, done.warnings) == (first.numbers, [])
     assert not [path for path in _entries(directory) if path.name.startswith(".")]

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tools.par.testing.budget import only_full
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import heap, platform
 
@@ -47,11 +48,21 @@ def faults(mebibytes: int = 48, named: str | None = "cpu", **variables: str) -> 
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
-def test_what_is_freed_is_used_again() -> None:
-    assert faults() < 1000
-    assert faults(80) < 1000
-    assert faults(MALLOC_TOP_PAD_="131072") > 10000  # malloc is configured by the user
-    assert faults(TORCH_TPU_KEEP_HEAP="0") > 10000
+@pytest.mark.parametrize("mebibytes", [80, *only_full(48)])
+def test_what_is_freed_is_used_again(mebibytes: int) -> None:
+    assert faults(mebibytes) < 1000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MALLOC_TOP_PAD_", "131072"),
+        pytest.param("TORCH_TPU_KEEP_HEAP", "0", marks=pytest.mark.full),
+    ],
+)
+def test_the_users_settings_of_malloc_win(variable: str, value: str) -> None:
+    assert faults(**{variable: value}) > 10000
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
