@@ -35,7 +35,7 @@ _PROGRAM = """
 
 
 def _run(
-    folder: Path, sample: int, *, in_full_run: bool = True, **environment: str
+    folder: Path, sample: int, environment: dict[str, str], *, in_full_run: bool = True
 ) -> subprocess.CompletedProcess[str]:
     file = folder / "some_test.py"
     file.write_text(textwrap.dedent(_CASES))
@@ -55,7 +55,7 @@ def _run(
 
 
 def _collected(folder: Path, sample: int, **environment: str) -> list[str]:
-    done = _run(folder, sample, **environment)
+    done = _run(folder, sample, environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
 
@@ -81,6 +81,6 @@ def test_a_full_or_filtered_run_has_everything(tmp_path: Path, environment: dict
 
 
 def test_cases_that_no_run_would_have_are_refused(tmp_path: Path) -> None:
-    done = _run(tmp_path, 5, in_full_run=False)
+    done = _run(tmp_path, 5, {}, in_full_run=False)
     assert done.returncode != 0
     assert 'add tags = ["budget"]' in done.stderr

@@ -62,7 +62,7 @@ def test_what_is_freed_is_used_again(mebibytes: int) -> None:
     ],
 )
 def test_the_users_settings_of_malloc_win(variable: str, value: str) -> None:
-    assert faults(**{variable: value}) > 10000
+    assert faults(80, "cpu", **{variable: value}) > 10000
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
