@@ -27,6 +27,8 @@ def _observed(
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
 ) -> torch.Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError(f"fused_moving_avg_obs_fake_quant: expected float32, found {x.dtype}")
     if per_row_fake_quant and running_min.numel() == 0:
         state = (running_min, torch.inf), (running_max, -torch.inf), (scale, 1.0), (zero_point, 0)
         for tensor, initial in state:

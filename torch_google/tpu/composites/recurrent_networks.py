@@ -2,7 +2,8 @@
 """LSTM, GRU and RNN, with one forward and one backward program for each layer and direction.
 
 torch would run about a dozen operators for each step of a sequence. It still does so under
-torch.func, because torch.func's transforms support only operators that they know.
+torch.func, because torch.func's transforms support only operators that they know, and for arguments
+that do not fit together, because its operators then raise the CPU's errors.
 """
 
 from __future__ import annotations
@@ -60,6 +61,31 @@ class _Network:
                 x = torch.dropout(x, self.dropout, True)
         return x, torch.stack(h_last), None if cx is None else torch.stack(c_last)
 
+    def accepts(
+        self,
+        steps: int,
+        batch: int,
+        x: _Tensor,
+        states: Sequence[_Tensor],
+        params: Sequence[_Tensor],
+    ) -> bool:
+        """Return whether the dtypes and shapes are those that the layers' operator expects."""
+        directions = 2 if self.bidirectional else 1
+        first = (self.num_layers * directions, batch)
+        if steps == 0 or not x.is_floating_point() or any(s.dim() != 3 for s in states):
+            return False
+        hidden, cell = states[0].shape[2], states[-1].shape[2]
+        rows = {"lstm": 4, "gru": 3}.get(self.kind, 1) * cell
+        shapes: list[tuple[int, ...]] = []
+        for layer in range(self.num_layers):
+            features = hidden * directions if layer else x.shape[-1]
+            for _ in range(directions):
+                shapes += [(rows, features), (rows, hidden), *[(rows,)] * (2 * self.has_biases)]
+                shapes += [(hidden, cell)] * (hidden != cell)
+        return [tuple(p.shape) for p in params] == shapes and all(
+            tuple(s.shape[:2]) == first for s in states
+        )
+
     def _weights(self, params: Sequence[_Tensor], projects: bool) -> Iterator[list[_Maybe]]:
         """Yield both weights, both biases and the projection for each layer and direction."""
         remaining = iter(params)
@@ -72,10 +98,15 @@ class _Network:
 
 def _of_sequence(op: OpOverload, kind: str, x: _Tensor, hx: Any, *rest: Any) -> _Results:
     params, has_biases, num_layers, dropout, train, bidirectional, batch_first = rest
-    if _transformed():
+    network = _Network(kind, has_biases, num_layers, dropout, train, bidirectional)
+    batch, steps = (0, 1) if batch_first else (1, 0)
+    if (
+        _transformed()
+        or x.dim() != 3
+        or not network.accepts(x.shape[steps], x.shape[batch], x, _states(hx), params)
+    ):
         return _as_torch_has_it(op, x, hx, *rest)
     x, hx, cx, params = _lowered_precision(x, hx, params)
-    network = _Network(kind, has_biases, num_layers, dropout, train, bidirectional)
     out, h, c = network.run(x.transpose(0, 1) if batch_first else x, hx, cx, params, None)
     out = out.transpose(0, 1) if batch_first else out
     return (out, h) if c is None else (out, h, c)
@@ -85,7 +116,13 @@ def _of_packed(
     op: OpOverload, kind: str, data: _Tensor, batch_sizes: _Tensor, hx: Any, *rest: Any
 ) -> _Results:
     params, has_biases, num_layers, dropout, train, bidirectional = rest
-    if _transformed():
+    network = _Network(kind, has_biases, num_layers, dropout, train, bidirectional)
+    steps = len(batch_sizes)
+    if (
+        _transformed()
+        or data.dim() != 2
+        or not network.accepts(steps, int(batch_sizes[:1].sum()), data, _states(hx), params)
+    ):
         return _as_torch_has_it(op, data, batch_sizes, hx, *rest)
     data, hx, cx, params = _lowered_precision(data, hx, params)
     # For each step and sequence (T, B), compute the row in `data`. After the end of a sequence, use
@@ -96,7 +133,6 @@ def _of_packed(
     rows = (starts[:, None] + torch.where(live, places, 0)).reshape(-1).to(data.device)
     positions = live.reshape(-1).nonzero().reshape(-1).to(data.device)
     padded = data.index_select(0, rows).reshape(*live.shape, data.shape[-1])
-    network = _Network(kind, has_biases, num_layers, dropout, train, bidirectional)
     out, h, c = network.run(padded, hx, cx, params, live.sum(0).to(data.device))
     out = out.flatten(0, 1).index_select(0, positions)
     return (out, h) if c is None else (out, h, c)
@@ -234,7 +270,7 @@ def _lowered_precision(
     x: _Tensor, hx: Any, params: Sequence[_Tensor]
 ) -> tuple[_Tensor, _Tensor, _Maybe, list[_Tensor]]:
     """Return the input, states, cells and weights, cast to autocast's dtype if that is enabled."""
-    states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
+    states = _states(hx)
     tensors = [x, *states, *params]
     if torch.is_autocast_enabled("tpu"):
         dtype = torch.get_autocast_dtype("tpu")
@@ -247,6 +283,11 @@ def _lowered_precision(
         )
     cells = tensors[2] if len(states) == 2 else None
     return tensors[0], tensors[1], cells, tensors[1 + len(states) :]
+
+
+def _states(hx: Any) -> list[_Tensor]:
+    """Return the hidden state alone, or an LSTM's hidden state and cell."""
+    return [hx] if isinstance(hx, torch.Tensor) else list(hx)
 
 
 def _transformed() -> bool:

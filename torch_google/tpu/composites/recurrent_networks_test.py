@@ -159,3 +159,43 @@ def test_under_torch_func() -> None:
     actual = torch.func.grad(lambda one: device_network(one)[0].pow(2).sum())(x.to("tpu"))
     expected = torch.func.grad(lambda one: cpu_network(one)[0].pow(2).sum())(x)
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def _run(kind: str, device: str, case: dict[str, Any]) -> None:
+    """Call torch's operator with ones. `case` replaces the dtype or a shape."""
+    rows = {"lstm": 4 * H, "gru": 3 * H}.get(kind, H)
+    shapes = {"x": (T, B, F), "hx": (1, B, H), "w_ih": (rows, F), "w_hh": (rows, H), **case}
+    dtype = shapes.pop("dtype", torch.float32)
+    x, hx, *weights = (torch.ones(shape).to(dtype).to(device) for shape in shapes.values())
+    state: Any = [hx, hx] if kind == "lstm" else hx
+    op = getattr(torch.ops.aten, kind).input
+    op(x, state, weights, False, 1, 0.0, False, False, False)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"dtype": torch.bool},
+        {"x": (0, B, F)},
+        {"x": (T, B, F + 1)},
+        {"hx": (1, B + 1, H)},
+        {"hx": (2, B, H)},
+        {"hx": (1, B, H + 1)},
+        {"w_ih": (H + 1, F)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+def test_arguments_that_do_not_fit(kind: str, case: dict[str, Any]) -> None:
+    if kind != "lstm":  # the CPU's LSTM does not check shapes
+        with pytest.raises(RuntimeError):
+            _run(kind, "cpu", case)
+    with pytest.raises(RuntimeError):
+        _run(kind, "tpu", case)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh"])
+def test_integers_are_refused(kind: str) -> None:
+    for device in ("cpu", "tpu"):
+        with pytest.raises(RuntimeError):
+            _run(kind, device, {"dtype": torch.int64})

@@ -134,6 +134,17 @@ def test_the_range_that_is_chosen(least: float, most: float, symmetric: bool) ->
     torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.bfloat16])
+def test_observers_refuse_what_the_cpu_refuses(dtype: torch.dtype) -> None:
+    for device in ("cpu", "tpu"):
+        on = torch.ones(1, dtype=torch.int64, device=device)
+        state = [torch.ones(1, device=device) for _ in range(3)]
+        zero = torch.zeros(1, dtype=torch.int32, device=device)
+        x = torch.ones(3, dtype=dtype, device=device)
+        with pytest.raises(RuntimeError, match=r"expected"):
+            torch.fused_moving_avg_obs_fake_quant(x, on, on, *state, zero, 0.01, -128, 127, 0)
+
+
 def test_a_model_prepared_for_quantization_trains_as_on_the_cpu() -> None:
     losses: dict[str, list[float]] = {}
     for device in ("cpu", "tpu"):

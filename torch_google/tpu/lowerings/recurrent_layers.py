@@ -151,6 +151,7 @@ def lstm_cell(
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, ...]:
     """Return the state, the cell, and the four gates after their activation functions."""
+    _check_cell("lstm_cell", 4, of_input, of_state, cx)
     gates = _biased(opmath(of_input), b_ih) + _biased(opmath(of_state), b_hh)
     h, c = _lstm(gates, cx, opmath(cx))
     i, f, g, o = jnp.split(gates, 4, -1)
@@ -191,6 +192,7 @@ def gru_cell(
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the state, and for the gradient: r, z, n, the old state and its contribution to n."""
+    _check_cell("gru_cell", 3, of_input, of_state, hx)
     gates = _gates("gru", _biased(opmath(of_input), b_ih), _biased(opmath(of_state), b_hh))
     h, _ = _gru(gates, opmath(hx), opmath(hx))
     r, z, n_input, n_state = jnp.split(gates, 4, -1)
@@ -212,6 +214,19 @@ def gru_cell_backward(
     of_state = jnp.concatenate([dr, dz, dn * r], -1)
     biases = (of_input.sum(0), of_state.sum(0)) if has_bias else (None, None)
     return of_input, of_state, grad * z, *biases
+
+
+def _check_cell(
+    name: str, gates: int, of_input: jax.Array, of_state: jax.Array, state: jax.Array
+) -> None:
+    if not jnp.issubdtype(of_input.dtype, jnp.inexact):
+        raise RuntimeError(f"{name}: expected floating-point numbers, found {of_input.dtype}")
+    expected = (state.shape[0], gates * state.shape[-1]) if state.ndim == 2 else None
+    if not of_input.shape == of_state.shape == expected:
+        raise RuntimeError(
+            f"{name}: the gates' shapes {of_input.shape} and {of_state.shape} do not fit a state of "
+            f"shape {state.shape}"
+        )
 
 
 def _lstm(gates: jax.Array, h: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
