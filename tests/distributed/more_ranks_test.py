@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All cases for four and eight ranks, and checkpoints that a smaller number of ranks loads."""
+"""All cases with four and eight ranks, and checkpoints that are loaded with fewer ranks."""
 
 from __future__ import annotations
 

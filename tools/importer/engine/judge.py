@@ -180,7 +180,7 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
     """Return the base ranges within which an upstream insertion or deletion can slide.
 
-    For example, if upstream adds one more equal block, any of the blocks may be the new one.
+    For example, if upstream adds another identical block, any of the blocks may be the new one.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []

@@ -12,7 +12,7 @@ COMPILER_ATTRS = {
     "_interpreter": attr.label(
         default = Label("//tools/par/launcher"),
         executable = True,
-        # Use the launcher that programs contain, so that CPython is built only once.
+        # Reuse the launcher that is embedded in each program, so that CPython is built only once.
         cfg = "target",
     ),
     "_stdlib": attr.label(

@@ -64,7 +64,7 @@ for step in range(12):
     expected[step % 8].add_(step)
 assert s.cpu().equal(expected)
 
-# Random operators draw what they draw for an unsharded tensor.
+# Random operators draw the same values as for an unsharded tensor.
 for draw in (
     lambda t: nn.functional.dropout(t, 0.5),
     lambda t: torch.randn_like(t) + t,
