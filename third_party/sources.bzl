@@ -9,11 +9,11 @@ load("//third_party/fetch:source_archive.bzl", _source_archive = "source_archive
 
 source_archive = _source_archive
 
-# Debian's file is the upstream release itself, unless the two hashes differ. Then it is a repack
-# without files that Debian may not ship, none of which is compiled here. A pin without `urls` comes
-# only from Debian. `version` is for METADATA, if the folder's name does not contain it. `licences`
-# lists the licence files, only those of the chosen licence if the project offers several.
-# `licence_comment` is a source that begins with the licence.
+# Debian's file is the upstream release itself, unless the two hashes differ. In that case, it is a
+# repack without files that Debian may not ship; the build compiles none of them. A pin without
+# `urls` comes only from Debian. `version` is for METADATA, if the folder's name does not contain it.
+# `licences` lists the licence files; if the project offers several licences, only those of the
+# chosen one. `licence_comment` names a source that begins with the licence.
 _SOURCES = {
     "abseil": dict(
         licences = ["LICENSE"],
@@ -45,7 +45,7 @@ _SOURCES = {
         sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
         strip_prefix = "cpp-httplib-0.18.7",
     ),
-    # A commit, because cpuinfo has no releases. Other distributions pin its archive by this hash.
+    # A commit, because cpuinfo has no releases. Other distributions pin the archive with this hash.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
         licences = ["LICENSE"],

@@ -8,8 +8,8 @@ tree's programs on the tree's own C library. The machine needs `/bin/sh` but no 
 load("//third_party/fetch:apt.bzl", "apt_download_all")
 load(":packages.bzl", "PACKAGES")
 
-# The variable with a mirror's address, which ends before `/pool`. It is for machines without apt or
-# whose apt has no Debian 12.
+# The variable with a mirror's address, which ends before `/pool`. It is for machines that have no
+# apt, or whose apt settings do not include Debian 12.
 MIRROR = "DEBIAN_MIRROR"
 
 # The programs in bin/: see launch.sh.
@@ -141,7 +141,7 @@ _clang_repository = repository_rule(
         "_build_file": attr.label(default = ":clang.BUILD"),
         "_launch": attr.label(default = ":launch.sh"),
     },
-    # Where apt's settings are, and the mirror that replaces them.
+    # The location of apt's settings, and the mirror that takes precedence over them.
     environ = ["APT_CONFIG", MIRROR],
 )
 

@@ -21,7 +21,7 @@ def _openssl_libraries_impl(ctx):
         tools = [ctx.executable.make],
         outputs = [ctx.outputs.crypto, ctx.outputs.ssl, include],
         use_default_shell_env = True,
-        # make runs two jobs but claims one core, because otherwise the other would idle during
+        # make runs two jobs but claims one core. Otherwise, the second core would be idle during
         # Configure.
         mnemonic = "OpenSSL",
         progress_message = "Building OpenSSL (one to two minutes)",

@@ -44,10 +44,10 @@ def update(
     upgrade: Collection[str] = (),
     ask: Ask,
 ) -> dict[str, Lock]:
-    """Return the lock for each file of `inputs`, which has the lines by file name.
+    """Return the lock for each file of `inputs`, which maps file names to requirement lines.
 
     A package that several files need is in the lock of the first. `upgrade` has keys of packages,
-    or `resolution.EVERYTHING`. `ask` must find a torch that requires the same as the real one.
+    or `resolution.EVERYTHING`. `ask` must find a torch with the same requirements as the real one.
     """
     _check(inputs, base, upgrade)
     lines = [line for file in inputs.values() for line in file]
@@ -55,7 +55,7 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # The old locks may use more extras of these.
+        # The old locks may use more extras of these packages.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,
@@ -82,7 +82,7 @@ def update(
 
 
 def _check(inputs: Mapping[str, Sequence[str]], base: Base, upgrade: Collection[str]) -> None:
-    from third_party.pypi import resolve  # Imports packaging, which may be pip's own.
+    from third_party.pypi import resolve  # Imports packaging, which may be pip's copy.
 
     for file, lines in inputs.items():
         for line in lines:

@@ -69,7 +69,7 @@ def update(
 ) -> Locks:
     """Return the locks for `inputs`. `upgrade` has keys of packages, or EVERYTHING.
 
-    `ask` must find a torch whose requirements are those that `torch_needs` returns.
+    `ask` must find a torch with the requirements that `torch_needs` returns.
     """
     main = _main(old.main, inputs, upgrade=upgrade, ask=ask, torch_needs=torch_needs)
     return Locks(main, _groups(old, main, inputs, upgrade=upgrade, ask=ask))
@@ -83,7 +83,7 @@ def _main(
     ask: Ask,
     torch_needs: Callable[[], tuple[str, ...]],
 ) -> Lock:
-    from third_party.pypi import resolve  # Imports packaging, which may be pip's own.
+    from third_party.pypi import resolve  # Imports packaging, which may be pip's copy.
 
     alone = inputs.alone
     # Whether torch and the set of data-only packages are unchanged.
@@ -181,7 +181,7 @@ def solve(
 ) -> tuple[Rows, Package | None]:
     """Return the rows for `lines`, including `base`, and torch's row if pip resolved torch.
 
-    Versions of `own` may change, those of `base` may not. `before` are the lines that `own` was
+    Versions of `own` may change; those of `base` may not. `before` are the lines that `own` was
     resolved from. Without `keep`, pip resolves every line, and torch itself if `with_torch`.
     `firm_hint` is the next step if the versions of `base` are the cause of a conflict.
     """
@@ -226,7 +226,7 @@ def _in_the_way(
 ) -> str | None:
     """Return the next step, with the locked versions that pip would change to resolve `lines`.
 
-    None if `firm` alone conflicts with `lines`.
+    Return None if `firm` alone conflicts with `lines`.
     """
     if not soft:
         return None
@@ -250,7 +250,7 @@ def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:
 
 
 def _admitted(line: str, locked: Rows) -> bool:
-    """Return True if `line` allows the locked version, or if there is none."""
+    """Return whether `line` allows the locked version; True if there is none."""
     from third_party.pypi import resolve
 
     row = locked.get(lock.requirement_key(line))

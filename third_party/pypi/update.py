@@ -189,10 +189,10 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 
 @contextlib.contextmanager
 def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
-    """Yield a function that asks pip, which finds a small stand-in for torch with these needs."""
+    """Yield a function that asks pip, with a small stand-in for torch that requires `needs`."""
     pip = host_pip.find()
     if pip.root:
-        sys.path.append(str(pip.root))  # `resolve` may import packaging from it.
+        sys.path.append(str(pip.root))  # `resolve` may import pip's copy of packaging.
     with tempfile.TemporaryDirectory() as scratch:
         torch_metadata.write_stand_in(Path(scratch), torch, needs)
         yield functools.partial(pip_report.ask, links=Path(scratch))

@@ -55,7 +55,8 @@ def _configure(ctx, cc):
         stage
         for dep, name in ctx.attr.deps.items()
         for stage in _stages(dep, name)
-        # OpenSSL's two libraries keep their names. The answers are also about the other libraries.
+        # Skip OpenSSL, the dependency without a name. With cached answers, configure tests no
+        # library, so headers are enough.
         if name and (stage[1].startswith("include/") or not ctx.file.answers)
     ]
     _run(
@@ -87,8 +88,8 @@ def _compile(ctx, cc, configured):
         inputs = [configured],
         tools = [ctx.executable.make],
         outputs = outputs,
-        # make runs two jobs but claims one core, because otherwise the other idles when make has
-        # one job.
+        # make runs two jobs but claims one core. Otherwise, the second core would be idle whenever
+        # make has only one job.
         mnemonic = "CPython",
         progress_message = "Building CPython (one to three minutes)",
     )

@@ -55,7 +55,7 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(listed - set(sys.builtin_module_names), set())
 
     def test_no_library_of_the_host_was_seen(self) -> None:
-        """The result must not depend on optional headers on the machine, to be reproducible."""
+        """To be reproducible, the build must not use optional headers of the machine."""
         from_host = {
             name
             for name, value in sysconfig.get_config_vars().items()
