@@ -3,9 +3,10 @@
 # Builds CPython as a static library and as a plain interpreter, in a scratch directory, in two steps.
 # usage: build.sh configure SOURCES CC AR SETUP_LOCAL ANSWERS OUT_CONFIGURED OUT_INCLUDE STAGE...
 #        build.sh make SOURCES CC AR MAKE CONFIGURED OUT_LIB OUT_PYTHON OUT_VARIABLES STAGE...
-# CONFIGURED is a directory with the files that configure adds to the sources; INCLUDE, the headers.
-# ANSWERS is a cache of configure for this compiler, or `none`.
-# Each STAGE is FILE=PLACE: a dependency's header or library and its place below deps/.
+# CONFIGURED is a directory with the files that configure adds to the sources; OUT_INCLUDE gets the
+# headers.
+# ANSWERS is configure's cache file for this compiler, or `none`.
+# Each STAGE is FILE=PLACE: a dependency's header or library, and its path below deps/.
 set -eu
 
 absolute() {
@@ -45,7 +46,7 @@ PATH=$work/tools:$PATH
 CC=$(tool cc "$cc")
 AR=$(tool ar "$ar")
 
-# The date of the pinned release: __DATE__ is part of `sys.version`.
+# The date of the pinned release, because `sys.version` contains __DATE__.
 SOURCE_DATE_EPOCH=1675814400
 PYTHONHASHSEED=0
 PYTHONDONTWRITEBYTECODE=1

@@ -55,7 +55,8 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
         return drop.intersection(names)
 
     shutil.copytree(library, target, ignore=left_out, dirs_exist_ok=True)
-    # getpath locates itself by this folder, and a tree artifact cannot contain an empty one.
+    # getpath finds the installation by this folder. It needs a file, because a tree artifact cannot
+    # contain an empty folder.
     marker = target / "lib-dynload" / "README"
     marker.parent.mkdir()
     marker.write_text("Every C module of the standard library is inside the interpreter.\n")
@@ -90,7 +91,7 @@ def portable_variables(source: str) -> str:
 
 
 def _tool_name(word: str) -> str:
-    """Return a program of the build machine without its folder, which depends on PATH there."""
+    """Return a build program's name without its folder, which depends on the machine's PATH."""
     folder, _, name = word.rpartition("/")
     return name if folder.endswith("/bin") and not folder.startswith(_PREFIX) else word
 
