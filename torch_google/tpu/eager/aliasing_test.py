@@ -374,6 +374,21 @@ def test_is_set_to() -> None:
         assert not tensor.is_set_to(tensor.clone())
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_numbers_leave_strides_as_on_the_cpu(dtype: torch.dtype) -> None:
+    strides = []
+    for device in ("cpu", "tpu"):
+        x = torch.empty_strided((4, 1), (1, 4), dtype=dtype, device=device).fill_(2)
+        results = (
+            *(x + 1, 1 - x, x * 2, x / 2, 2 / x, x % 3, x.fmod(3), x // 2, x**2, 2**x),
+            *(x > 1, x == 1, x.long() & 1, x.long() << 1, torch.where(x > 0, 1, 2)),
+            *(x.clamp(0, 2), x.clamp(min=1), x.clamp(max=1), x.relu(), -x, x.clone()),
+            *(torch.threshold(x, 0, 1), x + torch.ones((), dtype=dtype, device=device)),
+        )
+        strides.append([result.stride() for result in results])
+    assert strides[0] == strides[1]
+
+
 def test_results_follow_the_strides_of_dimensions_of_one_element() -> None:
     for order in (torch.channels_last, torch.contiguous_format):
         strides = []

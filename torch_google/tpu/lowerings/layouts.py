@@ -241,14 +241,32 @@ def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: A
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Combine the strides of all operands. torch's decompositions do this incorrectly."""
+    """Combine the strides of all operands. torch's decompositions do this incorrectly.
+
+    The CPU treats a number among the first two arguments as a tensor without dimensions. That
+    matters for the strides of dimensions of size 1, on which the layout of later results depends.
+    """
     operands = [
         torch.empty_strided(x.shape, x.stride(), device="meta")
         for x in args
         if isinstance(x, torch.Tensor)
     ]
+    if len(operands) == 1 and any(not isinstance(x, torch.Tensor) for x in args[:2]):
+        operands.append(torch.empty((), device="meta"))
     combined = _COMBINE[len(operands)](*operands)
     return [metas[0].new_empty_strided(combined.shape, combined.stride()), *metas[1:]]
+
+
+def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Combine the strides of the first operand alone: the CPU's kernel has numbers as options."""
+    return _elementwise(metas, args[:1], kwargs)
+
+
+def _with_number(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Give `x + number` the strides of the CPU. torch's meta kernel has those of two tensors."""
+    if all(isinstance(x, torch.Tensor) for x in args[:2]):
+        return [*metas]
+    return _elementwise(metas, args, kwargs)
 
 
 def _ldexp(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
@@ -276,7 +294,20 @@ _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     3: torch.addcmul,
 }
 
+# Operators of which one argument may be a number.
+_BINARY = (
+    *("add", "sub", "rsub", "mul", "div", "true_divide", "remainder", "fmod"),
+    *("eq", "ne", "lt", "le", "gt", "ge"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
+    *("__and__", "__or__", "__xor__", "__lshift__", "__rshift__"),
+)
+
 _RULES: dict[str, _LayoutRule] = {
+    **{
+        f"aten::{name}.{overload}": _with_number
+        for name in _BINARY
+        for overload in ("Scalar", "Tensor", "Tensor_Scalar")
+    },
     "aten::_batch_norm_no_update": _as_argument(0),
     "aten::_batch_norm_with_update_functional": _as_argument(0),
     "aten::_fft_c2c": _complex_to_complex,
@@ -293,6 +324,9 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::binary_cross_entropy": _like(0),
     "aten::binary_cross_entropy_backward": _like(1),
     "aten::channel_shuffle": _as_argument(0),
+    "aten::clamp": _unary,
+    "aten::clamp_max": _unary,
+    "aten::clamp_min": _unary,
     "aten::convolution": _as_operands,
     "aten::convolution_backward": _as_operands_grads,
     "aten::convolution_backward_overrideable": _as_operands_grads,
@@ -344,6 +378,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::reflection_pad2d_backward": _as_argument(1),
     "aten::reflection_pad3d": _as_argument(0),
     "aten::reflection_pad3d_backward": _as_argument(1),
+    "aten::relu": _unary,
     "aten::replication_pad2d": _as_argument(0),
     "aten::replication_pad2d_backward": _as_argument(1),
     "aten::replication_pad3d": _as_argument(0),
@@ -354,6 +389,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::special_xlog1py": _elementwise,
     "aten::special_xlog1py.other_scalar": _elementwise,
     "aten::special_xlog1py.self_scalar": _elementwise,
+    "aten::threshold": _unary,
     "aten::unique_consecutive": _along(3),
     "aten::unique_dim": _along(1),
     "aten::unique_dim_consecutive": _along(1),
