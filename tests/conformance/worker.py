@@ -40,8 +40,8 @@ class Worker:
             while connection.poll(self._seconds):
                 more: list[Row] | None = connection.recv()
                 if more is None:
-                    # `refused` compiles nothing if the CPU accepts the sample, so those do not
-                    # count.
+                    # `refused` compiles nothing for a sample that the CPU accepts, so such
+                    # samples do not count.
                     self._samples += rows[0].samples if check == "refused" else rows[0].taken
                     if self._samples >= _SAMPLES:
                         self.stop()

@@ -46,7 +46,7 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # Makes AOTAutograd pass the arguments as one list, to which it keeps no reference.
+        # Makes AOTAutograd pass the arguments as one list, and hold no reference to it.
         self._boxed_call = True
         self._inference = inference
         # Results from this index on are only inputs of the backward graph. The results of a

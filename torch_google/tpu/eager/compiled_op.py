@@ -271,7 +271,7 @@ class _CallPlan:
     def body(self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()) -> Body:
         """Return the function to compile. `chosen` has the shardings of its results.
 
-        If it is empty, a sharded tensor that is written keeps its sharding; XLA chooses the others.
+        If it is empty, sharded tensors that are written to keep theirs; XLA chooses the others.
         """
         returns = self.returns(results)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls its own function, unless a file before it in the unit includes
-// general.h.
+// Calls its own function, unless an earlier file of the same translation unit
+// includes general.h.
 
 struct Graph;
 
