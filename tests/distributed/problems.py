@@ -96,7 +96,7 @@ def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A model with batches of inputs and targets. They are on the CPU and the same in all ranks."""
+    """A model with batches of inputs and targets. They are on the CPU, and equal on all ranks."""
 
     new_model: Callable[[], nn.Module]
     inputs: torch.Tensor  # [STEPS, BATCH, ...]

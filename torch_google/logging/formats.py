@@ -193,7 +193,7 @@ def _prefix(record: logging.LogRecord) -> str:
 
 
 def _keep(created: float) -> tuple[int, str]:
-    """Return a time's whole second and its text `0102 03:04:05`. Cached: records come in bursts."""
+    """Return a time in whole seconds, and its text `0102 03:04:05`. Records in bursts share it."""
     global _last
     second = int(created)
     _last = second, time.strftime("%m%d %H:%M:%S", time.localtime(second))

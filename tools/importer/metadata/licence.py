@@ -48,9 +48,9 @@ def check_licence(
 ) -> LicenceRecord:
     """Return the record for `new`. Raises UserError if a changed text is not acknowledged.
 
-    `old` is the project's current tree, if available: it replaces a missing record, and its lines
-    show the change. If the origin of `new` never contains a file, its record is kept. A file that
-    no earlier tree could contain is recorded and reported as first seen.
+    `old` is the project's current tree, if available. It stands in for a missing record, and the
+    error shows how `new` differs from it. If the origin of `new` never contains a file, its record
+    is kept. A file that no earlier tree could contain is recorded and reported as first seen.
     """
     digests = dict(recorded.digests) if recorded else {}
     changes = []

@@ -204,7 +204,7 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
-    """Separate the kept calls. A function with more calls than it may have keeps none."""
+    """Separate the kept calls. If a function has more calls than the rule allows, keep none."""
     kept = {}
     taken: set[Site] = set()
     for each in rule.kept:

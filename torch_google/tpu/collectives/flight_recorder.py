@@ -22,7 +22,7 @@ from torch_google.tpu import _C
 _VERSION = "2.10"
 _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 # torch's tools treat adjacent records with the same number as one coalesced operation. So messages
-# need other numbers than collectives.
+# are numbered separately from collectives.
 _FIRST_MESSAGE = 1 << 32
 # The names under which torch's tools know these operations.
 _NAMES = {

@@ -140,7 +140,7 @@ def batch_backward(call: RuleCall) -> Any:
 
 
 def _axes(x: PaddedArray) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes to reduce, and a shape in which per-channel vectors broadcast."""
+    """Return the axes to reduce, and a shape that lets per-channel vectors broadcast."""
     rank = len(x.dims)
     return (0, *range(2, rank)), [1, -1, *[1] * (rank - 2)]
 
