@@ -29,7 +29,7 @@ docs_site = rule(
         "_builder": attr.label(
             default = Label("//docs:build_site.par"),
             executable = True,
-            # The same interpreter as for programs, so that CPython is built only once.
+            # Use the interpreter that programs contain, so that CPython is built only once.
             cfg = "target",
         ),
     },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format the figures as Markdown tables and as results."""
+"""Format the measurements as Markdown tables and as records of results."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def compile_step(
         _initialise(optimizer)
         # Look these up on every call, because loading a state replaces them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
-        # Pass the learning rate as a tensor, so that it is a program input and changes do not
-        # recompile.
+        # Pass the learning rate as a tensor, so that it is an input of the program and a
+        # change does not recompile it.
         groups = [dict(group) for group in optimizer.param_groups]
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups

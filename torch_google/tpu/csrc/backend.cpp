@@ -103,7 +103,7 @@ class Backend final : public c10d::Backend {
 #endif
   // Return false so that batch_isend_irecv() calls send and recv one by one. In
   // a coalescing block, torch would ignore all later collectives of the group
-  // after an error. Coalescing blocks of collectives work even so.
+  // after an error. Coalescing blocks of collectives still work.
   bool supportsCoalescing() const override { return false; }
   void startCoalescing() override {
     std::lock_guard<std::mutex> lock(mutex_);
