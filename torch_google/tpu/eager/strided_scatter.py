@@ -50,7 +50,7 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
 
 
 def _needs_storage(op: OpOverload, view: View, elements: int) -> bool:
-    """Return whether torch clones the view's whole storage, which a program would not do.
+    """Return whether torch clones the view's whole storage, so a program's result would differ.
 
     For a view that repeats elements, and for a lazy conjugate, torch clones only the view's values.
     """

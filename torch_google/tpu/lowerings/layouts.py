@@ -263,7 +263,7 @@ def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> l
 
 
 def _with_number(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Give `x + number` the strides of the CPU. torch's meta kernel has those of two tensors."""
+    """Give `x + number` the CPU's strides. torch's meta kernel ignores the number."""
     if all(isinstance(x, torch.Tensor) for x in args[:2]):
         return [*metas]
     return _elementwise(metas, args, kwargs)
