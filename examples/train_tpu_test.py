@@ -17,9 +17,10 @@ from torch_google.tpu import autoload
 autoload()  # needed if the package and its entry point are not installed
 
 _OPTIONS = training.Options(epochs=8, batch_size=32, learning_rate=2e-3, seed=0, device="cpu")
-# Random numbers differ between devices, so dropout drops different values. Up to this many of the
-# 359 test digits may therefore be classified differently.
-_DIGITS = 3
+# Random numbers differ between devices, so dropout drops different values, and about 5 of the 359
+# test digits are misclassified in either run, not always the same ones. The two numbers of errors
+# may differ by this many.
+_DIGITS = 7
 
 
 @functools.cache
@@ -38,7 +39,7 @@ def test_it_learns_what_the_cpu_learns(mode: str, tmp_path: pathlib.Path) -> Non
     result = training.train(_data(), options)
     assert {parameter.device.type for parameter in result.network.parameters()} == {"tpu"}
     tested = len(_data()) // 5
-    assert result.accuracy == pytest.approx(_on_cpu().accuracy, abs=_DIGITS / tested)
+    assert abs(round((result.accuracy - _on_cpu().accuracy) * tested)) <= _DIGITS
     assert result.accuracy >= 0.97
     assert result.losses[-1] == pytest.approx(_on_cpu().losses[-1], abs=0.01)
     checkpoint = output.write_checkpoint(tmp_path, result, options, data="packed")
