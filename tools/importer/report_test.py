@@ -57,8 +57,11 @@ def test_a_terminal_shows_others_text_as_it_is_and_takes_steps_within_steps() ->
             outer.advance()
             inner.advance()
             report.say("[bold]torch/" + "long" * 40 + "/:smile:.py")
+        terminal.write("end of output")
         terminal.flush()
-        text = screen.read(65536)
+        text = b""
+        while not text.endswith(b"end of output"):  # one read returns a part of what was written
+            text += screen.read(65536)
     assert isinstance(report, TerminalReport)
     assert b"[bold]torch/" + b"long" * 40 + b"/:smile:.py" in text
     assert b"outer [red]" in text
