@@ -154,8 +154,8 @@ void describe_sizes(const Collective& collective, int rank, int size,
   }
 }
 
-// Returns a text with the properties of a collective that must be equal on all
-// ranks.
+// Returns a string with the properties of a collective that must be equal on
+// all ranks.
 std::string common_of(const Collective& collective, int size) {
   std::ostringstream out;
   out << static_cast<int>(collective.type) << ' ' << collective.name << ' '

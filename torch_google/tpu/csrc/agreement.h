@@ -17,7 +17,7 @@ struct Agreement {
   // Must be equal on all ranks.
   std::string common;
   // The bytes that this rank sends to each rank, and those that it expects from
-  // each. Empty if equal `common` texts imply equal sizes.
+  // each. Empty if equal `common` strings imply equal sizes.
   std::vector<int64_t> sends;
   std::vector<int64_t> expects;
 };

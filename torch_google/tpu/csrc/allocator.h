@@ -43,8 +43,8 @@ class Allocator final : public c10::DeviceAllocator {
   // default.
   void set_limit(c10::DeviceIndex device, size_t bytes);
   size_t limit(c10::DeviceIndex device) const;
-  // Returns a text for error messages: the bytes in live storages, and the
-  // limit.
+  // Returns the part of an error message that states the bytes in live storages
+  // and the limit.
   std::string usage(c10::DeviceIndex device);
   bool has_room(c10::DeviceIndex device, size_t bytes) const;
   // Throws c10::OutOfMemoryError unless the device has room for this many more

@@ -26,10 +26,10 @@ class Arrival {
   // the GIL. `poll` may call deliver() or fail().
   explicit Arrival(std::function<void()> poll) : poll_(std::move(poll)) {}
 
-  // Completes the arrival with results or with an error. Only the first call to
-  // either function has an effect; the return value is whether this was that
-  // call. `storages` are contiguous CPU tensors in the order of the
-  // collective's outputs.
+  // Completes the arrival with results or with an error. The first call to
+  // either function returns true. Later calls have no effect and return false.
+  // `storages` are contiguous CPU tensors in the order of the collective's
+  // outputs.
   bool deliver(std::vector<at::Tensor> storages);
   bool fail(std::exception_ptr error);
 

@@ -101,9 +101,9 @@ class Backend final : public c10d::Backend {
         std::move(names), options->timeout);
   }
 #endif
-  // Return false so that batch_isend_irecv() calls send and recv one by one. In
-  // a coalescing block, torch would ignore all later collectives of the group
-  // after an error. Coalescing blocks of collectives still work.
+  // Return false so that batch_isend_irecv() calls send and recv one by one. If
+  // it used a coalescing block and a call failed, torch would ignore all later
+  // collectives of the group. Users can still coalesce collectives.
   bool supportsCoalescing() const override { return false; }
   void startCoalescing() override {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -310,8 +310,8 @@ std::vector<std::shared_ptr<Arrival>> Box::arrivals(c10::DeviceIndex device) {
 
 Box& box_of(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
-  // torch also creates storages over raw addresses as sources for copies, for
-  // example when it unpickles a tensor.
+  // A storage may lack a box: torch also creates storages over raw addresses
+  // as sources for copies, for example when it unpickles a tensor.
   Box* box =
       pointer.device().is_privateuseone() ? Allocator::box(pointer) : nullptr;
   TORCH_CHECK(box, "tpu: a storage on ", storage.device(),

@@ -25,7 +25,7 @@ using Sizes = c10::SmallVector<int64_t, 5>;
 
 class FusedTrace;
 
-// Why a trace is flushed.
+// The reason for flushing a trace.
 enum class Reason : int {
   host_read,
   sync,
@@ -90,7 +90,7 @@ class Box {
   void store(PyObject* array, Sharding sharding = kOneDevice);
   // Replaces the value, its shape, dtype and sharding. The bytes of the
   // elements and their order must stay the same. If `array` is null, the box
-  // must be unwritten, and only gets a sharding for its zeros.
+  // must be unwritten; its zeros are then created with this sharding.
   void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                Sharding sharding);
   // Sets the sharding of an unwritten box.
@@ -112,8 +112,8 @@ class Box {
   void share();
   bool is_shared() const { return shared_; }
 
-  // Returns new references to the values on a device, for one stream or for all
-  // streams.
+  // Returns new references to the values on a device. With `stream`, returns
+  // only those that were stored while that stream was the current one.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
   // Returns the collectives that the boxes of a device wait for.

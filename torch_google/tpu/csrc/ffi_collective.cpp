@@ -283,9 +283,9 @@ ffi::Future run_call(std::string_view name, std::string_view group,
     call->end(nullptr, error);
     return future;
   }
-  // Do not fulfil the promise in the group's thread: XLA then runs the
-  // dependent operations in the same thread. The waiting thread also notices
-  // when another rank fails.
+  // Fulfil the promise in a separate thread: XLA runs the dependent operations
+  // in the thread that fulfils it, and the group's thread must stay free.
+  // While that thread waits, it also checks for failures of other ranks.
   run_apart([call, arrival] {
     arrival->wait();
     call->end(arrival.get(), arrival->error());

@@ -157,9 +157,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     destroyEvent(*event, device);
     *event = new Event{marker.give()};
   }
-  // Operators after this call read immutable values and wait for each of them.
-  // So blocking only means that a later wait for `stream` must include the
-  // event.
+  // Makes later waits for `stream` include the event. Later operators need no
+  // delay, because values are immutable, and an operator waits for each value
+  // that it reads.
   void block(void* event, const c10::Stream& stream) const override {
     Gil gil;
     refuse_child();

@@ -187,9 +187,9 @@ void HostGroup::work(LaneKey key) {
   }
 }
 
-// Python errors (for example, if the program of an input failed) and
-// disagreements end only this job. Any other error means that the connection
-// failed.
+// A Python error (for example, if the program of an input failed) or a
+// disagreement between ranks ends only this job. Any other error means that the
+// connection failed.
 void HostGroup::run_job(Job& job) {
   try {
     {
@@ -209,8 +209,8 @@ void HostGroup::run_job(Job& job) {
         try {
           results = job.prepare(job.collective);
         } catch (const std::exception& error) {
-          // Take part anyway: otherwise, the other ranks would wait for this
-          // one.
+          // Take part in the collective anyway, so that the other ranks learn
+          // of the error instead of waiting for this one.
           job.refusal = "an input has failed: " + reason_of(error);
           failed = std::current_exception();
         }

@@ -40,7 +40,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::vector<int64_t> global_ranks;
   };
   struct Results {
-    Tensors storages;  // what the arrival delivers
+    Tensors storages;  // the outputs, which the arrival delivers
     // (view of a storage, contiguous output) pairs, to copy after the
     // collective.
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
@@ -78,7 +78,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   struct Job {
     Collective collective;
     Agreement agreement;
-    // Why this rank refuses to take part. Its caller has already got the error.
+    // The reason why this rank rejects the collective. Empty if it does not.
     std::string refusal;
     Prepare prepare;
     std::shared_ptr<Arrival> arrival;

@@ -59,8 +59,8 @@ py::object value_of(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
-  // This function runs once per call of a compiled graph. For eager operators,
-  // recorder.cpp makes this call.
+  // Drop released references once per call of a compiled graph. recorder.cpp
+  // does so for each eager operator.
   collect_released();
   py::list values;
   for (const auto& tensor : tensors) {

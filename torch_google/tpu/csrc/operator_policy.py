@@ -49,7 +49,7 @@ class Policy:
     crosses_devices: bool = False  # a call with tensors on several devices is a transfer
     takes_indices: bool = False  # the second argument is a list of indices, maybe on the CPU
     numbers: NumberCheck | None = None
-    releases: Releases = Releases.ALL  # for the test only: an absent name is never looked up
+    releases: Releases = Releases.ALL  # only for the test: C++ never looks up absent operators
 
 
 POLICIES: Final = (

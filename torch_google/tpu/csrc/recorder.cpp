@@ -117,8 +117,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
             torch::jit::Stack& stack) {
   start();
   Gil gil;
-  // Drop references here as well: a backward pass releases values in a thread
-  // that never runs Python code, while the main thread waits.
+  // Drop the references that were released without the GIL. The main thread
+  // also does this, but not while it waits for a backward pass, whose thread
+  // releases values and never runs Python code.
   collect_released();
   ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {

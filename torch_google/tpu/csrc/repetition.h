@@ -48,9 +48,9 @@ class Repetition {
     if (whole_.add(word, 2) && whole_.size() >= kShort) {
       return true;
     }
-    // `whole_` cannot see a loop if other operators come before it. `recent_`
-    // can, because it restarts whenever the length doubles. It requires more
-    // rounds, because a network's layers look like rounds, too.
+    // `whole_` does not detect a loop if other operators come before it.
+    // `recent_` does, because it restarts whenever the length doubles. It
+    // requires more rounds, because a network's layers also look like rounds.
     if (whole_.size() == next_) {
       recent_.clear();
       next_ *= 2;

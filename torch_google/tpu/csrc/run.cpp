@@ -60,7 +60,7 @@ class NoCollection {
   NoCollection& operator=(const NoCollection&) = delete;
 
  private:
-  // Both are accessed under the GIL.
+  // The GIL guards these two.
   static inline size_t count_ = 0;
   static inline bool was_enabled_ = false;
 };
@@ -120,8 +120,8 @@ class Run {
     }
     ++counters.hits;
     if (!Allocator::get().has_room(trace_.device, program->scratch)) {
-      // Nothing has been donated yet. Running operator by operator needs less
-      // memory.
+      // Run operator by operator, which needs less memory. This is possible
+      // because nothing has been donated yet.
       return false;
     }
     own_what_is_donated();
@@ -362,9 +362,9 @@ class Run {
     trace_.store(kept_, arrays.get());
   }
 
-  // Returns (step, slot) pairs, ordered by step: a slot is no longer needed
-  // after its step. Excludes slots that are kept. The previous value of a box
-  // lives until its next value is computed.
+  // Returns a pair (step, slot) for each slot that is not kept, ordered by
+  // step. The step is the last one that computes or reads the slot's value, or
+  // computes the next value of the same box. No later step needs the value.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;

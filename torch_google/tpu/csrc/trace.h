@@ -78,7 +78,8 @@ class FusedTrace {
   // The numbers of all steps in order, including seeds and offsets.
   std::vector<double> floats;
   std::vector<int64_t> integers;
-  // The steps and their wires. The key does not include which results to keep.
+  // The part of the fused program's key that describes the steps and their
+  // wires. run.cpp adds the slots to keep and the externals to donate.
   Key key;
   // The mesh of the steps with sharded values, or kOneDevice if no value is
   // sharded.
