@@ -23,7 +23,7 @@ _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "fl
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return a text that is the same in processes that can share executables."""
+    """Return a string that is the same in all processes that can share executables."""
     return "\n".join(
         (
             _software(),
@@ -31,7 +31,7 @@ def environment(devices: Sequence[jax.Device]) -> str:
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(f"{device.id} {device.device_kind}" for device in devices),
-            # The number matters: runtime/platform.py starts more threads for several devices.
+            # The device count matters: for several, runtime/platform.py starts more threads.
             f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arbitrary bytes in an entry never crash or run as code. They cause a warning and are replaced."""
+"""A cache entry with arbitrary bytes causes a warning and is replaced.
+
+It never crashes the process, and none of its bytes run as code.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def _mutations(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def _run_twice(data: bytes) -> list[str]:
-    """Run a program twice, with `data` as its cache entry at first. Return the warnings."""
+    """Store `data` as a program's cache entry, run the program twice, and return the warnings."""
     devices = jax.local_devices()[:1]
     with (
         tempfile.TemporaryDirectory() as directory,

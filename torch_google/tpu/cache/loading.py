@@ -145,9 +145,9 @@ def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
 
 
 def _described(sharding: Any) -> list[Any]:
-    """Return the memory kind and, for several devices, the sharding's text.
+    """Return the memory kind and, for several devices, the sharding as a string.
 
-    The text is None if the value is replicated on all devices of the program.
+    The string is replaced by None if the value is replicated on all devices of the program.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return [sharding.memory_kind]

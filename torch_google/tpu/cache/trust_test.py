@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries that another user could have written are never read, and others are not added there."""
+"""Entries that another user could have written are not read.
+
+No entries are written to a directory that another user can write to.
+"""
 
 from __future__ import annotations
 
