@@ -79,7 +79,8 @@ class CompiledOp:
 class Body:
     """A function of arrays, and the specs of its inputs. It is traced on first use.
 
-    That may be later and in another thread, so it uses the settings of the thread that created it.
+    The first use may be later and in another thread, so the trace uses the settings of the thread
+    that created the object.
     """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
@@ -422,7 +423,7 @@ def _resharding(call: NormalizedCall) -> int | None:
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether this package defines the lowering, so that its version identifies it."""
+    """Return whether the lowering is this package's, so the package's version identifies it."""
     return lowerings.is_pinned(call.pure.op)
 
 

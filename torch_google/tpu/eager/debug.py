@@ -24,7 +24,7 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
         results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()
-    except (RuntimeError, ValueError, TypeError) as error:  # JAX's errors are among these
+    except (RuntimeError, ValueError, TypeError) as error:  # or one of JAX's subclasses
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

@@ -69,7 +69,7 @@ def miss(
             torch.OutOfMemoryError,
             jax.errors.JaxRuntimeError,
         ):
-            raise  # the arguments are not the cause, so do not try them on the CPU
+            raise  # the arguments did not cause the error, so skip the trial on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # Meta kernels have messages of their own. Prefer the CPU's, which users recognise.
             try:
@@ -137,7 +137,7 @@ def _unplaced(call: OpCall) -> str:
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:
-    """Run a scatter into a strided view on a copy of the view's storage, which keeps strides."""
+    """Run a scatter into a strided view on a copy of its storage, to keep the strides."""
     results = strided_scatter.run(call.op, call.call)
     return call if results is None else call.done(results)
 

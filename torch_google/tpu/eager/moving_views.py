@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views whose offset changes between calls: x[i] is not compiled again for every i.
 
-Normally a program has its views' offsets as constants. This is the fastest way, and most views
-never move: for example, those that split a weight in three. But if the same call has had several
+Normally a view's offset is a constant of the program, which is fastest. Most offsets never change,
+for example those of the views that split a weight in three. But if the same call has had several
 offsets, the operator runs on copies of the views instead. Separate programs, which take the offset
 as an input, copy these blocks out of the storage and write them back. An offset that keeps
 recurring, such as a step of a sequence, still gets its own program.
@@ -23,10 +23,11 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# The number of offsets that get their own programs at first; the number of uses after which
-# another offset gets one; and the number of offsets that are counted.
+# The first offsets of a call, up to this number, get programs of their own.
 _MOST_PLACES = 8
+# Any other offset gets its own program when it is used this often.
 _OFTEN = 4
+# When a call has had more offsets than this, its counts are reset.
 _COUNTED = 4096
 
 
@@ -75,9 +76,10 @@ class ViewBlock:
 
 
 def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
-    """Run a call whose views keep moving on blocks. Return its results, or None to compile it.
+    """Run a call on blocks if its views keep moving, and return its results.
 
-    `describe` returns a description of the call that leaves out the offsets of its views.
+    Returns None if the call must be compiled instead. `describe` returns a description of the call
+    that leaves out the offsets of its views.
     """
     blocks = _blocks(op, call)
     if blocks is None or not _count(call, describe):
@@ -98,7 +100,7 @@ def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> N
 def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | None:
     """Return each view's block, or None if the call cannot run on blocks."""
     if op.namespace == "torch_google" or call.pure.dropped:
-        return None  # it is an operator on blocks, or has out= arguments, which may be resized
+        return None  # `op` itself works on blocks, or has out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
     stores = [call.bases[index][2] for index in call.written()]
     return blocks if any(blocks) and len({*stores}) == len(stores) else None

@@ -97,7 +97,7 @@ class NormalizedCall:
             self.tensors.append(leaf)
             return "tensor", len(self.tensors) - 1
         if isinstance(leaf, torch.Tensor) and is_constant(leaf):
-            # Copy it, because it may change before the program is traced.
+            # Copy the scalar, because its value may change before the program is traced.
             self.constants.append(leaf.clone())
             return "constant", len(self.constants) - 1
         self.numbers.append(leaf)
@@ -272,14 +272,17 @@ class NormalizedCall:
 
 
 def _extent(meta: torch.Tensor) -> int:
-    """Return the number of storage elements that a tensor spans: LAPACK may pad its columns."""
+    """Return the number of storage elements from a tensor's first to its last element.
+
+    It may exceed numel(), because LAPACK may pad the columns of a result.
+    """
     if not meta.numel():
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
 
 
 def is_constant(number: torch.Tensor) -> bool:
-    """Return whether a CPU scalar's value must be in the cache key: it cannot be an input."""
+    """Return whether a CPU scalar cannot be an input, so that its value must be in the key."""
     return number.is_complex() or number.dtype == torch.uint64
 
 

@@ -89,8 +89,9 @@ def names() -> list[str]:
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
     """Return whether an operator's scalars become inputs from now on. True only once per operator.
 
-    If they do not determine the computation, they become inputs at once. Otherwise they do so after
-    many values, because beta ** step must not compile at every step. `forget` turns this off.
+    Scalars that do not determine the computation become inputs at once. Others become inputs after
+    many different values, because beta ** step must not compile at every step. With `forget`, the
+    operator's scalars never become inputs.
     """
     if forget:
         _known.add(op.name())
