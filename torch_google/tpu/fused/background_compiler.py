@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 class BackgroundCompiler:
     """A daemon thread that runs tasks last in, first out. The first task starts it.
 
-    Often shapes have already changed for good when a program is compiled, so the newest task is the
-    most useful one. At exit, the process waits for the current task, because XLA cannot be
+    The newest task is the most useful one, because a program's shapes are often out of use by the
+    time it is compiled. At exit, the process waits for the current task, because XLA cannot be
     interrupted, and drops all others.
     """
 

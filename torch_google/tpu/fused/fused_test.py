@@ -32,8 +32,8 @@ def _fused() -> Iterator[None]:
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
     """Run `work` until its trace has been compiled, and return the result of another run."""
-    # Run it twice: in the first run, values that are still alive while operators are compiled
-    # make the trace different.
+    # Run it twice, because the first run has a different trace: while its operators are compiled,
+    # additional values are alive.
     work()
     work()
     torch.tpu.wait_for_compiles()
@@ -112,7 +112,7 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     g = f * 2
     del d, e, f, g
     torch.tpu.synchronize()
-    assert len(fusions) == 1  # the second trace was not compiled, because its values are never read
+    assert len(fusions) == 1  # all results of the second trace are dead, so it was not compiled
 
 
 def test_donated_memory_is_nobody_elses() -> None:
@@ -144,7 +144,7 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     _C.share(x)
     torch.tpu.synchronize()
     assert donations[0] == []
-    assert not _C.shared(x)  # a program has computed a new value
+    assert not _C.shared(x)  # the trace has computed a new value, which is not shared
 
 
 def test_memory_is_reused() -> None:
@@ -171,7 +171,8 @@ def test_what_is_written_in_place_stays_where_it_is() -> None:
     def work() -> torch.Tensor:
         dead = torch.ones(1000, device="tpu")
         torch.tpu.synchronize()
-        fresh = x + dead  # it has the same spec, and is an earlier input of the trace
+        # `dead` has the same spec as y, and comes before y among the inputs of the trace.
+        fresh = x + dead
         del dead
         y.add_(1).mul_(1.0)
         x.add_(fresh).mul_(1.0)
@@ -393,7 +394,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    _C.set_memory_limit(0, 1 << 60)  # so that the machine runs out of memory before the limit
+    _C.set_memory_limit(0, 1 << 60)  # more than the machine's memory, which runs out first
     before = torch.tpu.memory_allocated()
 
     def fail() -> None:
@@ -501,7 +502,7 @@ def test_a_signal_in_the_first_run_of_a_program_loses_nothing(
     def interrupted(values: Any) -> Any:
         ready(values)
         for signal in signals:
-            raise signal  # as a signal handler would after the wait in C
+            raise signal  # like a signal handler that runs after the wait in C
 
     with monkeypatch.context() as patch:
         patch.setattr(jax, "block_until_ready", interrupted)

@@ -80,7 +80,7 @@ def attempt(
         except jax.errors.JaxRuntimeError as error:
             _warn_of(error)
             results = None
-        except BaseException as error:  # noqa: BLE001 - as above; the results may still fail
+        except BaseException as error:  # noqa: BLE001 - as above; wait for the results again
             interruption = error.with_traceback(None)
     if results is not None:
         return results, interruption
@@ -189,7 +189,7 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots. C++ has told later operators to expect these.
+        """Return the shardings of the kept slots. The keys of later operators contain them already.
 
         On a mesh, a tensor that belongs to one device is replicated; C++ then extracts one copy.
         """
@@ -238,8 +238,9 @@ class Fusion:
         """Return the donated externals whose buffers the results can reuse.
 
         JAX matches donated buffers and results with the same spec in order. A tensor's old buffer
-        must be matched with its next value; otherwise XLA copies it, because it is read until the
-        end. So other externals are donated only if they come after the paired ones with that spec.
+        must be matched with its next value. If another result got the buffer, XLA would copy it
+        first, because the program reads it until the end. So other externals are donated only if
+        they come after the paired ones with that spec.
         Buffers that match no result are left out, because JAX warns about them. On a mesh, so are
         externals on one device, because the program only has copies of them.
         """
