@@ -63,7 +63,7 @@ _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
 _graphs: Counter[str] = Counter()
 _exact: Counter[str] = Counter()
-# Needed because several threads compile programs.
+# The counters need a lock, because several threads compile programs.
 _lock = threading.Lock()
 
 

@@ -102,7 +102,7 @@ def _start() -> list[jax.Device]:
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    # If the variable is unset, JAX may already be in use, so do not touch its clients.
+    # Leave JAX's setting alone unless the variable is set: JAX may already be in use.
     if forced in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         count = _cpu_devices()
         # XLA reads this setting when it creates the first CPU client; JAX rejects later changes.

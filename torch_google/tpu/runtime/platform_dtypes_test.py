@@ -26,7 +26,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_a_tpu_has_no_complex128(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    ATTEMPTS[name]()  # works on the real platform
+    ATTEMPTS[name]()  # succeeds on the platform that runs the test
     _C.clear_programs()
     monkeypatch.setattr(platform, "name", lambda: "tpu")
     message = (

@@ -25,7 +25,7 @@ _SOONEST = 0.05
 
 
 class MappingBudget:
-    """Keeps the process below `allowed` mappings. Counts them only if there may be that many."""
+    """Keeps the process below `allowed` mappings. Skips the count while it cannot be that high."""
 
     def __init__(self, allowed: float, most: float) -> None:
         self._allowed = allowed
@@ -37,8 +37,8 @@ class MappingBudget:
         now = time.monotonic()
         if now < self._next:
             return 0
-        self._next = math.inf  # other threads need not check
-        count = self._allowed  # in case a signal handler raises below
+        self._next = math.inf  # other threads skip the check in the meantime
+        count = self._allowed  # the count to use below if a signal handler raises
         forgotten = 0
         try:
             count = mappings()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit on compiled programs in the process. Each new shape adds a program of half a MiB.
+"""The limit on compiled programs in the process. Each new shape adds about 0.3 MiB.
 
 Above the limit, the least recently used half is evicted, and its memory is returned to the system.
 If a program is needed again, it is compiled again or loaded from the compile cache.

@@ -162,7 +162,7 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A view as a block in a grid of elements. The grid has `shape`; `rows` is its first size.
+    """A view as a block in a grid of elements. The grid's sizes are `shape`; the first is `rows`.
 
     `order` sorts the view's dimensions by stride. The grid's last size is the distance between
     neighbouring elements.
