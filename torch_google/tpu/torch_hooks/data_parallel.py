@@ -38,7 +38,8 @@ def install() -> None:
 def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         device_types = set(_device_types(args))
-        # A module without buffers passes an empty list, which the accelerator handles.
+        # A module without buffers passes an empty list. `replacement` handles it if tpu is the
+        # accelerator.
         is_ours = "tpu" in device_types or (
             device_types <= {"cpu"} and _get_available_device_type() == "tpu"
         )

@@ -44,7 +44,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         _teach()
         try:
             super().__init__(*compiler_arguments(mode, options, dynamic, name))
-        except RuntimeError as refusal:  # the options may be valid for the backend `tpu`
+        except RuntimeError as refusal:  # inductor rejects the options, but `tpu` may accept them
             self._refusal = refusal
             super().__init__(*compiler_arguments(None, None, dynamic, name))
         if self._refusal is not None and not _are_ours(self._chosen["options"]):
