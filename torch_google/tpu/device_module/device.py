@@ -220,8 +220,8 @@ def synchronize(device: DeviceLike = None) -> None:
 class Stream(StreamBase):
     """A label for work that a thread issues, so that other code can wait for that work alone.
 
-    Values are immutable and know when they are ready, so work on different streams needs no
-    ordering.
+    Values are immutable, and each program waits for the values that it reads, so work on different
+    streams needs no ordering.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:

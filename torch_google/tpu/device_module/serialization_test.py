@@ -125,7 +125,8 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for index, count in steps.items():
-            state["state"][index]["step"] = count  # a CPU tensor, which was moved with the others
+            # The count is a CPU tensor, but loading moved it to the device with the others.
+            state["state"][index]["step"] = count
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()
         for _ in range(3):
