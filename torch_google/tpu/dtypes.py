@@ -54,7 +54,7 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
 
 
 def check(dtype: torch.dtype, platform: str) -> None:
-    """Raise RuntimeError, which names both, if a platform (tpu, gpu or cpu) lacks a dtype."""
+    """Raise RuntimeError if a platform (tpu, gpu or cpu) lacks a dtype. The error names both."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
         # This is not a TypeError, because Python would then try y.__radd__ for x + y.

@@ -82,7 +82,7 @@ def receive(*parts: Any) -> Any:
 
 
 def _install_collectives() -> None:
-    """Register the process group backend, under its own name and under upstream's name."""
+    """Register the process group backend as `tpu`, and as `tpu_dist`, its name upstream."""
     # torch can be built without torch.distributed. With it, `import torch` has loaded it by now.
     if torch.distributed.is_available():
         communication_hooks.install()

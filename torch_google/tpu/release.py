@@ -28,7 +28,8 @@ def has_operator(name: str) -> bool:
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
     """Replace a kernel that torch itself registered in Python for the library's dispatch key."""
     if V2_6:
-        # v2.6 rejects names in this set. Its dispatcher uses the last kernel that was registered.
+        # v2.6 refuses to register a second kernel for a name in this set, so remove the name. The
+        # dispatcher uses the kernel that was registered last.
         torch.library._impls.discard(f"{library.ns}/{name}/{library.dispatch_key}")
         library.impl(name, kernel)
     else:

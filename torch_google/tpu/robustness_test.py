@@ -95,7 +95,7 @@ for size in range(3, 11):
 
 
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
-    """Destroying a replaced program runs Python code, so other threads may look it up then."""
+    """Destroying a replaced program runs Python code, so another thread may then look it up."""
     done = subprocess.run(
         [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
     )

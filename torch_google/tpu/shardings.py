@@ -46,7 +46,7 @@ def devices_of(number: int) -> tuple[jax.Device, ...]:
 
 
 def text_of(number: int) -> str:
-    """Return a text for a sharding. It is the same in every process that has these devices."""
+    """Return a sharding as a string, which is the same in all processes with these devices."""
     sharding = _shardings[number]
     mesh = sharding.mesh
     return json.dumps(
@@ -62,10 +62,10 @@ def text_of(number: int) -> str:
 
 
 def parse(text: Any) -> int:
-    """Return the number of the sharding that a text from `text_of` describes.
+    """Return the number of the sharding that a string from `text_of` describes.
 
     Raises ValueError, TypeError, KeyError or RuntimeError if this process lacks the devices, or if
-    the text is malformed.
+    the string is malformed.
     """
     platform, ids, shape, names, spec = json.loads(text)
     by_id = {device.id: device for device in jax.devices(platform)}
