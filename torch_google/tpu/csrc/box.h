@@ -113,7 +113,7 @@ class Box {
   bool is_shared() const { return shared_; }
 
   // Returns new references to the values on a device. With `stream`, returns
-  // only those that were stored while that stream was the current one.
+  // only those whose writes were issued while that stream was current.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
   // Returns the collectives that the boxes of a device wait for.
