@@ -12,7 +12,7 @@ import pytest
 from tools.par.testing.budget import only_full
 
 _PAR = Path(__file__).with_name("train.par")
-_SHORT = ("--epochs=8", "--learning_rate=2e-3")
+_SHORT = ("--epochs=5", "--learning_rate=3e-3")
 
 
 def _train(*flags: str) -> str:

@@ -79,6 +79,7 @@ def test_shards_are_all_there_is() -> None:
     assert len(parts[0]) - len(parts[2]) <= 1
 
 
+@pytest.mark.full
 def test_a_process_that_dies_or_hangs_is_replaced() -> None:
     with Worker(seconds=60) as worker:
         assert worker.run("neg", "int64", "forward", 1)[0].good

@@ -42,6 +42,7 @@ def test_dynamo_does_not_trace_its_own_files() -> None:
     assert not trace_rules.check_verbose(workers.add_rank).skipped
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler: no g++")
 def test_inductor_with_the_host_compiler() -> None:
     network = workers.TwoLayers()

@@ -49,6 +49,7 @@ def test_gloo_all_reduce(tmp_path: pathlib.Path) -> None:
 _TORCHRUN = ["--standalone", "--nproc-per-node=2", "-m", "tests.par.workers"]
 
 
+@pytest.mark.full
 def test_torchrun_as_a_module(tmp_path: pathlib.Path) -> None:
     _launch([sys.executable, "-m", "torch.distributed.run", *_TORCHRUN], tmp_path, {})
 

@@ -49,6 +49,7 @@ def test_it_trains_beside_the_c_library_alone(root: pathlib.Path) -> None:
     assert {name for name in new if not name.startswith(("tmp/run/", "tmp/par-"))} == set()
 
 
+@pytest.mark.full
 def test_it_trains_with_nowhere_to_write(root: pathlib.Path) -> None:
     shutil.copy(subject.packed("examples/train.par"), root)
     before = _files(root)

@@ -175,6 +175,7 @@ def judged_or_killed(row: Row, samples: int) -> Result:
     return Result(row, Outcome.PASSED if samples == 5 else Outcome.WRONG, samples)
 
 
+@pytest.mark.full
 def test_a_row_that_kills_its_process_is_the_only_one_lost(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     sweep = Sweep(judged_or_killed, 5, str(tmp_path), file)

@@ -136,6 +136,7 @@ def test_a_loader_workers_exception_is_in_the_log() -> None:
     assert "ValueError: no item 0" in done.stderr
 
 
+@pytest.mark.full
 @every_method
 def test_a_loader_workers_crash_is_in_the_log(method: str) -> None:
     done = _run("loader_crashes", method)

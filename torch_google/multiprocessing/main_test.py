@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _ABSL = """
 import multiprocessing
 from absl import flags
@@ -77,6 +79,7 @@ def _run(directory: Path, text: str, *arguments: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.full
 def test_absltest(tmp_path: Path) -> None:
     done = _run(tmp_path, _ABSL, "--text=hello")
     assert done.returncode == 1

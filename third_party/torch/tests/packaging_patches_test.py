@@ -146,6 +146,7 @@ def test_tuning_process_starts() -> None:
         process.shutdown()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() == "DEFAULT",
     reason="this CPU has no vector instructions that torch knows",
@@ -171,6 +172,7 @@ def test_aoti_compiles_and_runs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_aoti_packages_sources(tmp_path: Path) -> None:
     program = torch.export.export(_Affine(), (torch.ones(8),))
     package = torch._inductor.aoti_compile_and_package(

@@ -99,6 +99,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
     return directory, first
 
 
+@pytest.mark.full
 def test_after_many_at_once_the_next_compiles_nothing(filled: tuple[Path, _Done]) -> None:
     directory, first = filled
     done = _run(directory)

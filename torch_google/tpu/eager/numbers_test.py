@@ -110,6 +110,7 @@ def test_so_are_those_of_random_operators() -> None:
     assert torch.tpu.metrics().misses == 0
 
 
+@pytest.mark.full
 def test_a_compiled_function_has_one_program_for_all_numbers() -> None:
     torch._dynamo.reset()
 

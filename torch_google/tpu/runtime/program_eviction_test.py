@@ -37,6 +37,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> program_eviction.MappingBudget:
     return budget
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["fused", *only_full("strict")])
 def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
     mode: str, room: program_eviction.MappingBudget
