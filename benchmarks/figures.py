@@ -26,7 +26,7 @@ _README = "README.md"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A benchmark's title and instructions. Links in this Markdown are relative to benchmarks/."""
+    """A benchmark's title, and how to measure, in Markdown with links relative to benchmarks/."""
 
     title: str
     how: str

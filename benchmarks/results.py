@@ -60,8 +60,8 @@ class Figure:
     """A row of results: the cost of a `case` for a `subject`.
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
-    round, so it may differ from the quotient of the two medians. `number` is in `unit`, and is part
-    of `total`.
+    round, so it may differ from the quotient of the two medians. `number` is another
+    measurement, in `unit`. If it is a part of a larger number, `total` is that number.
     """
 
     case: str

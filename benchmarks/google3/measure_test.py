@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both sides run equally often, in alternation, and the ratio compares both sides' work."""
+"""Both sides run equally often, in alternation. Ratios include the work of child processes."""
 
 from __future__ import annotations
 

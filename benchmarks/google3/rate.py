@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count lost lines and CPU time if four processes each log a thousand lines per second."""
+"""Measure lost lines and CPU time while four processes each log a thousand lines per second."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """The medians over all rounds: each side's seconds, and the ratio and difference in a round.
+    """The medians, over all rounds, of each side's seconds and of the round's ratio and difference.
 
     `found` has the description that `Row.found` returned in each round.
     """

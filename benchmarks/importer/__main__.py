@@ -36,8 +36,8 @@ def main(arguments: list[str]) -> int:
             shop.build()
             long_file.build()
             return 0
-        # In a separate process, because a child's peak memory includes this process's memory at the
-        # fork.
+        # Build in a separate process, because the peak memory of a measured child includes this
+        # process's memory at the fork.
         subprocess.run(
             [sys.executable, "-m", "benchmarks.importer", "--build-only", *arguments], check=True
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured programs: an import that writes its results, a drift, and a verify."""
+"""The programs to measure. Each runs one operation of the importer's engine, or a lower bound."""
 
 from __future__ import annotations
 

@@ -18,7 +18,12 @@ _PATCHED_EVERY_THIRD = 3
 
 @dataclass(frozen=True)
 class Upstream:
-    """Texts by path: three releases, and the patches as steps from the first release."""
+    """The files of an upstream project, as dicts from path to text.
+
+    `releases` has three releases. `steps` has the patches: each one's name, and the files that it
+    changes. The first patch applies to the first release, and each later one to the result of the
+    previous one.
+    """
 
     releases: tuple[dict[str, str], ...]
     steps: tuple[tuple[str, dict[str, str]], ...]
@@ -28,7 +33,8 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
     """Return `files` files in three releases, and `patches` patches to the first release."""
     chance = random.Random(seed)
     first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
-    paths = sorted(path for path, text in first.items() if len(text) > 5000)  # long enough
+    # Files of this length have room for several hunks.
+    paths = sorted(path for path, text in first.items() if len(text) > 5000)
     # Some files have several patches: on average, four patches share three files.
     touched = chance.sample(paths, max(1, patches * 3 // 4))
     now, places, steps = dict(first), dict[str, list[str]](), []
@@ -92,7 +98,10 @@ def _text(chance: random.Random, number: int) -> str:
 def _patched(
     chance: random.Random, text: str, number: int, places: dict[str, list[str]], name: str
 ) -> str:
-    """Apply one to three hunks; record the line two above each, which releases change later."""
+    """Return `text` with one to three hunks. Add a line above each hunk to `places`.
+
+    Later releases change some of these lines.
+    """
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):
         for _ in range(50):
@@ -124,7 +133,7 @@ def _next(
         if beside and index % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
             lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
         elif len(lines) > 20:
-            # The last lines are far from those that patches change.
+            # Patches leave the last six lines alone, so this change conflicts with none of them.
             lines[-2] = f"    release_{number} = at the end\n"
         lines[1:1] = [f"    release_{number}_{n} = new\n" for n in range(1 + chance.randrange(4))]
         yield path, "".join(lines)

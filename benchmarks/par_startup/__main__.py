@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return a `Peer` for each program that an option adds: a venv of another release, PARs."""
+    """Return a `Peer` for each option that adds one: a venv with another release, or a PAR."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))

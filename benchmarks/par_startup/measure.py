@@ -62,7 +62,7 @@ class Summary:
 def interleaved(
     peers: Sequence[Peer], *, rounds: int, empty_caches: bool = False
 ) -> dict[str, list[Sample]]:
-    """Start all programs once per round, in rotated order, so that machine load affects each."""
+    """Start all programs once per round, in rotated order, so that load affects all equally."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -107,7 +107,7 @@ def start(peer: Peer) -> Sample:
 def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
     """Split the last line off the output; return the rest, and the line's CPU seconds and peak KiB.
 
-    If the last line is missing, the returned output is one that no program prints.
+    If that line is missing, add a note to the output, so that it differs from any expected output.
     """
     match = re.fullmatch(rb"(.*\n)?([0-9.]+) ([0-9]+)\n", output, re.DOTALL)
     if match is None:

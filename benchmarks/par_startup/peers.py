@@ -81,7 +81,7 @@ class Workshop:
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
         """Return the program's directory.
 
-        Call `build` to fill it, unless an earlier run completed that.
+        Call `build` to fill it, unless an earlier run has filled it completely.
         """
         home = self._home(name)
         recipe = json.dumps([self._python, self.requirements, PACKERS])
@@ -124,7 +124,7 @@ class Workshop:
             env={**os.environ, **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # reading the terminal would stop the tool
+            start_new_session=True,  # otherwise, a tool that reads the terminal would hang
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -48,7 +48,7 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
     places = Places(clone.root, tree, clone.source, clone.series)
     for edit in edits:
         flags = option if edit.way is Way.TREE else ()
-        clone.build(*flags)  # rebuild what the last edit changed
+        clone.build(*flags)  # rebuild the files of the previous edit, now reverted
         with editing(edit, places) as make:
             builds = [_after(edit, make, clone, flags) for _ in range(rounds)]
         yield _figure(edit.name, edit.title, edit.way.value, edit.goal, builds)

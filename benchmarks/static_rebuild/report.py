@@ -41,5 +41,5 @@ def results(figures: Sequence[Figure]) -> list[Result]:
 
 
 def details(figures: Sequence[Figure]) -> dict[str, object]:
-    """Return everything that was measured, by the name of each edit."""
+    """Return all figures as dicts, by the name of the edit."""
     return {figure.name: dataclasses.asdict(figure) for figure in figures}

@@ -18,7 +18,7 @@ class RunError(RuntimeError):
 
 @dataclass(frozen=True)
 class Peer:
-    """A build of torch to compare: a command that starts `program.py` with it, and variables."""
+    """A build of torch to compare: the command and environment that run `program.py` with it."""
 
     name: str
     command: tuple[str, ...]

@@ -26,7 +26,7 @@ WARM_RUNS = 3
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """CPU and wall seconds: of the process that fills the cache, and of those that use it later."""
+    """CPU and wall-clock seconds of the process that fills the cache, and of later processes."""
 
     peer: str
     cold_cpu: float

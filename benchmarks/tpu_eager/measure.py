@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a worker process per compared program for measurements in turn, and compute medians."""
+"""Measure the compared programs in turn, each in a worker process, and compute medians."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ Arrays = dict[str, Any]
 
 
 def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """Apply torch.optim.SGD(lr=0.01, momentum=0.9). `state` starts as a zero for each parameter."""
+    """Apply torch.optim.SGD(lr=0.01, momentum=0.9). `state` is the momentum, zero at first."""
     speed = {name: state[name] * 0.9 + grads[name] for name in grads}
     return {name: parameters[name] - speed[name] * 0.01 for name in grads}, speed
 
@@ -17,7 +17,7 @@ def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Array
 def adamw(
     parameters: Arrays, grads: Arrays, state: dict[str, Any]
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Apply torch.optim.AdamW(lr=1e-3). `state` starts as `step`, `mean`, `square`, all zeros."""
+    """Apply torch.optim.AdamW(lr=1e-3). `state` has `step`, `mean`, `square`; zeros at first."""
     step = state["step"] + 1
     mean = {n: state["mean"][n] * 0.9 + grads[n] * 0.1 for n in grads}
     square = {n: state["square"][n] * 0.999 + grads[n] * grads[n] * 0.001 for n in grads}

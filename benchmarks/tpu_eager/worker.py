@@ -21,8 +21,8 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# Operators per burst. In fused mode, more operators would start running them; a burst of this size
-# is only recorded.
+# The number of operators to issue at once. Fused mode only records this many. If more were issued,
+# it would start to run them.
 _BURST = 48
 # The number of warm-up runs. The last one's result shows whether the programs agree.
 _WARM = 3
