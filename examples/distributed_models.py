@@ -17,7 +17,7 @@ from torch.nn import functional
 from examples import digits
 
 BLOCKS = 4
-HEADS = 4  # also the maximum number of ranks that share a block
+HEADS = 4  # each rank that shares a block needs at least one
 WIDTH = 32
 TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # pixel values, then labels
 

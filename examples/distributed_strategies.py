@@ -31,7 +31,7 @@ Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """A rank's part of the training: its parameters, and the gradients for a batch."""
+    """A rank's part of the training: its parameters, and a function that computes gradients."""
 
     parameters: list[nn.Parameter]
     backward: Backward
@@ -43,7 +43,7 @@ def single(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def spmd(model: nn.Sequential, device: torch.device) -> Share:
-    """One process. Each device has some of each parameter, and some of the rows."""
+    """One process. Each device has a shard of each parameter, and some rows of each batch."""
     from torch_google.tpu import spmd as tpu_spmd
 
     def is_block(module: nn.Module, recurse: bool, nonwrapped_numel: int) -> bool:
@@ -63,26 +63,26 @@ def spmd(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def ddp(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has the model, and some of the rows."""
+    """Each rank has the whole model, and some rows of each batch."""
     replica = DistributedDataParallel(model)
     rows = _on_rows(replica, device, dist.get_rank(), dist.get_world_size())
     return Share(list(replica.parameters()), rows)
 
 
 def fsdp(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has some of each parameter, and some of the rows."""
+    """Each rank has a shard of each parameter, and some rows of each batch."""
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     return _sharded(model, device, mesh)
 
 
 def tp(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has some of the heads, and all rows."""
+    """Each rank has some heads of each block, and all rows of each batch."""
     _split_blocks(model, init_device_mesh(device.type, (dist.get_world_size(),)))
     return Share(list(model.parameters()), _on_rows(model, device, 0, 1))
 
 
 def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
-    """Pairs of ranks share the heads; the pairs share each parameter and the rows."""
+    """Ranks of a pair split the heads. The pairs split each parameter, and each batch's rows."""
     shape = (dist.get_world_size() // 2, 2)
     mesh = init_device_mesh(device.type, shape, mesh_dim_names=("data", "model"))
     _split_blocks(model, mesh["model"])
@@ -90,7 +90,7 @@ def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def pipeline(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has some of the blocks, and sends its results for a few rows to the next rank."""
+    """Each rank has some of the blocks. It sends results to the next rank, a few rows at once."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     # The embedding goes to the first rank, the head to the last one.
     ends = [0, *(1 + models.BLOCKS * (i + 1) // ranks for i in range(ranks - 1)), len(model)]
@@ -147,7 +147,7 @@ def _split_blocks(model: nn.Sequential, mesh: DeviceMesh) -> None:
 
 
 def _on_rows(model: nn.Module, device: torch.device, index: int, count: int) -> Backward:
-    """Return a function for the rows of part `index`, of `count` equal ones, of each batch."""
+    """Return a function that trains on one of `count` equal parts of a batch: part `index`."""
 
     def backward(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         part = inputs.chunk(count)[index].to(device), targets.chunk(count)[index].to(device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program in two processes, as torchrun starts it, or on four devices: equal losses."""
+"""All strategies reach the same loss, in two processes of torchrun or on four devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 _STEPS = 6
-_DEVICES = 4  # for spmd; ranks use the first
+_DEVICES = 4  # spmd uses all of them, each rank only the first
 _TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
 _PROGRAM = ["-m", "examples.distributed"]
 
@@ -41,7 +41,7 @@ def _environment() -> dict[str, str]:
         "TORCH_TPU_CPU_DEVICES": str(_DEVICES),
         "PYTHONPATH": os.pathsep.join([str(installed.parent), *filter(None, sys.path)]),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
-        # Programs that compile fast: torch_google/tpu/testing/quick_compiler.py
+        # Compile quickly, with two flags of torch_google/tpu/testing/quick_compiler.py.
         "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
     }
 
