@@ -28,9 +28,10 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# Covers every operator, because torch's meta kernels describe the strides of other devices.
+# This covers every operator, because any of torch's meta kernels may describe the strides of other
+# devices, which differ from the CPU's.
 PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
-# Covers every operator and dtype, because each refusal is implemented separately. Nothing is
+# This covers every operator and dtype, because each refusal is implemented separately. Nothing is
 # compiled unless the device accepts a sample that the CPU refuses.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 

@@ -28,10 +28,10 @@ class Seen:
     values: list[Any] = field(default_factory=list)
     layouts: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
-    result: Any = None  # in its original structure, for operator-specific checks
+    result: Any = None  # not flattened, for operator-specific checks
     random: bool = False
-    parts: int = 0  # values per call, if out= is tested by several calls; else 0
-    # The values that the CPU wrote to out=. `values` then has the results of a call without out=.
+    parts: int = 0  # number of values per call, if there are several calls; else 0
+    # The values that the CPU wrote to out=, if `values` has the results of a call without out=.
     own: list[Any] = field(default_factory=list)
 
 
@@ -70,7 +70,7 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """Like `forward`, but run the program that fused mode compiles on the first call."""
+    """Like `forward`. On tpu, call twice in fused mode: the second call runs the fused program."""
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):
@@ -99,7 +99,7 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
-    """Call the operator with out=, once a strided part of a larger tensor, once an empty one."""
+    """Call the operator twice, with out= a strided part of a larger tensor and an empty tensor."""
     observation = Seen()
     for make in (_spread, _empty):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)

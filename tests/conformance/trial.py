@@ -183,8 +183,8 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:
             # Some CPU kernels write wrong values to out=, so compare with the result without out=.
-            # Also accept what the CPU wrote, because torch composes some out= variants from other
-            # operators, on every device.
+            # Also accept the values that the CPU wrote, because torch composes some out= variants
+            # from other operators, on every device.
             observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
             observation.values = values * (len(observation.values) // max(len(values), 1))

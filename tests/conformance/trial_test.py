@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check detects the faults that it is for, in operators that are wrong on tpu only."""
+"""Each check detects its kind of fault in fake operators that are wrong only on tpu."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def rebuilt(
 ) -> str | None:
     """Check a result by reconstruction; return None if the operator has only one correct result."""
     checker = _CHECKERS.get(name)
-    if checker is None or sample.kwargs.get("M") is not None:  # not low-rank, so random
+    # If an `M` is subtracted, the matrix is not low-rank, so the result is random.
+    if checker is None or sample.kwargs.get("M") is not None:
         return None
     difference = differs(got, expected, None)
     return difference or checker(
@@ -254,7 +255,7 @@ def _low_rank(
     )
 
 
-# Upper limits for the CPU's error, in units of the tolerance, when it widens the bound.
+# By dtype, the largest error of the CPU that may widen the bound, in units of the tolerance.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CaseRanks that all tests of a file share."""
+"""A fixture with ranks that keep running from one test to the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.distributed.launcher import CaseRanks
 
 @pytest.fixture(scope="session")
 def ranks() -> Iterator[Callable[[int], CaseRanks]]:
-    """Return a function of the number of ranks. Only the last number's processes are kept."""
+    """Return a function from a number of ranks to `CaseRanks`. It ends ranks of another number."""
     with ExitStack() as stack:
         started: dict[int, CaseRanks] = {}
 

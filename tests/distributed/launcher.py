@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start ranks once and run many cases in them: a start of torch and JAX takes seconds."""
+"""Start ranks once and run many cases in them, because starting torch and JAX takes seconds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TAIL = 60
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The result of a case. `error` is empty if all ranks passed; numbers are the largest ones."""
+    """The result of a case. `error` is empty if all ranks passed; numbers are maxima over them."""
 
     error: str
     difference: float
@@ -131,7 +131,7 @@ class CaseRanks:
         }
         for process in self._processes:
             assert process.stdin is not None
-            # A rank that has ended is reported when its reply is missing.
+            # Ignore a rank that has ended: `_replies` reports that its reply is missing.
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(request) + "\n")
                 process.stdin.flush()

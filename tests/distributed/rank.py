@@ -20,8 +20,8 @@ class Rank:
 
     index: int
     size: int
-    device: str  # "tpu"; or "cpu", for torch's own behaviour with gloo
-    directory: pathlib.Path  # initially empty, and shared by all ranks
+    device: str  # "tpu", or "cpu" to test torch's own behaviour with gloo
+    directory: pathlib.Path  # shared by all ranks; new, unless the test chose one
 
     def part(self, batch: torch.Tensor) -> torch.Tensor:
         """Return this rank's rows of a batch, on the device."""

@@ -7,7 +7,7 @@ import torch
 
 from tests.fuzz.program import Observed, Outcome, Program
 
-# Relative tolerances for inexact values, which have the rounding errors of some twenty operators.
+# Relative tolerances for inexact values, which have the rounding errors of about twenty operators.
 _TOLERANCE = {
     torch.bfloat16: 6e-2,
     torch.float16: 2e-2,
@@ -73,7 +73,7 @@ def _values_differ(cpu: torch.Tensor, device: torch.Tensor, tolerance: float) ->
     if (cpu.dtype, cpu.shape) != (device.dtype, device.shape):
         return f"{cpu.dtype} {[*cpu.shape]} on the CPU, {device.dtype} {[*device.shape]} on tpu"
     if tolerance and cpu.dtype not in _TOLERANCE:
-        return ""  # a view of rounded values as integers
+        return ""  # integers that are views of rounded floats may differ
     finite = cpu[torch.isfinite(cpu)] if tolerance else cpu
     scale = float(finite.abs().max()) if tolerance and finite.numel() else 1.0
     if torch.allclose(

@@ -86,8 +86,8 @@ def namespace(device: str) -> dict[str, Any]:
 def run_line(line: str, names: dict[str, Any]) -> str:
     """Run one line; return the type of its error, or an empty string."""
     try:
-        exec(line, names)  # the generator wrote the text
-    except Exception as error:  # noqa: BLE001 - of any type: the types are compared
+        exec(line, names)  # trusted: the generator wrote it
+    except Exception as error:  # noqa: BLE001 - the types of all errors are compared
         return type(error).__name__
     return ""
 
@@ -124,7 +124,7 @@ def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]
         if isinstance(tensor, torch.Tensor):
             try:
                 tensors[name] = _observed(tensor)
-            except Exception as error:  # noqa: BLE001 - of any type: the types are compared
+            except Exception as error:  # noqa: BLE001 - the types of all errors are compared
                 # This also happens on the CPU: autograd refuses to read a view after some changes
                 # to its base.
                 unreadable[name] = type(error).__name__

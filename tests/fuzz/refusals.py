@@ -45,7 +45,8 @@ _INTEGERS = [
         "F.cross_entropy({x}, {x})",
     )
 ]
-# Rounding decides whether a singular matrix of floats is refused, so these are integers only.
+# Integers only: inv refuses all of them. Of floats, it refuses a singular matrix, but rounding may
+# make that matrix invertible.
 _INTEGERS.append(refusal("{out} = torch.linalg.inv({x})", (is_integer, has_dims(1)), tame=True))
 _COMPLEX = [
     refusal(f"{{out}} = {call}", (is_complex,))

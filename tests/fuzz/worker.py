@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 Job = Callable[[int], Iterable[str]]
 """Takes a seed, returns its findings."""
 
-_STACK_SECONDS = 10  # for the worker to print its stacks before it is killed
+_STACK_SECONDS = 10  # time for the worker to print its stacks before it is killed
 
 
 class Worker:
@@ -83,7 +83,7 @@ class Worker:
 
 
 def _serve(connection: Connection, prepare: Callable[[], Job]) -> None:
-    faulthandler.enable()  # also prints the stacks of a process that hangs, on SIGABRT
+    faulthandler.enable()  # a process that hangs gets SIGABRT, and prints its stacks
     job = prepare()
     with contextlib.suppress(EOFError):
         while True:

@@ -135,7 +135,7 @@ SORTS = [
     ),
     row("{out} = {x}.unique_consecutive()", (is_integer,), sharp=True),
     row("{out} = {x}.count_nonzero(<dim>)", (has_dims(1),), sharp=True),
-    # Contiguous inputs only: for others, the CPU may refuse, depending on the number of elements.
+    # Contiguous inputs only. For others, the number of elements decides whether the CPU refuses.
     row(
         "{out} = torch.isin({x}.contiguous(), {y}.contiguous())", (is_real,), (is_real,), sharp=True
     ),
@@ -238,8 +238,8 @@ COMPLEX = [
     row("{out} = {x}.conj().resolve_conj()", (is_complex,)),
     row("{out} = {x}.conj().imag.resolve_neg()", (is_complex,)),
     row("{out} = torch.view_as_real({x})[..., 0]", (is_complex, lambda x: not x.is_conj())),
-    # It refuses some strides even if there are no elements. Without elements, the strides of x - 2
-    # differ between torch's meta and CPU kernels.
+    # view_as_complex refuses some strides, even if there are no elements. Without elements, the
+    # strides of a result such as x - 2 differ between torch's meta and CPU kernels.
     row(
         "{out} = torch.view_as_complex({x})",
         (is_single, lambda x: x.numel() > 0 and x.is_contiguous() and x.shape[-1:] == (2,)),
@@ -251,7 +251,7 @@ COMPLEX = [
     row("{x}.mul_({x}.conj())", (is_complex, is_plain)),
     row("{x}.copy_({y})", (is_complex, is_plain), (is_real, is_plain)),
     row("{x}[..., :1] = 1j", (is_complex, is_plain, has_dims(1))),
-    # Nonzero values only: the sign of a zero decides its angle, and devices may lose that sign.
+    # Nonzero values only, because a zero's sign determines its angle, and devices may lose it.
     row(
         "{out} = {x}.abs() + {x}.angle().cos()",
         (is_complex, is_finite, lambda x: bool((x.detach() != 0).all())),

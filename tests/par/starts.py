@@ -27,7 +27,7 @@ def _watch(phase: str, info: dict[str, int]) -> None:
 
 gc.callbacks.append(_watch)
 
-import torch  # noqa: E402  # the collector is watched from the start
+import torch  # noqa: E402  # the callback must count scans during this import
 from torch.utils.data import Dataset  # noqa: E402
 
 

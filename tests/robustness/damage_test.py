@@ -34,7 +34,10 @@ def _flip_bit(par: pathlib.Path, offset: int) -> None:
 
 
 def _assert_cache_still_serves(cache: pathlib.Path) -> None:
-    """Check that the undamaged program runs: it would use a bundle that the damaged one broke."""
+    """Check that the damaged program left neither a broken bundle nor partial work in the cache.
+
+    The undamaged program runs with the same cache, so it would use the broken bundle.
+    """
     subject.probe(cache).assert_ran()
     assert subject.partial_work(cache) == []
 

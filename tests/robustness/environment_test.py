@@ -82,7 +82,7 @@ def _answer(folder: pathlib.Path, code: str, **variables: str) -> tuple[int, str
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "evil.py").write_text(_CODE)
     (tmp_path / "Modules").mkdir()
-    (tmp_path / "Modules" / "Setup").write_text("")  # as in a build directory of Python
+    (tmp_path / "Modules" / "Setup").write_text("")  # Python's build directory has this file
     return tmp_path
 
 

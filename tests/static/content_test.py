@@ -74,7 +74,10 @@ def _file() -> bytes:
 
 
 def _natives() -> list[str]:
-    """Return the names of the ELF files. Besides rarely used code, only they are stored as zstd."""
+    """Return the names of the ELF files.
+
+    Only they and rarely used code (.pyc) are compressed with zstd.
+    """
     with zipfile.ZipFile(program.PAR) as archive:
         members = archive.infolist()
     natives = [

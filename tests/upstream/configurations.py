@@ -29,7 +29,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run a row the way rows of modules run, but with its only sample."""
+    """Run the only sample of a row, in the same way as rows of modules run."""
     named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
     return judge(row, named, expected=modules.expected_run, compare=modules.check)
 

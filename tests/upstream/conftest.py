@@ -7,6 +7,6 @@ from torch_google.tpu import autoload
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
-# Two devices if the platform is the CPU, because some tests copy from one device to another.
+# Use two devices if the platform is the CPU, because some tests copy from one device to another.
 os.environ.setdefault("TORCH_TPU_CPU_DEVICES", "2")
 autoload()

@@ -148,7 +148,7 @@ class TestOptimizers(TestCase):
         for foreach in (True, False):
             torch.manual_seed(0)
             drawn = [torch.randn(3, 2), torch.randn(4, dtype=torch.float64)]
-            if optim_info.name != "Adafactor":  # torch's Adafactor divides by the size
+            if optim_info.name != "Adafactor":  # it divides by the number of elements
                 drawn.append(torch.randn(0, 2))
             mixed = [x.to(target, copy=True) for target in (device, "cpu") for x in drawn]
             optimizer = optim_info.optim_cls([p.requires_grad_() for p in mixed], foreach=foreach)

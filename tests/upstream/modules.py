@@ -92,7 +92,8 @@ def _samples(row: Row) -> Iterator[Sample]:
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
         options = inputs.constructor_input.kwargs
-        if "_random_samples" in options:  # float64, which the operator refuses
+        # torch creates these in float64, which the operator refuses for other dtypes.
+        if "_random_samples" in options:
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
 
@@ -163,7 +164,10 @@ def _compare(sample: Sample, expected: Run) -> None:
 
 
 def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
-    """Return a memoized function that runs in double precision; None if that is not wider."""
+    """Return a memoized function that runs the sample in double precision.
+
+    Returns None if the sample is already in double precision, or not in floating point.
+    """
     if not sample.dtype.is_floating_point or sample.dtype == torch.float64:
         return None
     wide = sample.wide()

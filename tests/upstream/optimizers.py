@@ -207,7 +207,7 @@ def _change_of_lr(actual: Training, expected: Training) -> None:
 
 def _same_state(label: str, actual: Training, expected: Training, like: torch.dtype | None) -> None:
     if actual.optimizer.defaults.keys() >= {"history_size"}:
-        return  # rounding changes LBFGS's number of evaluations
+        return  # LBFGS: rounding changes how often it evaluates the loss
     for mine, other in zip(actual.trained, expected.trained, strict=True):
         one, two = actual.optimizer.state[mine], expected.optimizer.state[other]
         if one.keys() != two.keys():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-# By area: names below upstream's folder `test/distributed`.
+# For each area, the names of its files, relative to upstream's folder `test/distributed`.
 AREAS = {
     "device_mesh": ("test_device_mesh",),
     "tensor": (
@@ -75,7 +75,7 @@ AREAS = {
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the files for names of files or areas, in order. No name: all files.
+    """Return the files that the names of files or areas select, in order. No names select all.
 
     Raises ValueError for a name that is neither.
     """

@@ -20,14 +20,14 @@ _EXCEPTIONS = Path(__file__).with_name("exceptions.json")
 class Verdict(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
-    KNOWN = "known"  # fails, and exceptions.json has the cause
-    OTHER_RELEASE = "other release"  # fails on the CPU as well: v2.6.0's test of a later torch
+    KNOWN = "known"  # fails for a cause in exceptions.json
+    OTHER_RELEASE = "other release"  # also fails on the CPU, as torch is newer
     SKIPPED = "skipped"
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A test with its outcome on tpu. `name`: file::Class::test."""
+    """A test with its outcome on tpu. `name` is file::Class::test."""
 
     file: str
     name: str

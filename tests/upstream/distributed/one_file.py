@@ -18,7 +18,7 @@ from tests.upstream.distributed import catalogue, ranks
 
 _OPTIONS = [
     "--import-mode=prepend",
-    "--noconftest",  # upstream's is for another pytest
+    "--noconftest",  # upstream's conftest.py needs another version of pytest
     "--tb=native",
     "--assert=plain",
     "--override-ini=markers=serial: upstream's runner runs it alone",
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
     file = folder / "distributed" / f"{name}.py"
-    # The files import modules beside them, and ranks import the files.
+    # Test files import modules next to them, and ranks import the test files.
     sys.path[:0] = [str(file.parent), str(folder)]
     recorded = [f"-p{recording.__name__}"] if os.environ.get(recording.FILE) else []
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:

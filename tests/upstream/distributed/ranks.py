@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that runs the ranks of torch's multi-process tests on a device, fast.
+"""A pytest plugin that quickly starts the ranks of torch's multi-process tests on a device.
 
 A test starts two to eight ranks, each a spawned process that would import torch and JAX. Instead,
 ranks are forked from a server that has imported them. Importing this module prepares that server:
-it imports, and adapts torch's test framework, but starts no device, because a started platform does
-not survive a fork.
+it imports modules that ranks need, and adapts torch's test framework. It starts no device, because
+a started platform does not survive a fork.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 DEVICE = "UPSTREAM_DEVICE"
 DEVICES = ("cpu", "tpu")
-# As many devices as the largest test has ranks. torch's base classes use the CPU for more.
+# The number of devices, and the most ranks that a test has. If there were fewer devices than ranks,
+# torch's base classes would use the CPU.
 COUNT = 8
 
 
@@ -64,7 +65,7 @@ def _prepare() -> None:
     from torch.testing._internal.distributed._tensor import common_dtensor
 
     torch.accelerator.device_count, torch.tpu.device_count = counts
-    # Its own default is the device's backend alone, which its list of backends lacks.
+    # By default, the class uses the device's backend alone, which its own list of backends lacks.
     common_dtensor.DTensorTestBase.backend = property(
         lambda self: "cpu:gloo,tpu:tpu" if self.device_type == "tpu" else "gloo"
     )

@@ -25,7 +25,7 @@ from tests.upstream.distributed import catalogue, comparison, page, ranks
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _PROGRAM = ("-m", "tests.upstream.distributed.one_file")
-# Several files have one test of ten minutes at most.
+# Seconds for one process. In several files, one test takes up to ten minutes.
 _TIMEOUT = 3600.0
 
 
@@ -60,8 +60,8 @@ def run_file(
 ) -> None:
     """Run a file's remaining tests on a device.
 
-    A test that ends its process, or takes an hour, counts as failed; a new process continues after
-    it.
+    A process is killed after an hour. A test during which the process ended counts as failed, and a
+    new process runs the next ones.
     """
     target = comparison.results_file(results, file, device)
     environment = {
