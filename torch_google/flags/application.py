@@ -72,7 +72,7 @@ def _as_variable(value: Any) -> str:
 
 
 def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
-    """Apply TORCH_LOGS, for which it is not too late, and warn about the other variables."""
+    """Apply TORCH_LOGS, which still takes effect, and warn about the other variables."""
     if _LOGS in environment:
         from torch._logging import _internal
 

@@ -138,7 +138,7 @@ def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
     if not (_HAS_SEAM and torch._seam.configs.installed.replaced):
-        values.settle(config)  # as at the end of `import torch` in a torch without the hook
+        values.settle(config)  # without the hook, the end of `import torch` does this
     return config
 
 
@@ -162,7 +162,7 @@ def test_precedence(
     if variable:
         fresh.setenv(variable, str(int(not default)))
         assert getattr(_installed(module), name) is (not default)
-    for value in (default, not default):  # one of the two contradicts the environment
+    for value in (default, not default):  # one of the two differs from the environment's value
         fresh.setenv(values.VARIABLE, json.dumps({flag.flag: str(value)}))
         config = _installed(module)
         assert getattr(config, name) is value
@@ -237,7 +237,7 @@ def test_help_is_readable_and_by_module() -> None:
     lines = source.splitlines()
     comment = lines[lines.index("minimum_call_count = 1") - 1]
     assert comment.startswith("# ")
-    assert comment.removeprefix("# ") in text  # the comment in torch's source
+    assert comment.removeprefix("# ") in text  # the help has the comment from torch's source
     assert "@compile_ignored" not in text
 
 
