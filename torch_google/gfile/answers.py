@@ -25,7 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a file in a store as a stream. With `mmap`, copy it here first, if settings allow it."""
+    """Open a store's file as a stream. For `mmap`, use a local copy, if settings allow it."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -122,7 +122,8 @@ def _atomic(path: Any) -> Iterator[Any]:
 
 def _can_be_atomic(target: str) -> bool:
     parent = os.path.dirname(os.path.realpath(target))
-    # If one hooked torch function calls another, the parent is already a temporary directory.
+    # If one hooked torch function calls another, the parent is already a temporary directory, and
+    # the inner function writes directly.
     return (
         os.path.isdir(parent)
         and not os.path.isdir(target)

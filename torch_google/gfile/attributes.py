@@ -95,7 +95,7 @@ def _keep_extended(new: int, old: str) -> list[str]:
                 os.setxattr(new, name, value)
             elif name in previous:
                 lost.append(name)
-            else:  # the directory's default ACL, which the old file did not have
+            else:  # the new file has a default ACL; the old one had none
                 os.removexattr(new, name)
         except OSError as error:
             if error.errno not in _NOT_PERMITTED:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file's checksum in a second file, in the format of `sha256sum -c`: `NAME.sha256` for `NAME`.
 
-While a file is being replaced, its checksum file lists both contents. So the file can be verified
-even if its writer is killed at any moment.
+While a file is being replaced, its checksum file lists the checksums of the old and the new
+content. So the file can be verified even if its writer is killed at any moment.
 """
 
 from __future__ import annotations

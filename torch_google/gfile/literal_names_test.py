@@ -305,7 +305,7 @@ def _tree_of(top: str) -> dict[str, bytes]:
 
 
 def test_a_call_that_reads_a_pattern_is_refused() -> None:
-    """Both stores must detect a pattern: fsspec's own calls must raise there."""
+    """Check the two test stores: they raise for fsspec's own calls, which expand patterns."""
     calls: list[Callable[[Objects | Strict], object]] = [
         lambda store: store.rm("a*", recursive=True),
         lambda store: store.mv("a*", "b"),

@@ -47,7 +47,7 @@ class Location:
         return f"{url}::{self.chain}" if self.chain else url
 
     def join(self, *names: str) -> Location:
-        """Return the path with names appended. An absolute name replaces all after the scheme."""
+        """Return the path with names appended. An absolute name replaces all of `inner`."""
         return replace(self, inner=posixpath.join(self.inner, *names))
 
     @property

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic replacement of a local file: write a temporary file, sync it, rename it.
 
-While `DIR/NAME` is being written, its contents are in `DIR/.NAME.partial-MACHINE-0/NAME`. That is
-on the same filesystem, so the rename is atomic, and the last component is the same, because some
-formats record it. The writer locks that directory. The kernel releases the lock when the writer
+While `DIR/NAME` is being written, its contents are in `DIR/.NAME.partial-MACHINE-0/NAME`. That
+directory is on the same filesystem, so the rename is atomic. The file's name is the same, because
+some formats record it. The writer locks the directory. The kernel releases the lock when the writer
 exits, so the next writer of the same file recognises a killed writer's leftovers and reuses the
 directory. If the first writer is still alive, the second one uses the next number.
 
@@ -155,7 +155,8 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # Code that needs a path uses this one. Other users cannot write to the directory in it.
+        # For code that needs a path. It leads through the open private directory, to which other
+        # users cannot write.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
@@ -274,9 +275,9 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
     try:
         directory = open_private(parent, name, created=created)
     except FileNotFoundError:
-        return None, False  # its owner has just removed it
+        return None, False  # another process has just removed it
     if created and directory is None:
-        with contextlib.suppress(OSError):  # another user may have replaced it
+        with contextlib.suppress(OSError):  # fails if another user has replaced it
             os.rmdir(name, dir_fd=parent)
     return directory, created
 

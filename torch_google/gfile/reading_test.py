@@ -282,7 +282,7 @@ class _Mirror:
     def __call__(self) -> Any:
         url, base = self._url, self._base
 
-        class Below(base):  # type: ignore[misc, valid-type] # given
+        class Below(base):  # type: ignore[misc, valid-type] # base is an argument
             cachable = False
 
             @classmethod

@@ -142,7 +142,10 @@ def _of_fsspec(location: Location) -> Filesystem:
 
 
 def _system_of(location: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a path, and the target's name if a chain names no member."""
+    """Return fsspec's filesystem for a path, and the name of the target or "".
+
+    The name is empty, except for a chain without a member, such as `simplecache::memory://a/b`.
+    """
     import fsspec
     from fsspec.core import url_to_fs
 

@@ -184,8 +184,8 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # A store with real directories still has them. It may also still have files whose name
-            # is also a directory's, because the first listing shows only the directory.
+            # A store with real directories still has the directories. It may also still have a file
+            # with the same name as a directory, because the first listing shows only the directory.
             remaining = primitives.tree(inner)
             primitives.remove_files(remaining.files)
             directories = remaining.directories

@@ -185,7 +185,7 @@ class TextWriter(_Committing, io.TextIOWrapper):
     def close(self) -> None:
         """Commit the file. Raises ValueError in a forked process."""
         if not self.closed:
-            self._check_owner()  # before super().close() flushes this buffer into the file
+            self._check_owner()  # must precede super().close(), which flushes the buffer
         super().close()
 
     def discard(self) -> None:

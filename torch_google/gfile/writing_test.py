@@ -141,7 +141,7 @@ def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner
     """This machine cannot see another's locks, and a name without a machine id may be another's."""
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
-    other.chmod(0o1700)  # the mode that a writer sets
+    other.chmod(0o1700)  # writers create their directories with this mode
     (other / "file").write_bytes(b"unfinished")
     with gfile.Open(tmp_path / "file", "wb") as file:
         file.write(b"whole")

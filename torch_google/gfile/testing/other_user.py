@@ -66,7 +66,7 @@ def _fork(
         return child
     status = 1
     try:
-        os.chdir(directory)  # before setuid, because it may be forbidden afterwards
+        os.chdir(directory)  # first, because the other user may not enter it
         os.setgroups([*groups])
         os.setgid(GID)
         os.setuid(UID)
