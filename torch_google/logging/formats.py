@@ -193,7 +193,10 @@ def _prefix(record: logging.LogRecord) -> str:
 
 
 def _keep(created: float) -> tuple[int, str]:
-    """Return a time in whole seconds, and its text `0102 03:04:05`. Records in bursts share it."""
+    """Return a time in whole seconds, and its text `0102 03:04:05`.
+
+    Store both, because records in bursts share them.
+    """
     global _last
     second = int(created)
     _last = second, time.strftime("%m%d %H:%M:%S", time.localtime(second))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _CHUNK = 1 << 16
-# Seconds that an exiting process waits for its relay, as other processes may hold the pipe open.
+# The most seconds that an exiting process waits for its relay. Without a limit, it could wait for
+# other processes that hold the pipe open.
 _END_SECONDS = 2.0
 # Seconds that the relay holds back an unfinished line of other text.
 _LINE_SECONDS = 0.1

@@ -36,9 +36,9 @@ class Options:
 def define_flags() -> None:
     """Define `--torch_log_directory`, `--torch_log_json` and `--torch_log_native`. Idempotent.
 
-    If torch's C++ code is linked in, also define `--minloglevel` and `--vmodule`, which C++
-    programs have. Call this before flags are parsed. Abseil's own flags (`--verbosity`,
-    `--logger_levels`, `--log_dir`, ...) apply to the whole stream.
+    If Abseil's C++ library is linked in, also define its flags `--minloglevel` and `--vmodule`.
+    Call this before flags are parsed. Abseil's own flags (`--verbosity`, `--logger_levels`,
+    `--log_dir`, ...) apply to the whole stream.
     """
     if _DIRECTORY in FLAGS:
         return

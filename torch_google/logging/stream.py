@@ -22,7 +22,7 @@ from torch_google.logging.loggers import adopt_all, release_all
 from torch_google.logging.native import Relay
 from torch_google.logging.options import Options, options
 
-WARNINGS_LOGGER = "py.warnings"  # as in Python's logging.captureWarnings
+WARNINGS_LOGGER = "py.warnings"  # the logger that logging.captureWarnings uses
 
 
 @dataclass
