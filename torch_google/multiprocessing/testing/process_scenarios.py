@@ -87,7 +87,10 @@ def plain() -> int | None:
 
 @scenario
 def ends_at_once() -> None:
-    """Start a child and grandchild that both fail, without waiting for them. Logging is slow."""
+    """Start a child and a grandchild that both fail, without waiting for them.
+
+    A parent takes half a second to log a report, so it must delay its exit.
+    """
     fail_below(2)
 
 
