@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warns if a checkout without compiled code hides an installed torch_google.
 
-If Python starts in the repository's root, it finds the checkout's `torch_google` first, and the
-installed wheel's entry points import that one. Until it is built, the checkout lacks `tpu/_C.so`.
+If Python starts in the repository's root, it finds the checkout's `torch_google` first. The
+installed wheel's entry points then import the checkout, which lacks `tpu/_C.so` until it is built.
 """
 
 import importlib.machinery
