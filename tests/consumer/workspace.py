@@ -80,7 +80,7 @@ class Workspace:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def runners(self) -> dict[str, int]:
-        """Return how many actions the last command ran, by Bazel's name for what ran them."""
+        """Return how many actions the last command ran, by the name of Bazel's runner."""
         return runners(self._events)
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin, in a separate process: what it records, and which tests a second run skips."""
+"""In a separate process, the plugin records outcomes, and a second run skips finished tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX on the CPU, in a file of its own: forking is unsafe in a process with JAX's threads."""
+"""JAX on the CPU. This is a separate file, because forking with JAX's threads is unsafe."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPU
 
 @dataclass(frozen=True)
 class Build:
-    """The result of a build. `runners` counts actions by Bazel's name for what ran them."""
+    """The result of a build. `runners` counts actions by the name of Bazel's runner."""
 
     status: int
     output: str

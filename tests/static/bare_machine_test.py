@@ -124,7 +124,7 @@ def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None
 
 
 def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
-    """The memory manager is this program under another name, but here no link can be created."""
+    """torch shares memory, although no link can give this program the memory manager's name."""
     root = _root(tmp_path, _WITH_NUMPY)
     (root / "dev" / "shm").mkdir(parents=True)
     outcome = namespaces.run(
