@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.par.testing.budget import only_full
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _PAR = Path(__file__).with_name("train.par")
 _SHORT = ("--epochs=5", "--learning_rate=3e-3")
@@ -17,7 +19,11 @@ _SHORT = ("--epochs=5", "--learning_rate=3e-3")
 
 def _train(*flags: str) -> str:
     result = subprocess.run(
-        [str(_PAR), "--output=", *flags], capture_output=True, text=True, check=False
+        [str(_PAR), "--output=", *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "XLA_FLAGS": XLA_FLAGS},
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

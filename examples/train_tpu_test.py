@@ -13,7 +13,9 @@ import torch
 from examples import digits, output, training
 from tools.par.testing.budget import only_full
 from torch_google.tpu import autoload
+from torch_google.tpu.testing import quick_compiler
 
+quick_compiler.use()
 autoload()  # needed if the package and its entry point are not installed
 
 _OPTIONS = training.Options(epochs=5, batch_size=32, learning_rate=3e-3, seed=0, device="cpu")
