@@ -159,7 +159,7 @@ def _check(diff: FileDiff) -> None:
 
 
 def _written(hunk: Hunk) -> bytes:
-    """Write a hunk as text again, with line counts computed by us."""
+    """Return a hunk as text again. Its line counts are computed from its lines."""
     out = [b"@@ -%d,%d +1,%d @@%b\n" % (hunk.old_start, len(hunk.old), len(hunk.new), hunk.section)]
 
     def put(mark: bytes, lines: Sequence[bytes]) -> None:
@@ -228,7 +228,7 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the new line numbers follow from the old ones; only git relies on that."""
+    """Return whether the new line numbers fit the old ones. Only git uses the new ones."""
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

@@ -72,7 +72,7 @@ def flush(file: TextIO) -> None:
 
 
 def _drop(file: TextIO) -> None:
-    """Redirect a stream to /dev/null: flushing its buffer at exit would fail again."""
+    """Redirect a stream to /dev/null, because flushing its buffer at exit would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.dup2(nowhere, file.fileno())
@@ -105,7 +105,8 @@ class TerminalReport:
     """A report in lines, with progress bars below them while steps run."""
 
     def __init__(self, out: TextIO) -> None:
-        # Imported here: rich takes as long to load as a short command, and scripts never need it.
+        # Imported lazily, because rich takes as long to load as a short command, and scripts never
+        # need it.
         from rich.console import Console
 
         self._console = Console(file=out)

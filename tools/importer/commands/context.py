@@ -28,8 +28,8 @@ class Access(enum.Enum):
     """How a command accesses the workspace: its module's constant ACCESS; the default is WRITES."""
 
     READS = "reads"  # other commands may run at the same time
-    WRITES = "writes"  # exclusive; first completes a half-published tree
-    UNDOES = "undoes"  # exclusive; handles a half-published tree itself
+    WRITES = "writes"  # runs alone; main() first completes a half-published tree
+    UNDOES = "undoes"  # runs alone; the command itself rolls back a half-published tree
 
 
 class Command(Protocol):

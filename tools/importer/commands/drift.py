@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 yield _target(context, options, name, args.origin, origins)
                 progress.advance()
 
-    # Imported here: rules need libcst, and few series have rules.
+    # Imported lazily, because rules need libcst, and few series have rules.
     from tools.importer.session import decide_rewrites, read_known_calls
 
     known = read_known_calls(project)
@@ -107,7 +107,7 @@ class _Quiet:
 def _target(
     context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
 ) -> Target:
-    # Imported here: origins import git, pip and apt, which other commands do not need.
+    # Imported lazily, because origins import git, pip and apt, which other commands do not need.
     from tools.importer.origins import resolve
 
     if origin is not None:

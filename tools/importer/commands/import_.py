@@ -54,7 +54,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         if not check_committed(project.workspace, checked):
             report.say(f"{project.workspace} is in no git repository: edits there cannot be told")
     source = load_source(project, label)
-    # Imported here: origins import git, pip and apt, which `continue` and `skip` do not need.
+    # Imported lazily, because origins import git, pip and apt, which `continue` and `skip` do not
+    # need.
     from tools.importer.origins import resolve
 
     origin = args.origin

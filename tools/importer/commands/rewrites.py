@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
-    # Imported here: libcst takes half a second, and no other command needs it.
+    # Imported lazily, because libcst takes half a second, and no other command needs it.
     from tools.importer import rewrites
 
     report = context.report
@@ -100,7 +100,7 @@ def _refuse(stale: list[str], release: Release) -> None:
 def _check_guards(
     series: Series, release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[str, ...]:
-    """Return the unreadable files. Raises UserError if a place is not covered by any rule."""
+    """Return the files that rules cannot read. Raises UserError for a call that no rule covers."""
     from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
@@ -114,7 +114,10 @@ def _check_guards(
 def _updated(
     stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the new series, after checking its other patches, and the unreadable files."""
+    """Return the new series directory's files, and the files that the rules cannot read.
+
+    Raises UserError if another patch does not apply, or if a call is not covered by any rule.
+    """
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
     # A new rule's patch is generated from unpatched files, so it precedes all hand-written patches.

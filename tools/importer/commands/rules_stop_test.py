@@ -83,7 +83,7 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
     assert (sample.root / "patches/torch/v2/ruled.patch").exists()
     capsys.readouterr()
     assert import_v2(sample, "--dry-run", "--overwrite", new=_BINARY, b=clash, lists=_LISTS) == 2
-    assert "would stop at row.patch" in capsys.readouterr().out  # the calls have their lines
+    assert "would stop at row.patch" in capsys.readouterr().out  # rewrites.txt now covers the calls
 
 
 def test_a_call_that_is_to_be_rewritten_is_a_line_as_well(sample: SampleWorkspace) -> None:

@@ -22,7 +22,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    # The result that waits for a decision may be rewrites.txt, which is not a patch.
+    # One result may stand for rewrites.txt, which waits for a decision but is not a patch.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
     outcomes = ", ".join(

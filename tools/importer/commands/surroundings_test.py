@@ -36,7 +36,7 @@ def _without_reader(
     done = subprocess.run(
         [sys.executable, "-c", program, "--workspace", str(sample.root), *arguments],
         cwd=_ROOT,
-        # Output is buffered, as usual: writing out the rest fails when the program exits.
+        # Without PYTHONUNBUFFERED, output is buffered, so writing the rest fails at exit.
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -106,7 +106,7 @@ def test_a_hook_of_another_repository_leads_no_command_there(
     tree = sample.release("v2", {**V1, "torch/a.py": "new\n" + V1["torch/a.py"]})
     assert sample.run("--tag", "v2", "--origin", str(tree)) == 0
     assert index.read_bytes() == b"no index that git would take"
-    assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")  # as the caller set it
+    assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")  # restored after the command
 
 
 def test_the_network_of_the_person_stays(monkeypatch: pytest.MonkeyPatch) -> None:

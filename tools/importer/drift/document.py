@@ -75,7 +75,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """Return a file without default values, because most files have not moved and have no note."""
+    """Return a file's data. Omit a new path, note or diff that it lacks, because most files do."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

@@ -42,7 +42,7 @@ class FileCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """One patch on one release. `files` is empty if the patch landed together with others."""
+    """One patch on one release. `files` is empty if it landed as part of a group of patches."""
 
     outcome: Outcome
     note: str

@@ -26,7 +26,8 @@ _STYLES = {
 
 def to_terminal(table: Table, *, width: int) -> str:
     """Return the table with colour codes. `width` is the terminal's number of columns."""
-    # Imported lazily: rich takes as long to load as a short command, and pipes never need it.
+    # Imported lazily, because rich takes as long to load as a short command, and output to a pipe
+    # never needs it.
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -37,7 +37,7 @@ class Desk:
         *,
         only: Collection[str] = (),
     ) -> int:
-        """Write upstream's text files with the first `count` patches applied; return their number.
+        """Write upstream's text files with the first `count` patches applied; return how many.
 
         Files that those patches touch are included even if they are not text. `only` limits the
         paths. The directory appears atomically and replaces an old one.

@@ -18,7 +18,7 @@ Files = Mapping[str, Blob | None]
 
 
 def changed_patch(release: Release, index: int, header: bytes | None, edits: Files) -> bytes:
-    """Return patch number `index` with `edits` to its tree; `header` may replace its header.
+    """Return patch `index` with `edits` to its tree. `header`, if not None, replaces its header.
 
     If nothing changed, return the file's own bytes. Raises UserError.
     """

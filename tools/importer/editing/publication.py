@@ -59,14 +59,14 @@ def publication(
             check_rewrites(series, release.snapshot, patched, read_known_calls(project))
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
-        # The tree stays the same if only comments or the base change.
+        # If only the comments in `series` or the base change, the tree's hash stays the same.
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             pin = read_pin(project.pin)
             for name, data in base.items():
                 (series.root / name).write_bytes(
                     data
-                )  # from this, the build learns which files wheels lack
+                )  # tells the build which files wheels lack
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)

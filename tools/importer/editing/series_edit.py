@@ -69,7 +69,10 @@ class SeriesEdit:
 
 @dataclass(frozen=True)
 class Rebased:
-    """The result: `carried` has the rebased patches, `files` the new series (None: undecided)."""
+    """The rebased patches, and the files of the new series.
+
+    `files` is None if a patch needs a decision.
+    """
 
     carried: Carry
     files: Mapping[str, bytes] | None
@@ -101,7 +104,7 @@ def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
     """Return upstream's tree with the changed patch, and all patches before it, applied."""
     _, before = _position(release.series, edit)
     tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
-    tree.label = f"{release.label} with {edit.name}"  # conflict markers show this first
+    tree.label = f"{release.label} with {edit.name}"  # conflict markers show it
     if edit.kind is Kind.DROP:
         tree.label = f"{release.label} without {edit.name}"
     return tree
@@ -133,7 +136,7 @@ def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
 def _applied(release: Release, before: int, edit: SeriesEdit) -> dict[str, Blob | None]:
     earlier = release.series.patches[:before]
     if edit.data is None:
-        # Files of a dropped patch revert to their state in the snapshot below.
+        # A file that only the dropped patch touches is left out, so upstream's version is used.
         return _apply(release, earlier)
     files = {INDEX: edit.name.encode(), edit.name: edit.data}
     with staged(files, release.directory) as alone:

@@ -468,7 +468,7 @@ def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) ->
 
 
 def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
-    """As after editing a patch in the middle: the new tree already has the patches before it."""
+    """The new tree already has the earlier patches, as after editing a patch in the middle."""
     steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
     new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))

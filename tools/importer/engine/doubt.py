@@ -38,7 +38,7 @@ class _Clash(enum.Enum):
     """The reason why two changes cannot be combined."""
 
     OVERLAP = enum.auto()  # they change the same lines
-    ORDER = enum.auto()  # both insert at the same place: only the order is unknown
+    ORDER = enum.auto()  # both insert at the same place, so only the order is unknown
 
 
 @dataclass(frozen=True)
@@ -254,9 +254,9 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether this reading of upstream merges to `usual` with each of the patch's readings.
+    """Return whether upstream's reading `ours` merges to `usual` with each reading in `alike`.
 
-    `alike` has the readings of the patch that slide down to the same changes, `settled`.
+    `alike` has the patch's readings that become the same changes, `settled`, if they slide down.
     """
     if usual == part.ours:
         # Both sides count as the same change if the texts are equal, even if they may have kept

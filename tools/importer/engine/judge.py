@@ -200,7 +200,7 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Return whether a range of `loose` covers an edit and its context, so nothing locates it."""
+    """Return whether an edit and its context are within a `loose` range, so nothing locates it."""
     first = hunk.old_index
     for edit in hunk.edits:
         start = max(min(first, first + edit.start - _HOLD), 0)

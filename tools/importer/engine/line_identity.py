@@ -85,10 +85,10 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield each story whose patch edits are slid but give the same text and share a removal.
+        """Yield variants of the story: the patch's removals are shifted but give the same text.
 
-        For example, a function may be removed with the blank line above or below it; the text is
-        the same.
+        For example, a function may be removed with the blank line above or below it. In each
+        variant, the patch removes at least one of the lines that it removes in this story.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):

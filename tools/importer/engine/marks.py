@@ -39,5 +39,8 @@ _MOST_KNOWN = 500_000
 
 
 def path_mark(path: str) -> bytes:
-    """Return a four-byte hash of a path; 1 in 300,000 trees of 13,000 paths has a false match."""
+    """Return a four-byte hash of a path.
+
+    The probability that another path has the hash of one of 13,000 paths is 1 in 300,000.
+    """
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()

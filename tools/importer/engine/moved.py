@@ -16,7 +16,8 @@ from tools.importer.snapshot import Snapshot
 _LIKENESS = 0.5
 # Two candidates with scores closer than this are ambiguous.
 _MARGIN = 0.1
-# The maximum number of files read, once for the same extension and once for all others.
+# The maximum number of files to read in one search. If no new file with the same extension is
+# similar, a second search reads files with other extensions.
 _READ = 3000
 
 

@@ -88,7 +88,7 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
-    """Return a table: [i][j] is the length of the longest common subsequence of both tails."""
+    """Return a table: [i][j] is the longest common subsequence's length for old[i:] and new[j:]."""
     size = len(new)
     row = (0,) * (size + 1)
     table = [row]

@@ -159,7 +159,11 @@ def _doubtful(
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
-    """Return whether the base contains `inner`, at its start or end if `head` or `tail` is 0."""
+    """Return whether `inner` is a run of lines in the base.
+
+    If `head` is 0, the run must be at the base's start. Otherwise, if `tail` is 0, it must be at
+    the base's end.
+    """
     size = len(inner)
     if not size:
         return True

@@ -75,7 +75,8 @@ def forget(key):
 '''
 _RUN = "#!/bin/sh\nset -e\nexec python3 -m backend\n"
 
-# Our patches: `strip` tidies names, `cache` moves the directory, `guard` tolerates a missing close.
+# Our patches: `strip` removes spaces around names, `cache` lets KERNELS set the directory, and
+# `guard` skips close() if there is no module.
 _STRIP = ('return found.split(",")', 'return [name.strip() for name in found.split(",") if name]')
 _DIRECTORY = (
     'return os.path.join(tempfile.gettempdir(), "kernels")',

@@ -15,7 +15,7 @@ from tools.importer.unified import Hunk
 
 # A line shorter than this, such as `)` or `else:`, is not significant: it occurs everywhere.
 _TELLING = 6
-# Ignore this many lines before and after a conflict: they are not another place.
+# Do not search this many lines before and after a conflict: a match there is no other place.
 _NEAR = 8
 
 
@@ -38,7 +38,7 @@ def whereabouts(
 
     `ours` is the new tree's file; None if it is gone. `others` are the patch's other files.
     `elsewhere` yields files outside the patch; it is called only if `others` lack the lines. Three
-    significant lines, or two that lie in half of the hunk, must occur together in only one place.
+    significant lines, or two in a run of at least half of the hunk, must occur in only one place.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:
@@ -75,7 +75,10 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the only position that has most of a hunk's old lines, including a changed one."""
+    """Return the position of the longest run of a hunk's old lines; None if it is no clear match.
+
+    A clear match occurs once, contains a changed line and has enough significant lines.
+    """
     block = marks_of(hunk.old)
     if not block or not set(block) & set(marks):
         return None

@@ -13,7 +13,7 @@ _COMMAND = (
     "fast-import",
     "--quiet",  # no statistics on standard error
     "--depth=0",  # no delta search: twice as fast; `git gc` finds deltas later
-    "--date-format=now",  # the stream has no commits; the default reads the time zone
+    "--date-format=now",  # blobs have no dates, but the default reads the time zone
 )
 
 
@@ -38,7 +38,7 @@ class BlobWriter:
             self._process.stdin.write(data)
             self._process.stdin.write(b"\n")
         except BrokenPipeError:
-            self._finish()  # git exited early: raise its error output
+            self._finish()  # if git exited with an error, raises its error output
             raise  # git exited with 0 before the last blob
         self.count += 1
 

@@ -78,7 +78,7 @@ class Checkout:
             "status",
             "--porcelain",
             "-z",
-            "--untracked-files=all",  # list files, not directories: some may be in --keep
+            "--untracked-files=all",  # list each file, because some may be in --keep
             "--no-renames",  # one path per line
             "--ignore-submodules=none",
             "--",
@@ -164,7 +164,10 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return symlinks where a directory was, is or will be; they must not be followed."""
+        """Return the symlinks among the parents of changed paths; they must not be followed.
+
+        Raises UserError for a link that the update does not replace.
+        """
         parents = {parent for path in changes for parent in _parents(path)}
         links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
         for parent in sorted(links - changes.keys()):
@@ -189,7 +192,7 @@ class Checkout:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(status.st_mode):
-            return None  # a directory is checked through its files
+            return None  # the files in it are checked instead
         return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
@@ -202,7 +205,7 @@ class Checkout:
             if stat.S_ISLNK(status[0]):
                 entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
             elif not stat.S_ISREG(status[0]):
-                entries[path] = TreeEntry(GITLINK, "")  # a socket, for example: equal to no entry
+                entries[path] = TreeEntry(GITLINK, "")  # such as a socket, which equals no entry
             else:
                 mode = EXECUTABLE if status[0] & stat.S_IXUSR else REGULAR
                 oid = "" if path in self._converted else blob_id(_bytes(file))

@@ -108,7 +108,7 @@ def cherry_pick(
     left_out: list[str] = []
     for touched in _touched(repository, change):
         if touched.before is None and touched.after is None:
-            left_out.append(touched.path)  # a submodule: an id, not a file
+            left_out.append(touched.path)  # a submodule, which is an id and not a file
             continue
         where = _where(touched, patched)
         mine = patched.read(where)
@@ -145,7 +145,8 @@ def cherry_pick(
 
 
 def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touched]:
-    # -M: a moved file is one change. Raw output needs no --no-ext-diff and similar options.
+    # -M reports a moved file as one change. No --no-ext-diff or similar option is needed, because
+    # raw output runs no external diff.
     out = repository.git.run(
         "diff-tree", "-r", "-z", "-M", "--raw", "--abbrev=40", "--no-commit-id",
         change.base, change.commit,

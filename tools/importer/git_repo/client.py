@@ -17,29 +17,29 @@ from tools.importer.errors import EnvironmentProblem
 
 SETTINGS = (
     "core.hooksPath=/dev/null",  # a hook could change a commit or reject a ref update
-    "core.fsmonitor=false",  # may name a program that git would run for our temporary index
+    "core.fsmonitor=false",  # could name a program that git would run for our temporary index
     "core.autocrlf=false",  # keep the tree's bytes instead of the platform's line endings
     "core.safecrlf=false",  # no warnings: upstream mixes line endings
     "core.attributesFile=/dev/null",  # the default is a file in the home directory
-    "core.excludesFile=/dev/null",  # the same
+    "core.excludesFile=/dev/null",  # the default is a file in the home directory
     "core.splitIndex=false",  # a temporary index must be one file
-    "core.packedRefsTimeout=10000",  # wait up to 10 s for another git's lock before failing
-    "core.filesRefLockTimeout=10000",  # the same
-    "pack.compression=1",  # three times as fast as 6; `git gc` compresses again
+    "core.packedRefsTimeout=10000",  # wait up to 10 s for another git's lock on packed-refs
+    "core.filesRefLockTimeout=10000",  # wait up to 10 s for another git's lock on a ref
+    "pack.compression=1",  # three times as fast as level 6; `git gc` compresses again
     "gc.auto=0",  # no repacking while we write
-    "maintenance.auto=false",  # the same, under its newer name
+    "maintenance.auto=false",  # the newer name of gc.auto
     "i18n.commitEncoding=UTF-8",  # otherwise commits get an `encoding` line
     "i18n.logOutputEncoding=UTF-8",
-    "log.showSignature=false",  # would mix gpg's output into the log that we parse
-    "protocol.version=2",  # servers then send a commit by its id, and only the requested refs
-    "submodule.recurse=false",  # here, a submodule is only an id
+    "log.showSignature=false",  # `true` would mix gpg's output into the log that we parse
+    "protocol.version=2",  # lets us fetch a commit by its id, and list only the requested refs
+    "submodule.recurse=false",  # we treat a submodule as an id only
 )
 
 _NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_COUNT": "0",  # drop settings passed in the environment
-    "GIT_CONFIG_PARAMETERS": "",  # drop `git -c` settings of a git that started this process
+    "GIT_CONFIG_PARAMETERS": "",  # drop the `-c` settings of a git that started this process
 }
 
 _ENVIRONMENT = {
@@ -136,7 +136,7 @@ def _runner(directory: Path) -> Any:
 @functools.cache
 def _git_class() -> Any:
     try:
-        from git.cmd import Git  # imported here: GitPython starts git on import
+        from git.cmd import Git  # imported lazily, because GitPython starts git on import
     except ImportError as error:
         lines = str(error).strip().splitlines() or ["no reason given"]
         raise EnvironmentProblem(

@@ -135,7 +135,7 @@ class _Branches:
         return Exported(patch.name, title, state, note, ref, commit, file)
 
     def _alone(self, result: PatchResult) -> tuple[dict[str, Blob | None], list[str]]:
-        """Merge one patch's step onto upstream, without the patches before it."""
+        """Merge the change of one patch onto upstream, without the patches before it."""
         changes: dict[str, Blob | None] = {}
         conflicts: list[str] = []
         for file in result.files:

@@ -85,7 +85,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
         "-z",  # messages contain blank lines
         "--fixed-strings",  # a path is not a regular expression
         f"--grep=Imported-At: {destination}",
-        "--max-count=50",  # enough to skip messages that only quote a label
+        "--max-count=50",  # more than one, because some messages only quote a label
         commit,
         "--",
     )

@@ -82,7 +82,10 @@ def _guarded(line: str) -> str:
 
 
 def _sender(owner: str) -> str:
-    """Return an owner as a mail sender. A team gets an invalid address, because mail needs one."""
+    """Return an owner as a mail sender.
+
+    Mail needs an address. An owner without one, such as a team, gets one that ends in `@invalid`.
+    """
     match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
     name, address = (match[1], match[2]) if match else (owner, "")
     if not address and re.fullmatch(r"[^<>@\s]+@[^<>@\s]+", owner):

@@ -16,7 +16,10 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """A ref update from `old` (None: new ref) to `new`, and then of the working tree below `at`."""
+    """An update of `ref` from `old` to `new`, and then of the working tree below `at`.
+
+    `old` is None if the ref is new.
+    """
 
     ref: str
     old: str | None

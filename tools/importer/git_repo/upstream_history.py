@@ -28,7 +28,10 @@ _COMMIT = re.compile(r"(?:(https?://[^\s?#]+?)/commit/)?([0-9a-fA-F]{4,40})(?:[?
 
 @dataclass(frozen=True)
 class UpstreamChange:
-    """A change from tree-ish `base` to `commit`. `link` is its web page, `pull` its PR's number."""
+    """A change from the tree-ish `base` to `commit`.
+
+    `link` is the change's web page, and `pull` is the number of its pull request, if known.
+    """
 
     base: str
     commit: str
@@ -38,7 +41,7 @@ class UpstreamChange:
 
 
 class UpstreamHistory:
-    """Upstream's repository. `url` is for messages; `fetches` is the URL a copy fetches from."""
+    """Upstream's repository, or a copy that `fetches` from it. `url` is upstream's address."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository
@@ -154,7 +157,7 @@ class UpstreamHistory:
             status, _, stderr = self.repository.git.attempt(
                 "fetch",
                 "--quiet",
-                "--no-tags",  # hundreds of release branches are not part of the 100 MB of commits
+                "--no-tags",  # tags would add hundreds of release branches to main's 100 MB
                 "--no-write-fetch-head",
                 "--filter=tree:0",  # fetch commits; trees and files are fetched when read
                 "origin",

@@ -70,7 +70,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Result:
-    """`commit` is None if nothing changed. `caught_up`: an interrupted run was completed first."""
+    """The result of a run. `commit` is None if nothing changed.
+
+    `caught_up` tells whether an interrupted run was completed first.
+    """
 
     outcome: Outcome
     ref: str
@@ -312,7 +315,7 @@ def _difference(old: Files, new: Files) -> Difference:
 
 
 def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
-    """Reject upstream files that are parents of kept files, and kept files that are parents."""
+    """Reject an upstream file whose path is a directory of kept files, and the reverse."""
     for inner, outer in ((kept, upcoming), (upcoming, kept)):
         for path in inner:
             parts = path.split("/")

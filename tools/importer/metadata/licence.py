@@ -32,7 +32,7 @@ _MARK = b"\xef\xbb\xbf"  # some editors write this at the start of UTF-8 files
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """The hash of each licence file, by path. `changes` are lines for the user, not recorded."""
+    """The hash of each licence file, by path. `changes` has messages and is not stored."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)
@@ -136,7 +136,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
     """Return the first changed lines, and the number of changes."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    _, start, end, new_start, new_end = edits[0]  # exists: the words differ, so a line differs
+    _, start, end, new_start, new_end = edits[0]  # not empty, because the words differ
     gone = sum(edit[2] - edit[1] for edit in edits)
     come = sum(edit[4] - edit[3] for edit in edits)
     shown = f"{_quote(before[start:end])} -> {_quote(after[new_start:new_end])}"

@@ -2,7 +2,8 @@
 """A METADATA file: it describes a vendored dependency, in the format of Android and google3.
 
 People write the name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX
-licence expression, omitted if there is none). The other fields follow the pin.
+licence expression, omitted if there is none). The other fields are generated from the pin and the
+date of the upgrade.
 """
 
 from __future__ import annotations
@@ -165,7 +166,10 @@ def _message(data: Metadata) -> Message:
 
 
 class _Fields:
-    """A block's fields by name and type. Raises if one is missing, unknown or mistyped."""
+    """The fields of a block, read by name and type.
+
+    Raises ValueError for a field that is missing, unknown, repeated or of another type.
+    """
 
     def __init__(self, message: Message, where: str, known: tuple[str, ...]) -> None:
         self.message, self.where = message, where

@@ -22,8 +22,9 @@ _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 class Vendored:
     """A dependency. `metadata` is the path of its METADATA file, relative to the workspace's root.
 
-    `version` is the usual name, `release` the package's number (torch: v2.13.0, 2.13.0+cpu).
-    `purls` are package URLs, the main one first. `needs` has keys in the lock file for wheels.
+    `version` is upstream's name for the version, `release` the package's own (torch: v2.13.0 and
+    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has keys in the lock file for
+    wheels.
     """
 
     name: str
@@ -90,7 +91,7 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
     """Yield the tarballs in third_party/sources.bzl. Raises UserError.
 
     A pin without `urls`, or with `integrity` instead of a sha256, is listed as Debian's tarball. A
-    pin whose folder is not named `NAME-VERSION` has a `version`.
+    pin whose folder is not named `NAME-VERSION` must have a `version`.
     """
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")

@@ -69,7 +69,7 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
             with _decompressed(archive) as plain:
                 counted = _Counted(plain)
                 with tarfile.open(
-                    fileobj=cast(IO[bytes], counted),  # tarfile only reads from it
+                    fileobj=cast(IO[bytes], counted),  # tarfile only calls `read`
                     mode="r|",
                     encoding="utf-8",
                     errors="surrogateescape",
@@ -130,7 +130,7 @@ class _Writer:
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
         path = _plain(member.path)
         if is_gits_own(path):
-            return  # the archive was made from a checkout
+            return  # skip git's own files, in an archive of a checkout
         check_path(path, self._name)
         if path in self._modes or path in self._hard:
             raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
@@ -243,7 +243,10 @@ def _plain(path: str) -> str:
 
 
 def _top(paths: dict[str, str]) -> str:
-    """Return the top directory of a release archive, or ""; a Python package is not one."""
+    """Return the top directory of a release archive, or "" if it has none.
+
+    A Python package is not a top directory.
+    """
     first, _, rest = next(iter(paths)).partition("/")
     around = f"{first}/"
     if not rest or not all(path.startswith(around) for path in paths):

@@ -74,7 +74,7 @@ def resolve(
             _tell(report, snapshot, candidate, passed)
             return snapshot
     if forbidden:
-        # Report the constraint, not the other origins, because one setting fixes this.
+        # Report only the constraint, because the user can fix it with one setting.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 

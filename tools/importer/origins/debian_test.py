@@ -124,7 +124,8 @@ def _publish(root: Path, suite: str, version: str) -> None:
 def _origin(
     cache: Path, mirror: Path, suites: tuple[str, ...] = ("stable", "testing")
 ) -> DebianOrigin:
-    # apt's `copy:` method copies files, as `http:` does; `file:` would return the archive's own.
+    # With `copy:`, apt copies files, as with `http:`. With `file:`, it would return the archive's
+    # own files.
     machine = [Origin(f"copy:{mirror}", trusted="yes")]
     archive = DebianArchive(Cache(cache), origins=machine, suites=suites)
     return DebianOrigin("pytorch", Cache(cache), Lines(), archive=archive)

@@ -167,7 +167,7 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """Return the error for a missing pinned commit, and whether its ref now names another one."""
+    """Return the error for a missing pinned commit. It says if the ref now names another one."""
     name = optional_text(pin, "ref")
     try:
         refs = mirror.refs(name, name + _PEELED) if name else {}

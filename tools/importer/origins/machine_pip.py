@@ -88,7 +88,7 @@ def _command() -> tuple[str, ...]:
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because an
     # administrator may restrict downloads with them. pip treats an empty PIP_CONSTRAINT as unset
-    # and reads its configuration, but a user who sets it to nothing wants no constraint.
+    # and reads its configuration, but a user who sets it to an empty value wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

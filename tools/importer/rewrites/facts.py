@@ -101,7 +101,10 @@ class Modules:
 
 
 def readable(data: bytes) -> bool:
-    """Return whether positions in these bytes are well defined: UTF-8, with any newlines."""
+    """Return whether the file is UTF-8 and declares no other encoding.
+
+    Otherwise, positions in its `ast` tree would not be positions in its bytes.
+    """
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

@@ -14,9 +14,9 @@ TABLE = "patches/torch/rewrites.txt"
 
 @dataclass(frozen=True)
 class Finding:
-    """`sites` are the calls in one `function`, or in a file to be rewritten (`function` is "").
+    """Calls that no rule covers: `sites`, in one `function`, or in a file to be rewritten.
 
-    `what` describes the problem, `step` the possible next steps.
+    For a file, `function` is "". `what` describes the problem, `step` the possible next steps.
     """
 
     rule: str

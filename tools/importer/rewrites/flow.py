@@ -87,7 +87,7 @@ class Flow:
                 self._mark(call, PASSED)  # the argument may be an object from outside this tree
 
     def give(self, given: Given) -> None:
-        """Mark the names that another file sets to a path derived from `__file__`."""
+        """Mark the names that get a path from another file: a parameter, or imported names."""
         if isinstance(given, Taken):
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)

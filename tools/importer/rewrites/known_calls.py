@@ -81,7 +81,7 @@ def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> byte
     for finding in findings:
         proposal = _proposal(finding, label)
         same = [index for index, line in enumerate(lines) if _key(line) == _key(proposal)]
-        if same and finding.function:  # the old line's reason may also cover one more call
+        if same and finding.function:  # propose the old reason, which may fit all calls
             proposal += lines[same[0]].partition(" --")[2].rstrip()
         block = [
             f"<<<<<<< {finding.rule}, {label}: {finding.what}",

@@ -21,7 +21,7 @@ def moved_pin(
 
     Raises UserError if the patched tree cannot be built.
     """
-    # Imported here: `status` needs neither the origins nor the unpacker.
+    # Imported lazily, because `status` needs neither the origins nor the unpacker.
     from third_party.torch.unpack import tree_hash_of
     from tools.importer.origins import OriginSnapshot
     from tools.importer.origins.cache import user_cache

@@ -81,7 +81,7 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        moved = digest is None and bool(others)  # the change moved to another file
+        moved = digest is None and bool(others)  # the user moved the change to another file
         if not markers and digest == file.digest and not moved:
             problems.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
     return problems
@@ -151,7 +151,7 @@ def _read(state: Path, path: str, file: StopFile) -> Blob | None:
     if not full.is_file():
         return None
     data = full.read_bytes()
-    if file.mode == SYMLINK:  # written as text, so that it can have markers
+    if file.mode == SYMLINK:  # its target was written as text, which can have markers
         return Blob(data.rstrip(b"\n"), SYMLINK)
     return Blob(data, EXECUTABLE if full.stat().st_mode & 0o100 else REGULAR)
 

@@ -182,7 +182,7 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 def _clear(state: Path) -> None:
     """End a publication whose files are all in place."""
     root = state / DONE
-    if (root / _JOURNAL).exists():  # without it, only the directory is left to delete
+    if (root / _JOURNAL).exists():  # otherwise, only the directory is left to delete
         journal = _read(root)
         with _one_line(journal, "the next command cleans up"):
             sync_directory(state)

@@ -121,7 +121,7 @@ def replay(
                 f"{source.series.root}/base.json: no such file, so it is unknown which tree the patches "
                 f"were made against. Run `import.py --tag {source.label}` once to record it"
             )
-        return Carry(source.series, (), {})  # no merge: `new` is the base to record
+        return Carry(source.series, (), {})  # nothing to merge: `new` becomes the base
     rules = rewrites or Rewrites(new)
     made_anew, findings = rules.decide(source.series)
     every = {**made_anew, **decisions}

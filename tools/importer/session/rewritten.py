@@ -63,7 +63,7 @@ class Rewrites:
         """
         if not _has_rewrites(series):
             return {}, ()
-        # Imported here: rules need libcst, and many series have no rules.
+        # Imported lazily, because rules need libcst, and many series have no rules.
         from tools.importer import rewrites
 
         rules, modules = self._loaded()
@@ -137,7 +137,7 @@ def check_rewrites(
     Rewrites(new, known).check(series, files)
 
 
-# An undecided result needs a patch; this placeholder represents the rules' data.
+# A placeholder for the rules' data, because an undecided result needs a patch.
 _DATA = Patch(
     KNOWN_CALLS,
     0,

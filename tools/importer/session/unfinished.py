@@ -63,7 +63,7 @@ class Unfinished:
 
 
 def read_unfinished(state: Path) -> Unfinished | None:
-    """Return the unfinished command, or None. Raises UserError if the file is not ours."""
+    """Return the unfinished command, or None. Raises UserError if its file is unusable."""
     file = state / STATE_FILE
     try:
         data = json.loads(file.read_bytes())
