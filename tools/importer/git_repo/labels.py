@@ -20,6 +20,10 @@ from dataclasses import dataclass
 from tools.importer.git_repo.repository import Repository
 
 _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
+# Characters with a meaning in POSIX extended regular expressions.
+_SPECIAL = re.compile(r"[][\\.^$*+?(){}|]")
+# The number of commits to read at once. The first may only quote the label.
+_PAGE = 50
 
 
 @dataclass(frozen=True)
@@ -79,19 +83,25 @@ class Vendored:
 
 def last_vendored(repository: Repository, commit: str, destination: str) -> Vendored | None:
     """Return the newest commit in the history of `commit` whose labels name `destination`."""
-    out = repository.git.run(
-        "log",
-        "--format=%H%n%B",
-        "-z",  # messages contain blank lines
-        "--fixed-strings",  # a path is not a regular expression
-        f"--grep=Imported-At: {destination}",
-        "--max-count=50",  # more than one, because some messages only quote a label
-        commit,
-        "--",
-    )
-    for text in out.decode("utf-8", "surrogateescape").split("\0"):
-        name, _, message = text.lstrip("\n").partition("\n")
-        labels = parse_labels(message)
-        if labels and labels.at == destination:
-            return Vendored(name, labels)
-    return None
+    label = _SPECIAL.sub(r"\\\g<0>", f"Imported-At: {destination}")
+    skip = 0
+    while True:
+        out = repository.git.run(
+            "log",
+            "--format=%H%n%B",
+            "-z",  # messages contain blank lines
+            "--extended-regexp",
+            f"--grep=^{label}[[:space:]]*$",  # the whole line: paths of others may start like ours
+            f"--skip={skip}",
+            f"--max-count={_PAGE}",
+            commit,
+            "--",
+        )
+        if not out:
+            return None
+        for text in out.decode("utf-8", "surrogateescape").split("\0"):
+            name, _, message = text.lstrip("\n").partition("\n")
+            labels = parse_labels(message)
+            if labels and labels.at == destination:
+                return Vendored(name, labels)
+        skip += _PAGE

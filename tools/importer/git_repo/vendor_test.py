@@ -70,6 +70,20 @@ def test_a_second_time_there_is_nothing_to_do(repo: Path) -> None:
     assert git(repo, "rev-parse", "HEAD") == head
 
 
+@pytest.mark.parametrize("destination", [AT, "third_party/c++/(torch)[1]", "caf\xe9/torch"])
+def test_the_last_import_is_found_below_many_of_others(repo: Path, destination: str) -> None:
+    bring(repo, source(TREE), destination=destination)
+    message = git(repo, "log", "-1", "--format=%B")
+    line = f"Imported-At: {destination}"
+    others = [message.replace(line, f"{line}_x"), f"Like the import with this label:\n\n{line}"]
+    for other in others:
+        for _ in range(51):
+            commit_files(repo, {}, other)
+    head = git(repo, "rev-parse", "HEAD")
+    assert bring(repo, source(TREE), destination=destination).outcome is Outcome.UNCHANGED
+    assert git(repo, "rev-parse", "HEAD") == head
+
+
 def test_equal_trees_with_new_labels_are_a_commit_that_says_so(repo: Path) -> None:
     bring(repo, source(TREE))
     assert bring(repo, source(TREE, series="s2")).outcome is Outcome.COMMITTED
