@@ -64,9 +64,7 @@ def publication(
         if moves and release.label == built_label(project):
             pin = read_pin(project.pin)
             for name, data in base.items():
-                (series.root / name).write_bytes(
-                    data
-                )  # tells the build which files wheels lack
+                (series.root / name).write_bytes(data)  # tells the build which files wheels lack
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
