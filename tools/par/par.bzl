@@ -154,7 +154,8 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, sample, ar
     kwargs.setdefault("testonly", True)
     tags = kwargs.get("tags", [])
     if sample > 1 or "@pypi//hypothesis" in deps:
-        # Without --config=full, such a test runs fewer cases or fewer examples of a property.
+        # Without --config=full, this target runs only some of its cases, or fewer examples of each
+        # property. The tag `budget` marks it for a full run in CI.
         tags = depset(tags + ["budget"]).to_list()
         kwargs["tags"] = tags
     arguments += ", sample=%d, in_full_run=%s" % (sample, "budget" in tags or "full" in tags)

@@ -192,7 +192,8 @@ class _Builder:
         parts = PurePosixPath(path).parts
         if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
             name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
-            # The index contains the entry points, because many programs read all at start-up.
+            # The index contains the entry points, because many programs read those of all packages
+            # at start-up.
             entry_points_file = os.path.join(os.path.dirname(disk), "entry_points.txt")
             entry_points = ""
             if os.path.exists(entry_points_file):
@@ -245,7 +246,7 @@ class _Builder:
             self._packages.add(name.rpartition(".")[0])
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Add a file that will be unpacked to the hash that names the bundle's cache directory."""
+        """Hash a file that will be unpacked. The hash names the bundle's cache directory."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 

@@ -24,7 +24,7 @@ from tools.par.compiler.classify import extension_name, module_name
 from tools.par.compiler.container import ArchiveWriter, Entry, read_index
 from tools.par.compiler.container import seal as seal_file
 
-_SEAL = struct.Struct("<16sQQ")  # struct par_seal in launcher/seal.h
+_SEAL = struct.Struct("<16sQQ")  # the layout of struct par_seal in launcher/seal.h
 _SEAL_MAGIC = b"PAR launcher v1\0"
 _NO_DOORS = 1
 # A program's top-level modules must not have these names.

@@ -73,7 +73,7 @@ def _compile(path: str, disk: str, pack: bool) -> Compiled:
     pyc, problem = None, ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # most sources are third-party code
+            warnings.simplefilter("ignore")  # most warnings are about third-party code
             code = compile(source, path, "exec", dont_inherit=True, optimize=0)
         header = importlib.util.MAGIC_NUMBER + struct.pack("<L", _UNCHECKED_HASH)
         pyc = header + importlib.util.source_hash(source) + marshal.dumps(code)

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-// More than enough: callers read a few bytes for a seed.
+// This is more than enough, because callers read only a few bytes for a seed.
 #define RANDOM_BYTES 4096
 
 static int random_file(void) {

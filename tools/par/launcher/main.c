@@ -40,8 +40,8 @@ static PyStatus add_search_path(PyConfig* config, const char* path) {
 }
 
 // Returns 1 if the category of the warning filter `option`
-// (action:message:category:module:line) has a dot: the warnings module would
-// import the part before the dot.
+// (action:message:category:module:line) has a dot. The warnings module would
+// then import the part before the dot.
 static int imports_a_module(const char* option) {
   for (int colons = 0; colons < 2; colons++) {
     option = strchr(option, ':');
@@ -194,8 +194,9 @@ static int finish(int code) {
   return 128 - code;
 }
 
-// Runs the code that the command line names. `leave` then exits the process,
-// unless a flush fails. Only the interpreter's finalization reports that.
+// Runs the code that the command line names, then calls `leave`, which exits
+// the process. If a stream cannot be flushed, `leave` returns, because only the
+// interpreter's finalization reports that error.
 static int run_interpreter(PyObject* leave) {
   int code = par_run_code();
   if (code == PAR_NOT_CODE) return Py_RunMain();

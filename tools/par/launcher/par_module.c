@@ -14,8 +14,9 @@
 #include "zstd.h"
 #include "zstd_xxhash.h"
 
-// ArchiveError, a subclass of SystemExit: a damaged archive ends the program
-// with one line, even if an optional import is inside `except ImportError`.
+// ArchiveError, which is raised for a damaged archive. It is a subclass of
+// SystemExit and ends the program with one line. An `except ImportError` around
+// an optional import does not catch it.
 static PyObject* archive_error;
 
 typedef struct {

@@ -52,8 +52,8 @@ def _import_roots(ctx):
     wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
 
-    # Modules from external repositories, such as torch_google's when another workspace uses it, are
-    # imported by their paths from the root of their repository.
+    # A module in an external repository is imported by its path from the root of that repository.
+    # torch_google itself is an external repository if another workspace uses it.
     repositories = {
         file.owner.workspace_name: None
         for file in ctx.attr.lib[PyInfo].transitive_sources.to_list()
@@ -178,8 +178,8 @@ def _pack(ctx, output):
         [output],
         "ParLink",
         "Linking %s" % output.short_path,
-        # Linking a PAR is as fast as downloading it. In a full cache, each PAR would evict about a
-        # hundred object files.
+        # Do not cache PARs: linking one is as fast as downloading it, and in a full cache each PAR
+        # would evict about a hundred object files.
         requirements = {"no-cache": ""},
     )
 

@@ -163,7 +163,7 @@ def _install(runtime):
 
 
 def _adopt_early_modules(runtime):
-    """Give each frozen module that is also in the archive the spec and file of that copy."""
+    """Set the spec and file of each frozen module to those of its copy in the archive, if any."""
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         if spec is None or spec.loader is not _bootstrap.FrozenImporter:

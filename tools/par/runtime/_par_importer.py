@@ -92,7 +92,7 @@ class Loader:
             adjustments.adjust(self.bundle.runtime, module)
 
     def _row(self, name):
-        if name in _MAIN_NAMES:  # linecache passes __name__, not the real name
+        if name in _MAIN_NAMES:  # linecache passes __name__, not the spec's name
             spec = getattr(sys.modules.get(name), "__spec__", None)
             name = spec.name if spec is not None else name
         row = self.bundle.runtime.modules.get(name)
@@ -227,8 +227,8 @@ class Finder:
     def _is_in(self, name, path):
         """Return whether the archive's module `name` is in a directory on its package's `path`.
 
-        It is not if the package has changed its __path__. setuptools replaces the standard
-        library's distutils that way.
+        Return False if the package has changed its __path__, so that another module of this name
+        is imported. setuptools replaces the standard library's distutils in this way.
         """
         row = self.runtime.modules.get(name)
         if row is None:
@@ -374,7 +374,7 @@ class Runtime:
         self.sections = []
         self.loaded = {}
         self.frozen = False
-        self.aged = False  # whether a very large import has been moved to the oldest generation
+        self.aged = False  # whether age_large_imports has handled a very large import
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
@@ -423,7 +423,10 @@ class Runtime:
         self.aged = new >= _LARGE_PROGRAM
 
     def freeze_large_imports(self) -> None:
-        """Freeze all objects if very many are new, because large imports are then complete."""
+        """Freeze all objects if very many are new.
+
+        The program's large imports are then complete. If fewer are new, only age the objects.
+        """
         if gc.get_count()[0] < _LARGE_PROGRAM:
             self.age_large_imports()
         else:

@@ -64,7 +64,7 @@ def run(
 
 
 def _shard(files: Sequence[str]) -> Sequence[str]:
-    """Return this shard's share of `files`, as Bazel's sharding variables define it."""
+    """Return the part of `files` that Bazel's sharding variables assign to this shard."""
     status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
     if status_file:
         Path(status_file).touch()

@@ -85,9 +85,9 @@ def _one_file(root: Path, selection: Selection, file: str, folder: Path) -> int:
 def _set_up_hypothesis(root: Path) -> None:
     """Disable hypothesis's deadline, because machines may be busy. budget.py limits examples.
 
-    Hypothesis parses every module outside of site-packages, because it draws the constants in them.
-    Our wheels and the standard library are outside, and to parse torch and JAX takes half a minute
-    in each process. So let it parse only the workspace's packages.
+    Hypothesis parses every module outside site-packages to use its constants in examples. Our
+    wheels and the standard library are outside site-packages, and parsing torch and JAX takes half
+    a minute in each process. So let Hypothesis parse only the workspace's packages.
     """
     if importlib.util.find_spec("hypothesis") is None:
         return

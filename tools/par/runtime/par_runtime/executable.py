@@ -23,7 +23,7 @@ def interpreter_path(runtime: Runtime) -> str:
     if runtime.layout == "runfiles":
         return str(runtime.settings["python"])
     if runtime.raised:
-        return ""  # unknown: with elevated privileges, the launcher refuses to be an interpreter
+        return ""  # with elevated privileges, the launcher refuses to run as an interpreter
     program = runtime.program
     label = f"{_par.hash(os.fsencode(program)):016x}"
     for directory in cache.directories(runtime):

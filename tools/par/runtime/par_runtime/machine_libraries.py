@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load packed copies of libraries that wheels expect on the machine, if the machine lacks them.
 
-A bare container has none of these libraries. Of the C++ runtime, the newer copy is used: it is
-always compatible, and the machine's compiler, which torch.compile runs, emits code for the
-machine's runtime.
+A bare container has none of these libraries. If the machine has a C++ runtime, the program uses the
+packed copy only if it is newer. A newer runtime runs all code that an older one runs. An older one
+may not run the output of the machine's compiler, which torch.compile uses.
 """
 
 from __future__ import annotations
