@@ -62,7 +62,7 @@ def apt_directory() -> Path:
 
 
 def stanza(origin: Origin, *, suite: str, sources: bool = False) -> str:
-    """Return a deb822 stanza for `main` of an archive's `suite`: for binary or source packages."""
+    """Return a deb822 stanza for the binary or source packages in `main` of one `suite`."""
     kind, index = ("deb-src", "Sources") if sources else ("deb", "Packages")
     lines = [f"Types: {kind}", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
     # Fetch only one index; tools such as apt-file may have configured apt to fetch many more.

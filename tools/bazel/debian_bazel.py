@@ -57,7 +57,7 @@ def _prefix(cache: Path) -> Path:
 
 
 def _work(prefix: Path) -> Path:
-    """Return the directory for apt's state, .debs and the unfinished prefix, kept on failure."""
+    """Return the directory for apt's state, .debs and the unfinished prefix. A failure keeps it."""
     return prefix.with_name("debian.work")
 
 

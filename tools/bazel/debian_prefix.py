@@ -128,7 +128,7 @@ def startup_options(prefix: Path) -> tuple[str, ...]:
         "--nosystem_rc",  # the system's rc may be for another Bazel
         f"--bazelrc={prefix / _RC}",
         f"--install_base={prefix / _INSTALL_BASE}",
-        "--trust_install_base",  # Debian's client has no hashes to check it
+        "--trust_install_base",  # Debian's client has no hashes to check the files with
         f"--server_javabase={prefix / _JAVA}",
     )
 

@@ -12,8 +12,8 @@ from pathlib import Path
 _USER_HAS_DISK_CACHE = (
     """grep -qs '^[^#]*--disk_cache' "$root/.bazelrc.user" "${HOME:-}/.bazelrc\""""
 )
-# A killed test leaves its files to Bazel, which deletes them at its next start. In an ASCII locale,
-# Bazel crashes there, at every start, if a file's name has any other character.
+# If a test was killed, Bazel deletes the test's files at its next start. In an ASCII locale, this
+# crashes Bazel, at every start, if one of the files has a non-ASCII character in its name.
 _LOCALE = "case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac"
 
 

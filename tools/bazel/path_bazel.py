@@ -38,7 +38,8 @@ def provide(*, root: Path, version: str) -> Launcher:
 def probe(program: Path, *, root: Path, version: str) -> Launcher:
     """Return a launcher for `program`. Raises Unavailable if it does not run `version` here.
 
-    Runs `program --version`, which starts no server. bazelisk downloads the right Bazel for it.
+    Runs `program --version`, which starts no server. If `program` is bazelisk, it may download
+    that Bazel first.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:

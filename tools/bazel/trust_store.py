@@ -17,7 +17,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# The bundle from Debian's ca-certificates package. update-ca-certificates adds local authorities.
+# The bundle of Debian's ca-certificates package. update-ca-certificates adds local authorities to
+# it.
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
