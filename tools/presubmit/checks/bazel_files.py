@@ -10,8 +10,9 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
-# The default warnings except two. Packages that our repository rules generate have fixed target
-# names, so their macros take no name, and `licenses` is a file group in them.
+# Disable two of the default warnings. unnamed-macro: our repository rules generate packages with
+# fixed target names, so the macros that these packages call take no name. attr-licenses: `licenses`
+# is a file group in these packages.
 _WARNINGS = "-unnamed-macro,-attr-licenses"
 
 

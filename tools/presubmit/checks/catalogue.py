@@ -107,7 +107,8 @@ def read(files: tree.Tree) -> Catalogue:
     }
     rows: list[Row] = []
     named: set[str] = set()
-    # Count a patch in several series only once, for the first of them. The build's is first.
+    # Count a patch that is in several series only once, for the first series. The series of the
+    # build's release comes first.
     for each in sorted(series, key=lambda label: (label != tag, label)):
         for patch in series[each]:
             if patch.name not in named:

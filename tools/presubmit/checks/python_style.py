@@ -17,7 +17,8 @@ def find(files: tree.Tree) -> set[finding.Finding]:
     paths = files.python()
     if not paths:
         return set()
-    # Both report a file that does not parse. The formatter then exits with status 2.
+    # The linter and the formatter both report a file that does not parse. The formatter then exits
+    # with status 2.
     return {
         *_run(files, ["check"], paths),
         *_run(files, ["format", "--check"], paths),
