@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Start the importer from a bare python3: //tools/importer:import, with its pinned dependencies.
+"""Start the importer, //tools/importer:import with its pinned dependencies, from any python3.
 
 This file uses only the standard library of Python 3.9 or later. The importer is in tools/importer;
 see its README.
@@ -18,7 +18,7 @@ _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # an exit status of tools/importer/errors.py
 
-# Errors of a failed build still appear; Bazel's other output would mix with the importer's.
+# Show Bazel's errors, but not its other messages, which would mix with the importer's output.
 _QUIET = [
     "--ui_event_filters=-info,-debug,-warning",
     "--noshow_loading_progress",
@@ -41,8 +41,7 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # Pass the script's text, because the temporary file is already deleted. Bazel writes a bash
-    # script.
+    # Bazel wrote a bash script. Pass its text, because the temporary file is already deleted.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 
@@ -56,8 +55,8 @@ def build(script: str) -> str:
             "import.py: setting up its interpreter and dependencies; the first start takes minutes"
         )
         print(line, file=sys.stderr, flush=True)
-    # --script_path instead of a plain run: Bazel's exit status and output stay separate from the
-    # importer's, and Bazel's lock is free while the importer runs.
+    # Let Bazel write a script instead of running the importer. So Bazel's exit status and output
+    # stay separate from the importer's, and Bazel's lock is free while the importer runs.
     command = [
         os.path.join(_WORKSPACE, "bazelw"),
         "run",
