@@ -54,7 +54,10 @@ def group_problems(
     requirements: str,
     others: Mapping[str, Lock] | None = None,
 ) -> list[str]:
-    """Return the same for a group. `base` is the main lock, `others` are those of other groups."""
+    """Return one line for each disagreement between a group's lock and its inputs.
+
+    `base` is the main lock; `others` are the locks of other groups, by name.
+    """
     others = others or {}
     file = f"groups/{name}.lock.json"
     lines = requirement_lines(requirements)

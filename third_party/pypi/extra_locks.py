@@ -18,7 +18,7 @@ _TORCH = "torch"
 
 
 class PinnedError(Exception):
-    """A request for another version of a package that torch_google pins."""
+    """An error for a request for another version of a package that torch_google pins."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # The old locks may use more extras of these packages.
+        # The old locks may have these packages with more requirements, for further extras.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,
@@ -82,7 +82,8 @@ def update(
 
 
 def _check(inputs: Mapping[str, Sequence[str]], base: Base, upgrade: Collection[str]) -> None:
-    from third_party.pypi import resolve  # Imports packaging, which may be pip's copy.
+    # Import this late: update.py may first have to put pip's copy of `packaging` on sys.path.
+    from third_party.pypi import resolve
 
     for file, lines in inputs.items():
         for line in lines:
@@ -107,7 +108,7 @@ def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str
     packages = {
         key: rows[key]
         for key in keys - set(assigned)
-        # torch_google's row lacks the packages that further extras require.
+        # Repeat torch_google's row if it lacks packages that further extras require.
         if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
     }
     edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}

@@ -38,7 +38,7 @@ class _Pip:
     ) -> dict[str, Any]:
         self.asked.append(tuple(lines))
         versions = dict(line.split("==") for line in constraints)
-        # It returns every package: what is not needed must not be in a lock.
+        # Report every package, so that a test notices if a package that nothing needs is locked.
         return {
             "install": [
                 {

@@ -58,7 +58,7 @@ class Lock:
     update asks pip only about new lines, and does not fetch torch.
 
     `resolved_with` is for a lock of another workspace: the versions of torch and of packages in
-    other locks that it was resolved with. Bazel rejects the lock if the build has others.
+    other locks that it was resolved with. Bazel rejects the lock if the build has other versions.
     """
 
     inputs: str

@@ -29,7 +29,7 @@ Report = dict[str, Any]
 
 
 class ConflictError(Exception):
-    """pip found no consistent set of versions."""
+    """An error for requirements for which pip found no consistent set of versions."""
 
 
 def ask(

@@ -83,7 +83,8 @@ def _main(
     ask: Ask,
     torch_needs: Callable[[], tuple[str, ...]],
 ) -> Lock:
-    from third_party.pypi import resolve  # Imports packaging, which may be pip's copy.
+    # Import this late: update.py may first have to put pip's copy of `packaging` on sys.path.
+    from third_party.pypi import resolve
 
     alone = inputs.alone
     # Whether torch and the set of data-only packages are unchanged.
@@ -179,11 +180,11 @@ def solve(
     firm_hint: str = "Locked versions of groups are not the cause; add --upgrade alone, or edit the"
     " inputs.",
 ) -> tuple[Rows, Package | None]:
-    """Return the rows for `lines`, including `base`, and torch's row if pip resolved torch.
+    """Return the rows for `lines`, including all of `base`, and torch's row if pip resolved torch.
 
-    Versions of `own` may change; those of `base` may not. `before` are the lines that `own` was
-    resolved from. Without `keep`, pip resolves every line, and torch itself if `with_torch`.
-    `firm_hint` is the next step if the versions of `base` are the cause of a conflict.
+    The versions in `own` may change; those in `base` may not. `before` has the lines that `own` was
+    resolved from. If `keep` is False, pip resolves every line, and torch itself if `with_torch`.
+    `firm_hint` is the next step to report if the versions in `base` cause a conflict.
     """
     from third_party.pypi import resolve
 
@@ -194,7 +195,7 @@ def solve(
         not keep
         or EVERYTHING in upgrade
         or own.keys() & set(upgrade)
-        or any("[" in line for line in removed)  # The edges of `own` include its extras.
+        or any("[" in line for line in removed)  # Rows of `own` still have its requirements.
         or not all(_admitted(line, locked) for line in fresh)
     ):
         fresh, kept = [*([torch] if with_torch else []), *lines], base

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 try:
     from packaging.requirements import Requirement
-except ImportError:  # The host's python3 lacks it; pip vendors a copy.
+except ImportError:  # The host's python3 lacks packaging, but pip vendors a copy.
     from pip._vendor.packaging.requirements import Requirement
 
 from third_party.pypi.lock import Package, normalise

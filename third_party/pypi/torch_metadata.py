@@ -41,7 +41,8 @@ def write_stand_in(directory: Path, requirement: str, needs: tuple[str, ...]) ->
     """Write a wheel for `requirement`, torch==VERSION, with the metadata and no code."""
     distribution, version = requirement.split("==")
     info = f"{distribution}-{version}.dist-info"
-    # The file name has a build tag, since pip prefers it to a wheel of that version without one.
+    # Put a build tag in the file name. Then pip prefers this wheel to the real one, which has the
+    # same version but no build tag.
     tag = f"{target.ABI}-{target.ABI}-{target.PLATFORMS[0]}"
     files = {
         "METADATA": "".join(
