@@ -67,7 +67,7 @@ class UnpackError(UserError):
 
 @dataclass(frozen=True)
 class Pin:
-    """The release that the build uses, as pinned. Error messages call its file `file`."""
+    """The release that the build uses, as read from `file`, a path for error messages."""
 
     tag: str
     commit: str

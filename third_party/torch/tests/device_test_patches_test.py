@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of upstream's device tests in a monorepo: they run on the private device and report skips.
+"""Tests of upstream's device-specific tests in a monorepo.
 
+They include a private device (PrivateUse1), and report a test that a device cannot run as a skip.
 Each case runs in its own process: a private device has one name per process, and upstream's test
 module lists the devices when it is imported.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the file patches: each calls its hook, whose own implementation behaves as upstream.
+"""Tests of the patches for files: each calls its hook, whose default acts as upstream does.
 
 These tests keep their files in a dictionary, under `kept://`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that config modules and knobs call hooks; until one is installed, they act as upstream."""
+"""Tests that config modules and knobs call hooks, whose defaults act as upstream does."""
 
 from __future__ import annotations
 

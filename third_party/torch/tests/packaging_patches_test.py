@@ -79,7 +79,7 @@ def test_graph_break_finds_its_registry() -> None:
 
 
 def test_importing_dynamo_writes_nothing(tmp_path: Path) -> None:
-    """Every optimizer imports Dynamo, so a program that compiles nothing must need no directory."""
+    """Every optimizer imports Dynamo, so the import must not create a compile cache's directory."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     del environment["TORCHINDUCTOR_CACHE_DIR"]
     program = "import os, torch._dynamo; print('TORCHINDUCTOR_CACHE_DIR' in os.environ)"

@@ -74,7 +74,7 @@ def test_dynamo_skips_its_own_code_and_no_other() -> None:
 
 
 def test_the_shared_memory_manager_starts() -> None:
-    """`torch._C` gets the path of a runnable manager at import; the shared storage names it."""
+    """`import torch` passes the manager's path to `torch._C`, and a shared storage returns it."""
     storage = torch.arange(4.0).untyped_storage()
     manager, handle, size = storage._share_filename_cpu_()
     assert os.path.exists(manager)
@@ -99,7 +99,7 @@ def test_the_path_of_ptxas_is_the_environments(
     from torch._inductor.runtime import compile_tasks
 
     inductor = tmp_path / "torch" / "_inductor"
-    # v2.13 looks in Inductor's directory, v2.14 in torch's.
+    # v2.13 looks for ptxas in Inductor's directory, v2.14 in torch's.
     beside = [_program(root / "bin" / "ptxas", "exit 0") for root in (inductor, inductor.parent)]
     monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime" / "compile_tasks.py"))
     set_path = compile_tasks._set_triton_ptxas_path.__wrapped__

@@ -29,7 +29,7 @@ _UPDATE = "Run `tools/import.py rewrites --update`"
 
 
 def _without(data: bytes, diff: FileDiff) -> bytes:
-    """Revert a strictly applied diff of a file."""
+    """Return a file's contents before `diff`, which was applied to it without fuzz."""
     lines = data.splitlines(keepends=True)
     shift = 0
     positions = []
@@ -98,7 +98,7 @@ def test_nothing_that_a_rule_guards_is_left(patched: DictSnapshot, modules: Modu
     ids=lambda patch: patch.name,
 )
 def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, modules: Modules) -> None:
-    """Without one of these patches, a guard reports its place, as it would report a new one."""
+    """If one of these patches is reverted, the guard reports the code, as it would new code."""
     for diff in patch.files:
         blob = patched.read(diff.path)
         assert blob is not None
@@ -108,7 +108,7 @@ def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, module
 
 
 def test_the_table_is_sound() -> None:
-    """The rows are distinct and in scope, and a release's numbers are within the budget."""
+    """A rule's exceptions are distinct and in scope. Its matches in a release are within budget."""
     for rule in _RULES:
         places = [(exception.path, exception.function) for exception in rule.kept]
         assert len(set(places)) == len(places)
