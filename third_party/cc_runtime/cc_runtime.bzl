@@ -17,7 +17,7 @@ _LICENCES = [
     "/usr/share/licenses/glibc",
 ]
 
-# For a machine without the licence texts.
+# A PAR contains this text if the machine that built it lacks the licence texts.
 _STATEMENT = """\
 This program has parts of GCC's runtime (libgcc, libstdc++), under GPL-3.0-or-later WITH
 GCC-exception-3.1, and of the GNU C library, under LGPL-2.1-or-later. The machine that built it has

@@ -20,7 +20,7 @@ needs=$("$objdump" -p "$alone" | sed -n 's/^ *NEEDED *//p' | grep -vx -e 'libc\.
   -e 'ld-linux-x86-64\.so\.2' || :)
 [ -z "$needs" ] || fail "$alone needs more than libc and libm:" $needs
 
-# It must start on the sysroot's glibc, as README.md promises.
+# The program must start on the sysroot's glibc, as README.md promises.
 floor=$("$objdump" -p "$alone" | sed -n 's/.* GLIBC_\([0-9.]*\)$/\1/p' | sort -V | tail -n 1)
 newest=$(printf '%s\n' "$floor" 2.36 | sort -V | tail -n 1)
 [ -n "$floor" ] && [ "$newest" = 2.36 ] || fail "$alone needs glibc '$floor', not 2.36 or older"
