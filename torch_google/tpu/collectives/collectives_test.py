@@ -15,7 +15,7 @@ from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
 _MODES = ["strict", "fused", "debug"]
-# A number of elements that does not fit into the first exchange between ranks, and one that does.
+# Numbers of elements: 6 fit into the exchange that starts each collective, 6000 do not.
 _LENGTHS = [6, 6000]
 
 

@@ -20,7 +20,7 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 _OPS = torch.ops._c10d_functional
-# A number of elements that fits into the first exchange between ranks, and one that does not.
+# Numbers of elements: 6 fit into the exchange that starts each collective, 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -75,7 +75,7 @@ def _into(x: torch.Tensor) -> Any:
 
 
 def _imperative(x: torch.Tensor) -> Any:
-    """Call the functions that Dynamo replaces with functional ones."""
+    """Call torch.distributed's collectives, which Dynamo replaces with functional ones."""
     gathered = torch.empty(2 * x.shape[0], device=x.device)
     dist.all_gather_into_tensor(gathered, x)
     part, other = torch.empty(x.shape[0] // 2, device=x.device), torch.empty_like(x)

@@ -69,7 +69,7 @@ def _distance(model: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> to
     return (model(x) - y).pow(2).mean()
 
 
-# ---- torch's wrappers: how to make a model for a device with each one, compiled or not
+# ---- Functions that make a model with each of torch's wrappers, compiled or not
 
 
 def _ddp(device: str, compiled: bool) -> nn.Module:
@@ -78,7 +78,7 @@ def _ddp(device: str, compiled: bool) -> nn.Module:
 
 
 def _ddp_in_buckets(device: str, compiled: bool) -> nn.Module:
-    # When DDP is compiled, torch's DDPOptimizer splits the graph at bucket boundaries.
+    # Use small buckets, because torch's DDPOptimizer splits a compiled graph at their boundaries.
     dist._DEFAULT_FIRST_BUCKET_BYTES = 100
     model = DistributedDataParallel(_net(device), bucket_cap_mb=0.0005)
     return torch.compile(model, backend="tpu") if compiled else model

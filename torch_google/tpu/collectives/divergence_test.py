@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks whose code differs between collectives get the right values, or an error on every rank.
+"""Ranks that run different code between collectives get the right values, or all get an error.
 
-Each rank draws its own mode, local operators, reads and pauses. A fault stops a rank for a while,
-kills it, or makes it call a different collective.
+For each rank, Hypothesis draws a mode, local operators, reads and pauses. A fault stops a rank for
+a while, kills it, or makes it call a different collective.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A collective, with each rank's actions around it. Rank `odd` calls it with another size."""
+    """A collective, and each rank's actions around it. Rank `odd`, if any, passes another size."""
 
     kind: str
     length: int
@@ -63,7 +63,7 @@ def _steps(draw: st.DrawFn) -> list[Step]:
     step = st.builds(
         Step,
         kind=st.sampled_from(["all_reduce", "broadcast", "gather", "scatter", "ring"]),
-        # Some of these lengths fit into the first exchange between ranks, and others do not.
+        # Only some of these lengths fit into the exchange that starts each collective.
         length=st.sampled_from([1, 7, 900, 3000]),
         locals=st.tuples(*[local] * _SIZE),
         odd=st.one_of(st.none(), st.none(), st.none(), st.integers(0, _SIZE - 1)),
@@ -76,7 +76,7 @@ def _value(rank: int, index: int, length: int) -> torch.Tensor:
 
 
 def _expected(step: Step, rank: int, index: int) -> list[float] | None:
-    """Return the correct result on a rank, or None if the ranks disagree."""
+    """Return the correct result on a rank, or None if the sizes disagree."""
     if step.odd is not None and step.kind != "ring":
         return None
     values = [_value(peer, index, step.length) for peer in range(_SIZE)]
@@ -165,7 +165,8 @@ def ranks() -> Iterator[Ranks]:
 
 _SETTINGS = {
     "deadline": None,
-    # Do not shrink examples: each attempt costs seconds, and a fault would occur at another moment.
+    # Do not shrink examples, because each attempt costs seconds, and a fault would occur at another
+    # moment.
     "phases": [Phase.generate],
     "suppress_health_check": list(HealthCheck),
     "derandomize": not _IS_FULL,

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
-# A number of elements that does not fit into the first exchange between ranks, and one that does.
+# Numbers of elements: 6 fit into the exchange that starts each collective, 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -143,7 +143,7 @@ def test_a_message_of_another_size(ranks: Ranks, length: int) -> None:
     assert name == "DistBackendError"
     assert f"rank 0 sends {4 * length} bytes (send of float32[{length}]) to rank 1" in text
     assert f"which expects {4 * length + 4}" in text
-    # A small message is sent before the other rank's size is known.
+    # A small message is sent before the receiver's size is known, so the sender may get no error.
     assert sent == ("", "") or sent[0] == "DistBackendError"
 
 

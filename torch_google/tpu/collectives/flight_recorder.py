@@ -35,7 +35,7 @@ _NAMES = {
 
 
 def trace() -> dict[str, Any]:
-    """Return the records of this process, in the form in which torch's tools read them."""
+    """Return the records of this process in the format that torch's tools read."""
     records, groups = _C.flight_records()
     ranks = {group: sorted(members) for group, members in groups.items()}
     return {

@@ -25,8 +25,8 @@ def backend(options: Any, more: Any) -> Any:
     """Create a backend for torch's registry.
 
     `options` has the store, rank, size and timeout. The backend also handles CPU tensors, with
-    gloo. It connects all ranks of the group, so this function waits for them. The backend has no
-    options of its own: raises ValueError if `more` (pg_options) is given.
+    gloo. It connects all ranks of the group, so this function waits for them. Raises ValueError if
+    `more` (pg_options) is given, because the backend has no options of its own.
     """
     if more is not None:
         raise ValueError(
@@ -55,7 +55,7 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # torch sets these for its own gloo groups as well. split_group() reads the ranks.
+        # Set the options that torch sets for its own gloo groups. split_group() reads the ranks.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()
@@ -68,9 +68,10 @@ def _global_ranks(options: Any) -> list[int]:
 
 
 def _complete(cpu: ProcessGroupGloo) -> None:
-    """Complete the group that torch is creating: torch does less for backends that are not its own.
+    """Add the CPU backend or the default backend that the group being created still lacks.
 
-    torch does not pass the group to the backend, but the group is a local variable of `_CREATOR`.
+    torch adds these itself for its own backends. It does not pass the group to the backend, but the
+    group is a local variable of `_CREATOR`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != _CREATOR:
