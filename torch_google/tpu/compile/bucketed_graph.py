@@ -28,7 +28,7 @@ _PLANS = 1024
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """The program, the tensors to create, and the other results, for calls with given sizes."""
+    """The program for calls with the same sizes, the plan for new tensors, and other results."""
 
     program: BucketedProgram
     given: Any
@@ -181,7 +181,7 @@ class BucketedGraph:
 
 
 def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
-    """Map each symbol to an argument's index and, if that is a tensor, a dimension."""
+    """Map each symbol to the index of an argument and, for a tensor, the index of a dimension."""
     sources: dict[Any, tuple[int, int | None]] = {}
     for index, meta in enumerate(signature.metas):
         if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:

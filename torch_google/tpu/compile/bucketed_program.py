@@ -123,7 +123,8 @@ class BucketedProgram:
         try:
             outputs = self._run(*inputs)
             if signature.collective:
-                # Wait, so that the group's next collective, in a program or not, comes after these.
+                # Wait for the collectives, so that they run before the group's next one, which may
+                # be outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
             adapter.explain(error)
@@ -222,8 +223,8 @@ class BucketedProgram:
         details = (
             "buckets",
             specs,
-            # The fingerprint needs shapes: the graph's code has none, and inputs with symbolic
-            # sizes are flat in `specs`.
+            # Add the shapes to the fingerprint, because the graph's code has none, and inputs with
+            # symbolic sizes are flat in `specs`.
             [_described(meta) for meta in signature.metas],
             [_described(node.meta["val"]) for _, node in self._made],
             [str(symbol) for symbol in self._symbols],

@@ -126,7 +126,7 @@ def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.
 def test_fifty_batches_of_a_network() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
-    # Forward and backward programs for the buckets 8, 16, 32 and 64.
+    # Each of the buckets 8, 16, 32 and 64 has a forward and a backward program.
     assert events["compile"] == 2 * 4
     assert events["call"] == 2 * 50
 
@@ -134,7 +134,7 @@ def test_fifty_batches_of_a_network() -> None:
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
-    # One more pair of programs for the first size, because no size has changed yet.
+    # The first size has its own pair of programs, because no size has changed yet.
     assert events["compile"] == 2 * 5
 
 
@@ -146,14 +146,14 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
         return tokens, (tokens * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
-    # The batch bucket 8 with the length buckets 8, 16 and 32; one exact program; and one program
-    # that pads only the size that changed first.
+    # The batch bucket 8 is combined with the length buckets 8, 16 and 32. One more program is
+    # exact, and another pads only the size that changed first.
     assert events["compile"] <= 2 * 5
 
 
 def test_a_convolutional_network_with_changing_batches() -> None:
     events = _train(Pictures(), lambda n: (torch.randn(n, 3, 6, 6),), range(15, 65), dynamic=True)
-    # The buckets 16, 32 and 64, and the first size.
+    # The buckets 16, 32 and 64 and the first size each have two programs.
     assert events["compile"] == 2 * 4
 
 
@@ -214,7 +214,7 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        ratio = 1 / x  # if the padding is zero, this is infinite or NaN
+        ratio = 1 / x  # infinite if the padding is zero
         return (ratio / ratio) @ ratio.mT.log() @ ratio
 
     compiled = torch.compile(function, dynamic=True)

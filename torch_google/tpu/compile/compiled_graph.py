@@ -49,8 +49,8 @@ class CompiledGraph(OutputCode):
         # Makes AOTAutograd pass the arguments as one list, and hold no reference to it.
         self._boxed_call = True
         self._inference = inference
-        # Results from this index on are only inputs of the backward graph. The results of a
-        # backward graph go to autograd, which accepts any layout.
+        # Results from this index on may have any layout: only the backward graph reads them. For a
+        # backward graph, the index is 0, because autograd accepts any layout.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
         self._returns: int | None = None if meta is None else meta.num_forward_returns
@@ -79,7 +79,7 @@ class CompiledGraph(OutputCode):
         for index, is_tensor in enumerate(signature.tensors):
             value = args[index]
             if is_tensor:
-                # Do not bind the array to a name: an array that has another reference is copied
+                # Do not bind the array to a name, because an array with another reference is copied
                 # instead of donated.
                 kind = (arrays[index].shape, arrays[index].dtype)
                 lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
@@ -128,7 +128,7 @@ class CompiledGraph(OutputCode):
     def _open(self, graph: GraphModule) -> None:
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
-        self._accepted = False  # checked in the first call, which raises the CPU's errors
+        self._accepted = False  # the first call checks the graph, and raises the CPU's errors
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
         self._bucketed: BucketedGraph | None = None
         if self.signature.symbolic and self.options.buckets is not False:

@@ -144,7 +144,7 @@ def _associative_scan(
         return runner.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
-        # torch's function combines single elements, which lack the scanned dimension.
+        # torch's function combines single elements, so map it over the scanned dimension.
         combined = jax.vmap(pair)(*left, *right)
         return [value.astype(x.dtype) for value, x in zip(combined[:count], left, strict=True)]
 

@@ -142,7 +142,8 @@ class CpuAdapter(DeviceAdapter):
     """The adapter for CPU tensors: for scalars in a device's graph, and for graphs on the CPU."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        # Copy the values: the arrays may share memory with the tensors, and programs run later.
+        # Copy the values, because the arrays may share memory with the tensors, and programs run
+        # later.
         return [constant(tensor.detach().clone()) for tensor in tensors]
 
     def layout(self, tensor: torch.Tensor) -> Hashable:

@@ -114,7 +114,7 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
             if lowerings.is_collective(node.target):
-                # The number of elements that each rank gets is fixed as well.
+                # A collective's number arguments, such as the elements per rank, are fixed as well.
                 metas = (each.meta.get("val") for each in node.all_input_nodes)
                 fixed |= _symbols(metas)
         return frozenset(

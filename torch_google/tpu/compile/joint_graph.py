@@ -20,8 +20,8 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 @cache
 def joint_graph_decompositions() -> Decompositions:
     """Return the decompositions to apply in AOTAutograd."""
-    # Leave out decompositions that wrap kernels with writes: AOTAutograd needs pure graphs. Our own
-    # tracing applies them.
+    # Leave out decompositions that wrap kernels with writes, because AOTAutograd needs pure graphs.
+    # Our own tracing applies them.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 
@@ -31,8 +31,8 @@ def partition(
 ) -> tuple[GraphModule, GraphModule]:
     """Split a joint graph into a forward graph and a backward graph."""
     # Each output of a program is a separate array, so a view saved for the backward graph would be
-    # copied, including the gaps in its strides. Recomputing a view costs nothing. Do not merge
-    # equal collectives, because another rank's graph may have different ones at the same place.
+    # copied, including the gaps in its strides. Recomputing a view costs nothing.
+    # Do not merge equal collectives, because they may differ in another rank's graph.
     merge = not any(lowerings.is_collective(node.target) for node in gm.graph.nodes)
     with functorch_config.patch(recompute_views=True, cse=functorch_config.cse and merge):
         return randomness.partition(

@@ -43,8 +43,8 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     key.meta["val"] = _fake_key(example)
     for position, node in enumerate(nodes):
         node.kwargs = {**node.kwargs, ARGUMENT: (key, position)}
-        # Hide the operators: partitioners save the generator state for operators that they know to
-        # be random.
+        # Hide the operators, because partitioners save the generator state for operators that they
+        # know to be random.
         node.target = _RandomOp(node.target)
     joint.recompile()
     graphs = split()
@@ -81,8 +81,8 @@ def is_random(node: Node) -> bool:
 def _refuse_drawn_again(joint: GraphModule) -> None:
     """Reject subgraphs that draw random numbers, such as cond's, if the gradient recomputes them.
 
-    At that point, the draws of the backward pass cannot be matched to those of the forward pass,
-    and different numbers would give a wrong gradient.
+    The draws of the recomputed subgraph cannot be matched to those of the forward pass, and
+    different numbers would give a wrong gradient.
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:

@@ -25,8 +25,8 @@ from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
 from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
 
-# The references to an array that can be donated: from its storage, the list of arrays, and the
-# argument of getrefcount.
+# An array that can be donated has three references: from its storage, from the list of arrays, and
+# from the argument of getrefcount.
 OWNERS = 3
 
 
@@ -107,8 +107,7 @@ class Specialization:
             # donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The outputs that follow the written values, each with the nodes whose values it consists
-        # of.
+        # The program's outputs after the written values. Each has the nodes whose values it holds.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -135,7 +134,8 @@ class Specialization:
         try:
             outputs = self._run(*inputs)
             if self._signature.collective:
-                # Wait, so that the group's next collective, in a program or not, comes after these.
+                # Wait for the collectives, so that they run before the group's next one, which may
+                # be outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
             adapter.explain(error)

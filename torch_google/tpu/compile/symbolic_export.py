@@ -134,7 +134,7 @@ class _SymbolicProgram:
             return None
         array = jax.lax.convert_element_type(jax.numpy.asarray(result), dtypes.to_jax(meta.dtype))
         # Do not compare if the CPU returns an empty result, such as statistics that it does not
-        # need: lowerings may compute such results.
+        # need, because lowerings may compute them.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
                 f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "
@@ -197,5 +197,5 @@ _COUNTS = frozenset(
     }
 )
 
-# Stands for the results of the meta kernel, because this module compares shapes itself.
+# Passed in place of the meta kernel's results, because this module compares shapes itself.
 _ANY = object()

@@ -45,7 +45,7 @@ class Symbols:
         return value
 
     def layout(self, tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Return the sizes, strides and offset of a fake tensor. Raises errors like `concrete`."""
+        """Return the sizes, strides and offset of a fake tensor. Raises as `concrete` does."""
         (offset,) = self.sizes([tensor.storage_offset()])
         return self.sizes(tensor.shape), self.sizes(tensor.stride()), offset
 

@@ -75,7 +75,7 @@ def compile_step(
     def run(*args: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
         _initialise(optimizer)
-        # Look these up on every call, because loading a state replaces them.
+        # Look up these attributes on every call, because loading a state can replace them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
         # Pass the learning rate as a tensor, so that it is an input of the program and a
         # change does not recompile it.
@@ -90,7 +90,7 @@ def compile_step(
                 result, changes, attributes = compiled(rates, args, kwargs)
             except torch._dynamo.exc.Unsupported as error:
                 raise _of_wrapper(error) or error from None
-        optimizer._opt_called = True  # learning rate schedulers check this
+        optimizer._opt_called = True  # otherwise, learning rate schedulers warn
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
                 setattr(optimizer, name, value)
@@ -123,7 +123,7 @@ def _hooks(
     return hooks
 
 
-# If Dynamo gives up in one of these files of torch, the model uses this wrapper.
+# If Dynamo gives up in one of these torch files, the model uses the wrapper named next to it.
 _WRAPPERS = {
     "torch/nn/parallel/distributed.py": "DistributedDataParallel",
     "torch/distributed/_composable/replicate.py": "replicate",

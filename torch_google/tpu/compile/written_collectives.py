@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-# In-place operators of torch.ops._c10d_functional. Without the final `_`, the names are those of
-# the functional ones.
+# In-place operators of torch.ops._c10d_functional. The functional operators have the same names
+# without the final `_`.
 _IN_PLACE = frozenset({"all_reduce_", "all_reduce_coalesced_", "broadcast_"})
 # The suffix of operators with an argument `out`, which also write.
 _OUT = "_out"

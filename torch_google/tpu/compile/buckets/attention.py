@@ -22,7 +22,7 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    if is_padded(q.dims[2]) and lse.size:  # like torch, fill up the rows with infinity
+    if is_padded(q.dims[2]) and lse.size:  # torch fills the padding of the rows with infinity
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)
     room = width(dims[2]) - lse.shape[-1]

@@ -140,8 +140,9 @@ def aligned(
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # Ignore the dimensions of uniform operands. Prefer several factors to a single extent of
-        # the same size, because matrix products and reductions also have the factors.
+        # Take the dimension from an operand that is not uniform, if there is one. Prefer a
+        # dimension that is a product of several extents to a single extent of the same size,
+        # because matrix products and reductions also keep the extents separate.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

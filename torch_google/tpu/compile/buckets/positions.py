@@ -29,7 +29,8 @@ def count(call: RuleCall) -> Any:
     step = call.argument("step") if "step" in names else 1
     dims = call.own()
     dtype = call.metas[0].dtype
-    # Compute in the lowering's dtype: an integer, or float64 if an argument is a fraction.
+    # Compute in the same dtype as the lowering: float64 if the result and an argument are floats,
+    # otherwise int64.
     is_integer = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
     places = jnp.arange(width(dims[0]), dtype=jnp.int64 if is_integer else jnp.float64)
     return [PaddedArray(convert(start + places * step, dtype), dims)]

@@ -161,7 +161,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-# Stands for the results of the meta kernel, because the results are used as they are.
+# Passed in place of the meta kernel's results, so that `run` does not check or cast the lowering's.
 _ANY = object()
 
 __all__ = [
