@@ -2,7 +2,8 @@
 """Scaled dot product attention as one forward operator and one backward operator.
 
 torch decides whether a device has a fused operator from a table of its own kernels, not from
-`_fused_sdp_choice` (v2.6 and v2.13). For a device that is not in the table, it uses the formula.
+`_fused_sdp_choice` (v2.6 and v2.13). For a device that is not in the table, it uses the formula, a
+series of smaller operators. So this module calls the fused operator itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def _attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    # The formula also raises torch's errors, for everything that the operator does not accept.
+    # Use the formula for all arguments that the fused operator does not accept. It also raises
+    # torch's errors.
     if not (
         _is_plain(query, key, value, enable_gqa)
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
@@ -55,7 +57,7 @@ def _attention(
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Return whether to use the operator: without broadcasting, and outside torch.func."""
+    """Return whether the fused operator applies: no broadcasting, and not inside torch.func."""
     if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
         return False
     heads, shared = q.shape[1], k.shape[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization with an observer. Like torch's, it sizes per-channel state on the first run."""
+"""Fake quantization with an observer. As in torch, the first run sizes the per-channel state."""
 
 from __future__ import annotations
 

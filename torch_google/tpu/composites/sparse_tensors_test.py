@@ -100,7 +100,7 @@ _DTYPES = (torch.bool, torch.int32, torch.float32, torch.float64)
 @pytest.mark.parametrize("pair", _PAIRS)
 def test_operands_of_two_dtypes(name: str, pair: str) -> None:
     if name == "mul_" and pair == "of no dimension and dense":
-        # The CPU changes the tensor's shape in this case.
+        # In this case, the CPU changes the shape of `small` instead of raising an error.
         small, dense = _PAIRS[pair](matrix().to("tpu"), torch.ones(4, 5, device="tpu"))
         with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
             small.mul_(dense)
@@ -116,7 +116,6 @@ def _as_on_the_cpu(name: str, one: torch.Tensor, other: Any) -> None:
     if isinstance(expected, Exception):
         # The CPU lacks kernels for some sparse bool tensors, and does not promote the dtype of a
         # broadcast tensor.
-        # one.
         if "not implemented for 'Bool'" in str(expected):
             return
         if name == "mul" and "dtype of values" in str(expected):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_SRC_MASK, _PADDING_MASK = 0, 1  # values of mask_type; 2 means a mask per head that combines both
+_SRC_MASK, _PADDING_MASK = 0, 1  # values of mask_type; in type 2, a mask per head combines both
 
 
 def _encoder_layer(

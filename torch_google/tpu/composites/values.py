@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds value checks that torch makes only on the CPU. On `tpu`, debug mode makes them, too.
+"""Adds value checks that torch makes only on the CPU. On `tpu`, debug mode also makes them.
 
 torch's `quantile` and `one_hot` check the values only if a tensor is on the CPU.
 """
