@@ -13,8 +13,8 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# Only gradients up to second order exist: operators must be defined before a graph that uses them
-# is loaded.
+# Only gradients up to this order exist. They are defined in advance, because an operator must exist
+# before a graph that uses it is loaded.
 _ORDER = 2
 
 

@@ -17,5 +17,5 @@ def interpreted(platform: str) -> AbstractContextManager[Any]:
     from jax.experimental.pallas import tpu
 
     # True selects the interpreter of pallas_call(interpret=True). Interpreter parameters would
-    # emulate a TPU's memories and semaphores: that is for debugging, and many times slower.
+    # emulate a TPU's memories and semaphores, which is meant for debugging and many times slower.
     return tpu.force_tpu_interpret_mode(True)
