@@ -281,7 +281,7 @@ def _log1p_exp(x: jax.Array) -> jax.Array:
 
 
 def _must_tell_sides(is_result: bool, slope: Any, name: str) -> None:
-    """Reject a negative slope: the result then does not determine the sign of the operand."""
+    """Reject a negative slope, because the result would not determine the sign of the operand."""
     if is_result and slope < 0:
         raise RuntimeError(
             f"{name}: the gradient of an in-place call with a negative slope ({slope}) cannot be told "

@@ -41,7 +41,7 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    # On devices other than the CPU, torch returns statistics in inference, too: the running ones.
+    # On devices other than the CPU, torch also returns statistics in inference: the running ones.
     return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 

@@ -35,8 +35,8 @@ _current: ContextVar[CallOrder | None] = ContextVar("_current", default=None)
 def call_order(order: CallOrder | None) -> Iterator[None]:
     """Add the collectives that are traced inside this context to `order`.
 
-    If `order` is None, collectives raise an error: a loop or a branch may run a call any number of
-    times.
+    If `order` is None, collectives raise an error. It is None in a loop or a branch, which may run
+    a call any number of times.
     """
     previous = _current.set(order)
     try:

@@ -202,7 +202,7 @@ def quotient(self: Any, other: Any) -> Checks:
     if not (_is_integer(dividend) and _is_integer(divisor)):
         return []
     if 0 in jnp.broadcast_shapes(dividend.shape, divisor.shape):
-        return []  # nothing is divided, as in take_along_dim on an empty tensor
+        return []  # the result is empty, as in take_along_dim on an empty tensor
     message = "ZeroDivisionError: an integer is divided by 0"
     return [Check((divisor == 0).any(), (), RuntimeError, message)]
 

@@ -160,7 +160,7 @@ def all_to_all(
 @lowering("_dtensor::shard_dim_alltoall")
 def shard_dim_all_to_all(input: Any, gather_dim: int, shard_dim: int, group_name: Any) -> Any:
     size = _resolve_process_group(_name(group_name)).size()
-    # Drop the remainder like torch's eager kernel: ranks in eager modes must agree with this one.
+    # Drop the remainder as torch's eager kernel does, because ranks in eager modes must agree.
     length = input.shape[shard_dim] // size
     parts = [
         jax.lax.slice_in_dim(input, rank * length, (rank + 1) * length, axis=shard_dim)

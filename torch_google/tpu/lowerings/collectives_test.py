@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests programs with collectives without running them; ../collectives/compile_test.py does."""
+"""Tests programs with collectives without running them; collectives/compile_test runs them."""
 
 from __future__ import annotations
 

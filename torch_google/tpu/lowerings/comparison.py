@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, common, convert
 from torch_google.tpu.lowerings.table import lowering
 
 _Binary = Callable[[Array, Array], Array]
-# If there are at most this many test elements, compare all pairs.
+# isin compares all pairs if there are at most this many test elements.
 _COMPARED = 64
 
 
@@ -137,7 +137,7 @@ def isin(
     invert: bool = False,
 ) -> Array:
     x, y = common(elements, test_elements)
-    # Comparing all pairs is fastest if there are few elements. Otherwise, use binary search.
+    # Comparing all pairs is fastest if there are few test elements. Otherwise, use binary search.
     method = "compare_all" if y.size <= _COMPARED else "binary_search"
     return jnp.isin(x, y, invert=invert, method=method)
 

@@ -112,8 +112,8 @@ def arange_step(
         is_integer = True
     length = -((start - end) // step) if is_integer else math.ceil((end - start) / step)
     if not dtype.is_floating_point:
-        # If the result has a narrower dtype, torch counts in the input's type and truncates the
-        # results.
+        # For these dtypes (int64 is handled above), torch computes the length from the given
+        # numbers, but the values from the truncated start and step.
         start, step = int(start), int(step)
         is_integer = True
     return convert(start + jnp.arange(length, dtype=_wide(is_integer)) * step, dtype)
@@ -186,8 +186,8 @@ def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Ar
         start, end = convert(start, target), convert(end, target)
     first, last = convert(start, wide), convert(end, wide)
     positions = jnp.arange(steps, dtype=first.real.dtype)
-    # Hide from XLA that the divisor is constant: it would multiply by the inverse, and integers
-    # would not come out exactly.
+    # Hide from XLA that the divisor is constant. Otherwise, XLA would multiply by the inverse, and
+    # results that are integers would be inexact.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
     near = max(steps // 2, 1)  # the middle element is counted from the end

@@ -54,7 +54,7 @@ _RATIONAL = np.array(
 
 @lowering("aten::_dirichlet_grad")
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
-    # Compute in double precision. torch does the same on the CPU wherever precision matters.
+    # Compute in double precision. On the CPU, torch also does so in the steps that need it.
     x, alpha, total = (value.astype(jnp.float64) for value in floats(x, alpha, total))
     beta = total - alpha
     boundary = total * x * (1 - x)

@@ -51,7 +51,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> _Four:
-    """Return the bags, each index's bag, the sizes of bags, and the indices of maxima."""
+    """Return the reduced bags, the bag of each index, the bag sizes, and the indices of maxima."""
     bags = offsets.shape[0] - (1 if include_last_offset else 0)
     bag = _bag_of(indices, offsets, bags)
     counts = indices != padding_idx
@@ -139,7 +139,7 @@ def embedding_renorm(
 ) -> jax.Array:
     """Scale down rows whose norm exceeds `max_norm`, but only those that `indices` names."""
     wide = opmath(weight)
-    norm_type = float(norm_type)  # makes the number a constant of the program
+    norm_type = float(norm_type)  # needs its value, so the number is a constant of the program
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
     flat = indices.reshape(indices.size)

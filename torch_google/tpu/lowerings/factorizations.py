@@ -18,7 +18,7 @@ _Three = tuple[jax.Array, jax.Array, jax.Array]
 
 @lowering("aten::linalg_cholesky_ex")
 def cholesky_ex(a: jax.Array, *, upper: bool = False, check_errors: bool = False) -> _Pair:
-    """Return the factor, and `info`: 1 on failure, because XLA does not report which minor."""
+    """Return the factor, and `info`: 1 on failure, because XLA does not report the failed minor."""
     if not a.size:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
     # Read only the triangle that the caller chose.

@@ -49,7 +49,8 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     length = max(int(np.max(values)) + 1 if values.size else 0, minlength)
-    places = self.astype(jnp.int64)  # JAX checks the length in the indices' dtype
+    # JAX converts the length to the dtype of the indices, which may be too small to hold it.
+    places = self.astype(jnp.int64)
     if weights is None:
         return jnp.zeros(length, jnp.int64).at[places].add(1)
     dtype = jnp.float32 if weights.dtype == jnp.float32 else jnp.float64

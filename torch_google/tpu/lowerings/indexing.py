@@ -23,7 +23,8 @@ from torch_google.tpu.lowerings.table import lowering
 
 Indices = Sequence[Array | None]
 
-# For operators that do not accept negative indices: by default, JAX counts them from the end.
+# Options for operators that do not accept negative indices, which JAX by default counts from the
+# end.
 _FROM_0: Any = {"wrap_negative_indices": False}
 
 

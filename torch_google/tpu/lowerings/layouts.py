@@ -196,7 +196,7 @@ def _have_rows(operands: Sequence[torch.Tensor]) -> bool:
 def _real_to_complex(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return the strides after a transform that ends with the last dimension, which it halves."""
+    """Return the CPU's layout. The last transformed dimension, which is halved, is innermost."""
     source, (*dims, last) = args[:2]
     return [_transformed(metas[0], source, [*_by_stride(source, dims), last % source.ndim])]
 
@@ -211,7 +211,7 @@ def _complex_to_complex(
 def _complex_to_real(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return strides as if all other dimensions were transformed separately before the last."""
+    """Return the CPU's layout. The last dimension is transformed in a separate, final step."""
     source, (*dims, last) = args[:2]
     if dims:
         source = _transformed(source.new_empty(source.shape), source, _by_stride(source, dims))
@@ -219,7 +219,7 @@ def _complex_to_real(
 
 
 def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Return the strides after consecutive MKL transforms: other dimensions are outermost.
+    """Return `meta` with MKL's strides. Dimensions that are not transformed are outermost.
 
     If MKL is not linked, pocketfft returns contiguous results.
     """
@@ -258,7 +258,7 @@ def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 
 
 def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Combine the strides of the first operand alone: the CPU's kernel has numbers as options."""
+    """Use the first operand's strides alone, because the others are options of the CPU's kernel."""
     return _elementwise(metas, args[:1], kwargs)
 
 

@@ -156,7 +156,7 @@ def pinv(
 
 
 def _factored(a: jax.Array) -> jax.Array:
-    """Return the matrix that torch factors for a determinant: it transposes real matrices."""
+    """Return the matrix that torch factors for a determinant. Real matrices are transposed."""
     return a if jnp.iscomplexobj(a) else jnp.swapaxes(a, -1, -2)
 
 

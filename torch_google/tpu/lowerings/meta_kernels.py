@@ -126,7 +126,7 @@ def _window(
 def _of_dimension(
     x: torch.Tensor, dim: int = -1, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Allow deterministic mode. There, torch's meta kernel rejects any device, as for CUDA."""
+    """Allow deterministic mode, in which torch's meta kernel rejects all devices, not only CUDA."""
     values = torch.ops.aten.kthvalue.default(x, 1, dim, keepdim)[0] if x.ndim else x
     return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
 

@@ -227,7 +227,7 @@ def lcm(self: Array, other: Array) -> Array:
     divisor = gcd(x, y)
     dtype = x.dtype
     divisor = jnp.where(divisor == 0, 1, divisor)
-    # C++ computes small integers as int32, and converts the absolute value.
+    # C++ promotes smaller integers to int32, and converts only the absolute value back.
     if x.dtype.itemsize < 4:
         x, y, divisor = (each.astype(jnp.int32) for each in (x, y, divisor))
     return jnp.abs(lax.div(x, divisor) * y).astype(dtype)

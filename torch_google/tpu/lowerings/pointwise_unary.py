@@ -31,8 +31,8 @@ def _rsqrt(x: Array) -> Array:
 def _exp2(x: Array) -> Array:
     if _is_complex(x):
         return jnp.exp(x * jnp.log(2.0).astype(x.dtype))
-    # Split off the integer part of x: for large exponents, exp(x * log(2)) is wrong in the last
-    # digits.
+    # Split off the integer part of x, because exp(x * log(2)) is wrong in the last digits for large
+    # exponents.
     rounded = jnp.clip(jnp.round(x), -1200, 1200)
     power = jnp.ldexp(jnp.exp2(x - rounded), rounded.astype(jnp.int32))
     return jnp.where(jnp.isnan(x), x, power)

@@ -9,6 +9,6 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("prims::fma")
 def fma(self: Array, factor: Array, addend: Array) -> Array:
-    # XLA decides whether to fuse. It rounds once if the processor has fma instructions, otherwise
-    # twice.
+    # XLA decides whether to fuse the product and the sum. The result is rounded once if the
+    # processor has fma instructions, otherwise twice.
     return self * factor + addend

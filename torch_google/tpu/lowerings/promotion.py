@@ -100,8 +100,8 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
         return jnp.asarray(np.asarray(integer, target))
     source = to_torch(value.dtype)
     if source == torch.bool and jnp.issubdtype(target, jnp.inexact):
-        # Do not convert: XLA turns a product with a converted bool into a select, so False * nan
-        # would be 0.
+        # Do not convert the bool, because XLA would turn a product with it into a select, in which
+        # False * nan is 0.
         return jnp.where(value, jnp.ones((), target), jnp.zeros((), target))
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real

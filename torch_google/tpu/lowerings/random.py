@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers. Each call gets a JAX key that depends on `generator`, so that is ignored."""
+"""Random numbers. A call gets a JAX key that depends on `generator`, which is itself ignored."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Dims = Sequence[int] | int | None
 
 
 def axes(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the axes to reduce as non-negative numbers. If `dim` is None or empty, all of them."""
+    """Return the axes to reduce, as non-negative numbers. None or an empty `dim` means all axes."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
     named = (dim,) if isinstance(dim, int) else dim
@@ -41,7 +41,7 @@ def _real_dtype(x: Array) -> torch.dtype:
 
 
 def _summand(self: Array, dtype: torch.dtype | None, *, round_first: bool = True) -> Array:
-    """Return the terms to sum. torch's sum rounds half precision first, but its mean does not."""
+    """Return the terms to sum. torch's sum rounds them to a half `dtype` first; mean does not."""
     if dtype is None:
         dtype = to_torch(self.dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -145,7 +145,7 @@ def _moments(
 def var_correction(
     self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
-    """Divide by the count minus `correction` (None means 1), but by at least 0."""
+    """Return the variance. It divides by the count less `correction` (None means 1), at least 0."""
     return _moments(self, dim, correction, keepdim)[0]
 
 
@@ -239,7 +239,7 @@ def trace(self: Array) -> Array:
 
 @lowering("aten::hash_tensor")
 def hash_tensor(self: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Array:
-    """Return the exclusive or of all elements' bits, taken from float64 for floats."""
+    """Return the exclusive or of the elements' bits. Floats are first converted to float64."""
     if jnp.issubdtype(self.dtype, jnp.floating):
         bits = lax.bitcast_convert_type(self.astype(jnp.float64), jnp.uint64)
     else:

@@ -112,8 +112,8 @@ def polygamma(n: int, self: Array) -> Array:
         return _digamma(x)
     if n == 1:
         return _trigamma(x)
-    # Compute in double precision: in float32, every result would lose a digit. Below zero, terms of
-    # both signs cancel, so most digits would be lost.
+    # Compute in double precision. In float32, every result would lose a digit. Below zero, most
+    # digits would be lost, because terms of both signs cancel.
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
     sign = 1.0 if n % 2 else -1.0
     x = x.astype(jnp.float64)

@@ -191,7 +191,7 @@ def _rounded(x: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _array_module(scale: Any) -> Any:
-    """Return NumPy, so that indices are constants; or jax.numpy, if the scale is traced."""
+    """Return NumPy, which makes indices constants, or jax.numpy if the scale is traced."""
     return jnp if isinstance(scale, jax.Array) else np
 
 

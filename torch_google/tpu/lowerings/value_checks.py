@@ -123,7 +123,7 @@ def histc(self: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Checks:  
     if not self.size:
         return []
     least, most = jnp.asarray(min, self.dtype), jnp.asarray(max, self.dtype)
-    is_unset = least == most  # the range is then that of the values
+    is_unset = least == most  # the values then determine the range
     least = jnp.where(is_unset, self.min(), least)
     most = jnp.where(is_unset, self.max(), most)
     message = "torch.histc: range of [{}, {}] is not finite"
@@ -265,7 +265,7 @@ def svd(self: Array, *_: Any, **__: Any) -> Checks:
     message = (
         "The algorithm failed to converge because the input matrix contained non-finite values."
     )
-    # LAPACK rejects NaN, but accepts infinities and returns some result.
+    # LAPACK rejects NaN, but accepts infinities, for which the result is arbitrary.
     return _of_a_matrix("linalg.svd", jnp.isnan(self).any((-2, -1)), message)
 
 

@@ -13,8 +13,9 @@ from torch_google.tpu.lowerings.table import lowering
 def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the gradients of `v` and `g`. `norms` are norms of `v` over all axes but `dim`."""
-    dtypes = (v.dtype, g.dtype)  # torch has no meta kernel that gives these dtypes
+    """Return the gradients of `v` and `g`. `norms` are those of `v` over all axes except `dim`."""
+    # Cast the results here, because torch has no meta kernel that gives their dtypes.
+    dtypes = (v.dtype, g.dtype)
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     along = (grad * v).sum(others, keepdims=True)
