@@ -83,7 +83,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
     if not written:
         return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
-    # The results of a pure operator start with those that the operator itself returns.
+    # A pure operator returns the values for out= arguments before those for other written ones.
     written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
     inputs = [_signature(a) for i, a in enumerate(arguments) if i not in outs]

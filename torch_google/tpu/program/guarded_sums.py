@@ -3,10 +3,10 @@
 
 JAX expresses `cumsum` as a `reduce_window` that adds. If XLA has folded the operand to a broadcast
 of a reshaped constant, as it does for a gather from zeros, the simplifier replaces the sum by an
-iota. It then takes the reshape for a constant, and a failed check aborts the process.
+iota. It then mistakes the reshape for a constant, and a failed check aborts the process.
 
 An optimization barrier before the operand keeps the simplifier from matching. Maxima, minima and
-products need none.
+products need no barrier.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _adds(window: ir.Operation) -> bool:
 
 
 def _guard(window: ir.Operation) -> None:
-    for index in range(len(window.operands) // 2):  # the initial values are the other half
+    for index in range(len(window.operands) // 2):  # the second half are initial values
         operand = window.operands[index]
         if getattr(operand.owner, "name", "") == _BARRIER:
             continue

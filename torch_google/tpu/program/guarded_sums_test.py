@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over windows of constants, which abort XLA without the guard, compile and are right."""
+"""Sums over windows of constants, which abort XLA without the guard, give correct results."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_only_sums_get_a_barrier_and_only_one() -> None:
 
 
 def test_the_guard_is_still_needed() -> None:
-    """Delete `guarded_sums` when this fails: XLA does not abort any more."""
+    """If this fails, XLA no longer aborts: delete `guarded_sums`."""
     program = """
         import jax, jax.numpy as jnp
         jax.jit(lambda: jnp.cumsum(jnp.zeros(1, jnp.int32)[jnp.array([0, -1])].astype(float)))()

@@ -193,7 +193,8 @@ def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
     return function(*args, **kwargs)
 
 
-# Replacements for Python's arithmetic on numbers that are inputs, which would need their values.
+# Replacements for functions on numbers that are program inputs, because Python's functions would
+# need the values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),

@@ -9,9 +9,9 @@ barriers do not prevent this.
 gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM, which makes the
 integer part of the exponent undefined.
 
-Compiling without the passes `fusion` and `algsimp` avoids both bugs. The optimized program shows
-whether it has a fusion like that, so only such programs are compiled twice. An update is safe if
-each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`. An
+Compiling without the passes `fusion` and `algsimp` avoids both bugs. This module looks for such
+fusions in the optimized program, and compiles a program again only if it has one. An update is safe
+if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`. An
 expression that `_Fusion` does not understand is treated as unsafe.
 """
 
@@ -28,8 +28,8 @@ from torch_google.tpu.program.guarded_sums import guard_sums
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-# If only `fusion` is disabled, `algsimp` drops transposes before a reshape: for complex numbers,
-# and for all dtypes if a flag selects the older emitters.
+# If only `fusion` is disabled, `algsimp` drops transposes before a reshape. It does so for complex
+# numbers, and for all dtypes if a flag selects the older emitters.
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
@@ -327,7 +327,7 @@ class _Fusion:
             match = _BOUNDS.search(access.rest)
             bounds = _BOUND.findall(match[1]) if match else []
             if len(bounds) != len(access.sizes) or any(b[2] not in ("", "1") for b in bounds):
-                return [object()]  # differs from every other value
+                return [object()]  # an index that differs from all others
             return [int(first) for first, _, _ in bounds]
         first = 1 if access.opcode == "dynamic-slice" else 2
         return [self._index(name) for name in access.operands[first:]]

@@ -109,5 +109,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# Stands for an unknown meta kernel's result: the lowering's results are not checked or cast.
+# Used if torch has no meta results. The lowering's results are then not checked or cast.
 _ANY = object()

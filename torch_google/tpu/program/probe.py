@@ -26,11 +26,12 @@ StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 # The maximum number of elements in a trial: 64 x 64. Tensors and size arguments both count. An
 # eigenvalue problem of that size takes 3 ms, and all other operators take less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The maximum size of a dimension in the first and the second trial on corners. 7 x 7 windows fit 8.
+# The maximum size of a dimension in the first and in the second trial on corners. In 8, there is
+# room for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators whose offsets must match the sizes; those of stand-in tensors would not.
+# Operators whose offsets must match the sizes. They are not tried, because stand-ins do not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
@@ -53,8 +54,9 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # The forward operator has been tried. Statistics that it saved, such as those of a bfloat16
-        # layer norm, have the device's dtypes, which may differ from the CPU's.
+        # The forward operator has been tried. Do not try this one, because statistics that the
+        # forward saved, such as those of a bfloat16 layer norm, have the device's dtypes, which may
+        # differ from the CPU's.
         return
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
@@ -127,10 +129,10 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Do not convert a Python number to a tensor: torch's type promotion treats them
+            # Do not convert a Python number to a tensor, because torch's type promotion treats them
             # differently.
             return leaf.clone() if _is_written(argument) else leaf
-        # Let the meta kernel check the sizes of out= arguments: it also warns about them.
+        # Let the meta kernel check the sizes of out= arguments, because it also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
 
     return pytree.tree_map(one, value)
@@ -182,7 +184,7 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
-            return leaf  # a program input is not a size, and must be tested against the dtype
+            return leaf  # not a size, and its value is tested against the dtype
         if type(leaf) in (int, float) and not abs(leaf) <= _LARGE_NUMBER:
             return type(leaf)(math.copysign(most, leaf))
         return leaf
@@ -191,7 +193,7 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
 
 def _zeros(leaf: torch.Tensor) -> torch.Tensor:
-    # All-false masks skip kernels, so masks are true. Zeros are valid indices.
+    # Masks are true, because the CPU skips kernels for all-false masks. Zeros are valid indices.
     return _filled(leaf, leaf.shape, leaf.dtype == torch.bool)
 
 

@@ -65,7 +65,7 @@ def evaluate(
         if source is None:
             return flat[indices]
         written = flat.at[indices].set(values[source].astype(flat.dtype))
-        # Where elements of the argument share memory, they have the same index.
+        # Elements of the argument that share memory have the same index, so they get equal values.
         return written[_indices(layout, positions(*own))]
     raise NotImplementedError(
         f"tpu: {node.target} with size {list(size)}, stride {list(stride)} and storage_offset {offset} "
