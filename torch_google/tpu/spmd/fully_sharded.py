@@ -36,8 +36,8 @@ class FullyShardedDataParallel(nn.Module):
     default, the first tensor in the output is split along its first dimension, the batch.
 
     `auto_wrap_policy` chooses submodules to wrap first, each with `auto_wrapper_callable(module,
-    **options)`, which is this class by default. Wrapping a submodule means that its outputs are
-    marked, too.
+    **options)`, which is this class by default. The outputs of a wrapped submodule are marked in
+    the same way.
 
     A module on the CPU is moved to tpu in parts. Create the optimizer after wrapping the module.
     """
