@@ -107,7 +107,10 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
 
 
 def shorten(rank: int, timeout: float) -> None:
-    """Set the group's timeout (in seconds) once all ranks have started, which may take longer."""
+    """Set the group's timeout, in seconds, after all ranks have started.
+
+    Starting may take longer than the timeout.
+    """
     dist.all_reduce(torch.zeros(1, device="tpu"))
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("tpu"))
     backend._set_default_timeout(datetime.timedelta(seconds=timeout))

@@ -26,7 +26,7 @@ def tpu_tests(name, srcs, deps = [], **kwargs):
         warm_imports = _WARM_IMPORTS,
         deps = deps + [
             "//torch_google/tpu/testing:support",
-            # Must be a direct dependency, because the tag `budget` needs it.
+            # List this here, because par_tests adds the tag `budget` only for a direct dependency.
             "@pypi//hypothesis",
         ],
         **kwargs
