@@ -38,7 +38,7 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A tool to compare, with an unmeasured command that resets its directory before each start."""
+    """A program to measure, and a function that resets its directory before each run."""
 
     peer: Peer
     reset: Callable[[], None]

@@ -22,7 +22,7 @@ PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 class BuildError(RuntimeError):
     """The error for a program that a packer could not build.
 
-    It has the end of the tool's output.
+    The message ends with the last lines of the packer's output.
     """
 
 

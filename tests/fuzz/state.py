@@ -78,7 +78,8 @@ class State:
         touched = [name for name, x in self.tensors().items() if before.get(name) != _identity(x)]
         for name in touched:
             self._judge(name, exact)
-        # If a tensor is inexact, so are all tensors that share its storage.
+        # If the values of a tensor are compared with a tolerance, so are those of all tensors that
+        # share its storage.
         rounded = {self._storage(name) for name in touched if name not in self.exact}
         self.exact -= {name for name in self.exact if self._storage(name) in rounded}
         return True

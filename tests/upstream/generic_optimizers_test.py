@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
-"""Optimizers in torch's device-generic test framework, like torch's own test files."""
+"""Test optimizers with torch's device-generic framework, as torch's own test files do."""
 
 from __future__ import annotations
 

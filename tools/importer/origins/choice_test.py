@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the choice of an origin and the reported reasons, with one class of fake origins."""
+"""Test which origin is chosen, and the reasons reported for others. All origins are fakes."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 
 def _extra_index(pin: Path) -> str | None:
-    """Return the pin's index, which has the builds without CUDA."""
+    """Return the address of the package index that has torch's CPU-only builds, from the pin."""
     settings = read_build_pin(pin).get("wheel")
     index = settings.get("extra_index") if isinstance(settings, dict) else None
     return index if isinstance(index, str) else None

@@ -53,7 +53,8 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
     series = _series(tmp_path, rule, _V1)
     new = _snapshot(_V2, "v2")
 
-    # Merged as a diff, the patch would change only its own call, not the new one.
+    # A three-way merge changes only the call that the patch contains, not the one that upstream has
+    # added.
     merged = carry(series, record_base(series, _snapshot(_V1)), new, keep_going=True)
     assert "torch/b.py" not in merged.files
 

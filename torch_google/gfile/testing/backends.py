@@ -34,7 +34,7 @@ from torch_google import gfile
 from torch_google.gfile.testing.cloud_servers import INSTALLED, new_bucket
 from torch_google.gfile.testing.object_stores import Objects, Strict
 
-# The files that every backend contains at first.
+# The files that a test finds on every backend.
 CONTENT = {
     "hello.txt": "hello, wörld\nsecond line\n".encode(),
     "sub/a.bin": bytes(range(256)) * 40,

@@ -68,10 +68,10 @@ class Box {
   // Sets the natural shape to that of a tensor over this storage, unless the
   // box already has one.
   void settle(const c10::TensorImpl& tensor);
-  // If the box has the shape of a byte storage, changes it to the shape of a
-  // tensor that covers the whole storage. torch creates byte storages when it
-  // copies a storage. With this change, the copy uses the same programs as the
-  // original tensor.
+  // torch copies a storage through a one-dimensional tensor of bytes. If the
+  // box has the shape of such a tensor, and `tensor` covers the whole storage,
+  // changes the shape to that of `tensor`. Then the copy uses the same programs
+  // as the original tensor.
   void resettle(const c10::TensorImpl& tensor);
   // Returns the value as a borrowed reference. If a trace or a collective
   // computes the value, first runs the trace or waits for the result. A box

@@ -294,7 +294,7 @@ class _Fusion:
         return True
 
     def _is_block(self, read: _Instruction, write: _Instruction) -> bool:
-        """Return whether an instruction reads exactly the block that is written."""
+        """Return whether `read` reads exactly the block that the update `write` writes."""
         if read.opcode == "parameter":
             return read.arrangement == write.arrangement == self._update(write).arrangement
         if read.opcode not in ("slice", "dynamic-slice"):

@@ -140,12 +140,12 @@ class SizeScope:
         return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return a dimension with one extent, for an expression or a fake tensor's size."""
+        """Return the `Dim` of a size: one extent, or none if the size is 1."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
     def dims(self, sizes: Iterable[Any]) -> tuple[Dim, ...]:
-        """Return dimensions with one extent each."""
+        """Return the `Dim` of each size."""
         return tuple(self.dim(size) for size in sizes)
 
     def value(self, expr: sympy.Expr) -> Any:
