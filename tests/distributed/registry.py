@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.distributed.rank import Rank
 
-# Modules that define test cases, and the feature's name in the table of results.
+# The modules that define test cases, each with the name of its feature in the table of results.
 FEATURES = {
     "data_parallel": "DistributedDataParallel",
     "data_parallel_hooks": "DDP's communication hooks, ZeroRedundancyOptimizer",

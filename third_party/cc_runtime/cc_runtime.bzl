@@ -36,7 +36,7 @@ def _library(rctx, compiler, name):
     result = rctx.execute([compiler, "-print-file-name=" + name])
     path = result.stdout.strip()
 
-    # A compiler that does not find the file prints the bare name.
+    # If the compiler does not find the library, it prints the name without a directory.
     if result.return_code or "/" not in path or not rctx.path(path).exists:
         fail("third_party/cc_runtime: {} -print-file-name={} answers '{}'. {}".format(
             compiler,

@@ -126,7 +126,7 @@ def _damaged(draw: st.DrawFn) -> bytes:
 
 
 def _parsed(data: bytes) -> tuple[FileDiff, ...] | None:
-    """Return the diffs, or None if they are rejected with a one-line error that names a line."""
+    """Parse diffs. Return None if the parser rejects them, after checking its error."""
     try:
         return parse_diff(data)
     except DiffError as error:

@@ -85,7 +85,7 @@ def near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def text_of(pin: Pin, key: str) -> str:
-    """Return a string from the pin. Raises UserError if it is missing."""
+    """Return the string that the pin has for a key. Raises UserError if it has none."""
     value = pin.get(key)
     if not isinstance(value, str):
         raise UserError(

@@ -24,7 +24,7 @@ def open_zip(file: Path) -> zipfile.ZipFile:
 
 
 class ZipMembers:
-    """Some members of a zip; `paths` maps each path in the tree to its member."""
+    """A file tree of selected members of a zip. `paths` maps each path in it to a member."""
 
     def __init__(self, file: Path, packed: zipfile.ZipFile, paths: Mapping[str, zipfile.ZipInfo]):
         self._file, self._packed, self._members = file, packed, paths

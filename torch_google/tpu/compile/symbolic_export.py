@@ -36,8 +36,8 @@ def stablehlo(program: ExportedProgram) -> str:
 def exported(program: ExportedProgram) -> jax.export.Exported:
     """Return the JAX program. Its inputs are the parameters, the buffers and the tensor arguments.
 
-    If the program is random, the last input is a JAX key. Raises NotImplementedError if an operator
-    has no lowering, or if its lowering needs numeric sizes.
+    If the program draws random numbers, the last input is a JAX key. Raises NotImplementedError if
+    an operator has no lowering, or if its lowering needs numeric sizes.
     """
     traced = _SymbolicProgram(program.run_decompositions(dict(decompositions())))
     with jax.enable_x64(True):

@@ -11,8 +11,8 @@
 
 namespace torch_google::tpu {
 
-// Defines the class `Backend`. Call it after torch.distributed has defined its
-// C++ classes.
+// Defines the class `Backend`. Call this function after torch.distributed has
+// defined its C++ classes.
 void define_backend(pybind11::module_& module);
 
 // Returns the host group of the process group with this name. Throws if this

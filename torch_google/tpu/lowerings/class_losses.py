@@ -153,7 +153,7 @@ def _is_one(p: Any) -> bool:
 
 
 def _before_end(target: jax.Array) -> jax.Array:
-    """Return a mask of the targets in front of the first negative one."""
+    """Return a mask of the targets that precede the first negative target."""
     return jnp.cumprod(target >= 0, axis=-1).astype(bool)
 
 

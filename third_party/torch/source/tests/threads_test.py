@@ -69,7 +69,7 @@ def test_the_number_may_change() -> None:
         assert torch.get_num_threads() == number
     torch.set_num_threads(5)
     _add()
-    assert _threads() == before  # the pool had grown to five threads before
+    assert _threads() == before  # the loop has already grown the pool to five threads
 
 
 def _products() -> None:
