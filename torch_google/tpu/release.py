@@ -34,6 +34,18 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
         library.impl(name, kernel)
     else:
         library.impl(name, kernel, allow_override=True)
+    # torch keeps a copy of its kernel in the operator. The Python dispatcher, which traces graphs,
+    # prefers that copy.
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(getattr(torch.ops, library.ns), packet), overload or "default")
+    if operator.py_kernels.pop(getattr(torch._C.DispatchKey, library.dispatch_key), None):
+        operator._dispatch_cache.clear()
+    if library.dispatch_key == "Meta":
+        # Imported lazily, because it loads all decompositions.
+        from torch._decomp import meta_table
+
+        # Fake tensors prefer a decomposition to the kernel of an operator that this table lacks.
+        meta_table[operator] = kernel
 
 
 def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     fake_quantization,
     fourier_transforms,
     grid_sampling,
+    grouped_matmul,
     histograms,
     indexing,
     jagged_tensors,

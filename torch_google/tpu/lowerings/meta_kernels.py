@@ -213,6 +213,83 @@ def _jagged(
     return dense.new_empty([total, *dense.shape[2:]])
 
 
+def _efficient_attention_grads(
+    grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any, **named: Any
+) -> tuple[torch.Tensor | None, ...]:
+    """Return gradients with the heads of `k` and `v`. torch's meta kernel takes those of `q`."""
+    kernel = _meta_registrations.meta__scaled_dot_product_efficient_backward
+    grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
+    if k.shape[1] == q.shape[1]:
+        return grads
+    # Memory is ordered as in torch's results: heads are inside of rows.
+    shared = [x.new_empty(x.transpose(1, 2).shape).transpose(1, 2) for x in (k, v)]
+    return grads[0], *shared, *grads[3:]
+
+
+def _grouped_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Accept the CPU's dtypes. torch's meta kernel accepts only bfloat16."""
+    for name, x in (("a", a), ("b", b)):
+        if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            raise RuntimeError(
+                f"Expected mat_{name} to be Float32, BFloat16 or Float16 matrix, got {x.dtype}"
+            )
+        if x.ndim not in (2, 3):
+            raise RuntimeError(f"mat_{name} has to be 2 or 3d")
+        _check_grouped_strides(x)
+    ranks = (a.ndim, b.ndim)
+    groups = [x.shape[0] for x in (a, b) if x.ndim == 3]
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError("contraction dimension of mat_a and mat_b must match")
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}"
+        )
+    if (out_dtype or a.dtype) != a.dtype:
+        raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
+    if (offs is None) != (ranks == (3, 3)):
+        raise RuntimeError(
+            "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d"
+        )
+    if offs is not None:
+        if offs.ndim != 1:
+            raise RuntimeError("offs has to be 1D")
+        if offs.dtype != torch.int32:
+            raise RuntimeError("Offsets have to be int32")
+        groups.append(offs.shape[0])
+    if len(set(groups)) != 1:
+        raise RuntimeError("matrix batch sizes have to match")
+    lead = groups[:1] if ranks in ((2, 2), (3, 3)) else []
+    # As in torch, a row of the result takes a multiple of 16 bytes.
+    elements = 16 // a.element_size()
+    columns = b.shape[-1]
+    padded = -(-columns // elements) * elements
+    return a.new_empty((*lead, a.shape[-2], padded))[..., :columns]
+
+
+def _check_grouped_strides(x: torch.Tensor) -> None:
+    rows, columns = x.shape[-2:]
+    across, along = x.stride()[-2:]
+    if along == 1 and across >= max(1, columns):
+        step = across
+    elif across == 1 and along >= max(1, rows):
+        step = along
+    else:
+        raise RuntimeError(
+            f"Invalid strides/sizes, got {list(x.stride())} for strides and {list(x.shape)} for "
+            "sizes"
+        )
+    if step * x.element_size() % 16:
+        raise RuntimeError("strides should be multiple of 16 bytes")
+
+
 _OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
 override(_META, "bernoulli.out", _bernoulli_out)
 _META.impl("_ctc_loss_backward", _like_second)
@@ -235,6 +312,9 @@ for _name in ("median.dim", "nanmedian.dim", "mode"):
     override(_META, _name, _of_dimension)
 for _name in ("median.dim_values", "nanmedian.dim_values", "mode.values"):
     override(_META, _name, _into(_of_dimension, "values", "indices"))
+override(_META, "_scaled_dot_product_efficient_attention_backward", _efficient_attention_grads)
+if has_operator("aten::_grouped_mm"):
+    override(_META, "_grouped_mm", _grouped_mm)
 override(_META, "nll_loss_forward", _nll_loss)
 override(_META, "nll_loss_backward", _like_second)
 override(_META, "multi_margin_loss", _multi_margin_loss)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
 
 import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
 from torch_google.tpu.release import V2_6
@@ -87,3 +91,87 @@ def test_a_batch_of_nothing_may_grow(name: str, rank: int) -> None:
     assert op(on_meta(4, 2, *[3] * rank), [5] * rank).shape == (4, 2, *[5] * rank)
     with pytest.raises(RuntimeError, match="greater than 0"):
         op(on_meta(0, 2, *[3] * rank), [0] * rank)
+
+
+def _attention_grads(kind: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    q, k = kind(torch.rand(2, 4, 8, 16)), kind(torch.rand(2, 2, 8, 16))
+    seed, lse = kind(torch.zeros((), dtype=torch.int64)), kind(torch.zeros(2, 4, 32))
+    op = aten._scaled_dot_product_efficient_attention_backward.default
+    needed = [True, True, True, False]
+    return op(q, q, k, k, None, q, lse, seed, seed, 0.0, needed)[:3]
+
+
+# Calls that torch's own meta kernels reject, or describe wrongly.
+_CALLS: dict[str, Callable[[Callable[[torch.Tensor], torch.Tensor]], Any]] = {
+    "bmm": lambda kind: aten.bmm.default(
+        kind(torch.ones(2, 0, 3)), kind(torch.ones(2, 3, 0, dtype=torch.int64))
+    ),
+    "view_copy": lambda kind: aten.view_copy.default(kind(torch.ones(3, 4).t()), [2, 6]),
+    "nll_loss": lambda kind: aten.nll_loss_forward.default(
+        kind(torch.ones(3, 4)), kind(torch.ones(3, dtype=torch.uint8)), None, 1, -100
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _CALLS)
+def test_graphs_are_traced_with_these_kernels(name: str) -> None:
+    expected = pytree.tree_leaves(_CALLS[name](lambda x: x))
+    with FakeTensorMode() as mode, enable_python_dispatcher():
+        actual = pytree.tree_leaves(_CALLS[name](mode.from_tensor))
+    assert [(t.shape, t.dtype, t.stride()) for t in actual] == [
+        (t.shape, t.dtype, t.stride()) for t in expected
+    ]
+
+
+def test_gradients_of_shared_heads_have_the_shapes_of_their_inputs() -> None:
+    with FakeTensorMode() as mode, enable_python_dispatcher():
+        grads = _attention_grads(mode.from_tensor)
+    assert [grad.shape for grad in grads] == [(2, 4, 8, 16), (2, 2, 8, 16), (2, 2, 8, 16)]
+
+
+_OFFSETS = torch.tensor([2, 8], dtype=torch.int32)
+_ROWS, _MATRICES = torch.ones(8, 4), torch.ones(2, 4, 8)
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 has no grouped products")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (_ROWS, _MATRICES, _OFFSETS),
+        (_ROWS.half(), torch.ones(2, 8, 16).half()[:, :4], _OFFSETS),
+        (_ROWS, torch.ones(2, 5, 4).mT, _OFFSETS),
+        (_MATRICES, torch.ones(8, 8), _OFFSETS),
+        (torch.ones(4, 8), torch.ones(8, 12), _OFFSETS),
+        (torch.ones(2, 4, 8), torch.ones(2, 8, 4)),
+        (_ROWS, _MATRICES, _OFFSETS, None, torch.float32),
+        # Refused:
+        (_ROWS, _MATRICES),
+        (_ROWS, _MATRICES, _OFFSETS.long()),
+        (_ROWS, _MATRICES, _OFFSETS[None]),
+        (_ROWS, _MATRICES, _OFFSETS, torch.ones(2, 8)),
+        (_ROWS, _MATRICES, _OFFSETS, None, torch.float64),
+        (_ROWS.double(), _MATRICES.double(), _OFFSETS),
+        (_ROWS.bfloat16(), _MATRICES, _OFFSETS),
+        (torch.ones(8, 5), torch.ones(2, 5, 8), _OFFSETS),
+        (torch.ones(8, 8)[:, ::2], _MATRICES, _OFFSETS),
+        (_ROWS, torch.ones(3, 4, 8), _OFFSETS),
+        (_ROWS, torch.ones(2, 8, 8), _OFFSETS),
+        (torch.ones(4), _MATRICES, _OFFSETS),
+    ],
+)
+def test_grouped_products_are_accepted_and_laid_out_as_on_the_cpu(arguments: Any) -> None:
+    def described(device: str) -> Any:
+        # Tensor.to("meta") would not keep the strides.
+        placed = [
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device).fill_(2)
+            if isinstance(x, torch.Tensor)
+            else x
+            for x in arguments
+        ]
+        try:
+            result = aten._grouped_mm.default(*placed)
+        except RuntimeError as error:
+            return type(error)
+        return result.shape, result.stride(), result.dtype
+
+    assert described("meta") == described("cpu")
