@@ -107,6 +107,7 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
         assert (loaded, asked) == ([], 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["fused", *only_full("strict")])
 def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: str) -> None:
     losses, compiles, *_ = _run(tmp_path, mode)

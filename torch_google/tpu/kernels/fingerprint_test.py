@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import jax, torch, torch_google.tpu
 torch_google.tpu.autoload()
@@ -45,6 +47,7 @@ def fingerprints(factor: int) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.full
 def test_what_a_kernel_does_is_in_its_fingerprint() -> None:
     first = fingerprints(2)
     assert len(first) == 3  # one each for eager, compiled and fused execution

@@ -67,6 +67,7 @@ _BOUND = 100.0
 _BOUND_OF_ONE = 0.7
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "sizes"), [pytest.param("strict", 120, marks=pytest.mark.full), ("fused", 40)]
 )
