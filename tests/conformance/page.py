@@ -27,13 +27,12 @@ fails. `.`: the check is not declared, or has no sample that counts. The numbers
 samples that were run: one number for all checks, or one for each sign except `.`. If op_db has more
 samples, their number follows `of`. A cell is empty if no check of the operator counts for this dtype.
 
-The check `refused` takes the first three samples, cast to the dtype if the operator does not declare it.
+The check `refused` takes every sample, cast to the dtype if the operator does not declare it.
 If the CPU refuses a sample, tpu must raise the same type of error.
 
 Not in this table:
 
 - float16, complex128, int32, int16, int8 and uint8: backward, out= and in-place;
-- samples that the CPU refuses, except among the first three of an operator and dtype;
 - the fused mode in dtypes other than float32, and its backward, out= and in-place;
 - the debug mode, whose checks of values `value_checks_test.py` tests;
 - float8, uint16, uint32, uint64 and complex32.
@@ -91,7 +90,7 @@ def _extent(rows: list[Row]) -> str:
     return (
         f"{taken} of op_db's {total} samples were run; {complete} of {len(rows)} rows had all of their "
         f"samples.\nThe CPU accepts {sum(row.samples for row in rows)} of the samples that were run. "
-        f"It refuses {refused} of the first three\nsamples of each operator and dtype.\n\n"
+        f"In the check `refused`,\nit refuses {refused} samples.\n\n"
     )
 
 
