@@ -68,12 +68,12 @@ class BatchingRule:
             axes = [None if dim < 0 else dim for dim in in_dims]
 
             def one(tensors: Sequence[jax.Array]) -> Any:
-                return self._kernel.arrays(*signature.with_tensors(values, tensors))
+                return self._kernel.results(signature.with_tensors(values, tensors))
 
             return jax.vmap(one, in_axes=(axes,))(signature.tensors(values))
 
         title = f"{self._kernel.title}, under vmap"
-        kernel = Kernel(f"{self._kernel.name}_vmap", title, function, batched)
+        kernel = Kernel(f"{self._kernel.name}_vmap", title, function, batched, self._kernel.x64)
         operator = kernel.define()
         if self._differentiable:
             differentiate(kernel, operator)

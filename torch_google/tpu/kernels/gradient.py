@@ -74,7 +74,7 @@ def _pullback(kernel: Kernel) -> Kernel:
             filled = list(tensors)
             for i, value in zip(chosen, inputs, strict=True):
                 filled[i] = value
-            results = jax.tree.leaves(kernel.arrays(*signature.with_tensors(values, filled)))
+            results = jax.tree.leaves(kernel.results(signature.with_tensors(values, filled)))
             return [
                 result
                 for result, grad in zip(results, result_grads, strict=True)
@@ -91,7 +91,8 @@ def _pullback(kernel: Kernel) -> Kernel:
         ]
         return [jnp.conj(grad) for grad in pull(cotangents)]
 
-    return Kernel(f"{kernel.name}_vjp", f"{kernel.title}, its gradient", pullback, several)
+    title = f"{kernel.title}, its gradient"
+    return Kernel(f"{kernel.name}_vjp", title, pullback, several, kernel.x64, kernel)
 
 
 def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:

@@ -11,9 +11,10 @@ import jax
 import torch
 from torch._library.autograd import make_autograd_impl
 
-from torch_google.tpu import _C, dtypes
+from torch_google.tpu import _C, dtypes, target_platform
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature
 from torch_google.tpu.kernels.pallas import interpreted
+from torch_google.tpu.kernels.x64_choice import Function, choose, evaluate, is_64_bit
 from torch_google.tpu.lowerings import lowering
 from torch_google.tpu.program import constant, tensor_of
 from torch_google.tpu.runtime import platform
@@ -21,12 +22,18 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel. `title` names it in errors; `function` takes arrays in place of tensors."""
+    """A kernel. `title` names it in errors; `function` takes arrays in place of tensors.
+
+    `x64` says whether the function is traced with 64 bits; None lets `x64_choice` decide. A
+    gradient's `primal` is the kernel that it belongs to.
+    """
 
     name: str
     title: str
     function: Callable[..., Any]
     signature: KernelSignature
+    x64: bool | None = None
+    primal: Kernel | None = None
 
     def define(self) -> Any:
         """Define the operator. Raises ValueError if the name is already taken."""
@@ -46,8 +53,28 @@ class Kernel:
         return operator
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """The operator's lowering: compute the results from JAX arrays on the current platform."""
-        return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
+        """The operator's lowering: compute the results from JAX arrays, for one platform."""
+        values = self.signature.values(args, kwargs)
+        tensors = self.signature.tensors(values)
+        running = platform.name() if _C.started() else "cpu"
+        return self._evaluated(values, tensors, target_platform.requested() or running)
+
+    def results(self, values: Sequence[Any]) -> Any:
+        """Call the function and check its results, as part of another kernel."""
+        arguments = [
+            tuple(value) if p.as_tuple else value
+            for p, value in zip(self.signature.parameters, values, strict=True)
+        ]
+        positional, named = self.signature.call(arguments)
+        try:
+            results = self.function(*positional, **named)
+        except _READS as error:
+            raise TypeError(
+                f"{self.title}: it reads the values of an array, which is only traced: "
+                f"{str(error).partition(chr(10))[0]} Use jax.lax.cond or jax.numpy.where, or "
+                "take a number for that argument"
+            ) from error
+        return self._checked(results)
 
     def _refuse_lost_gradients(self, operator: Any) -> None:
         """Reject lists that contain a None and a tensor whose gradient autograd would then drop."""
@@ -73,23 +100,34 @@ class Kernel:
         for key in ("AutogradCPU", "AutogradMeta", "AutogradPrivateUse1"):
             operator._lib.impl(operator._opoverload._opname, checked, key, with_keyset=True)
 
-    def _results(self, args: Sequence[Any], kwargs: dict[str, Any], on: str) -> Any:
-        values = self.signature.values(args, kwargs)
-        arguments = [
-            tuple(value) if p.as_tuple else value
-            for p, value in zip(self.signature.parameters, values, strict=True)
-        ]
-        positional, named = self.signature.call(arguments)
+    def _evaluated(self, values: Sequence[Any], arrays: Sequence[Any], on: str) -> Any:
+        """Compute the results for these arrays, the tensors of `values`, on a platform."""
         with interpreted(on):
-            try:
-                results = self.function(*positional, **named)
-            except _READS as error:
-                raise TypeError(
-                    f"{self.title}: it reads the values of an array, which is only traced: "
-                    f"{str(error).partition(chr(10))[0]} Use jax.lax.cond or jax.numpy.where, or "
-                    "take a number for that argument"
-                ) from error
-        return self._checked(results)
+            return evaluate(self._of_arrays(values), arrays, self._x64(values, arrays))
+
+    def _of_arrays(self, values: Sequence[Any]) -> Function:
+        return lambda arrays: self.results(self.signature.with_tensors(values, arrays))
+
+    def _x64(self, values: Sequence[Any], arrays: Sequence[Any]) -> bool | None:
+        """Return whether 64 bits are on, or None if the trace of this kernel decides."""
+        wide = [str(array.dtype) for array in arrays if is_64_bit(array)]
+        if self.x64 is False and wide:
+            raise TypeError(
+                f"{self.title}: it has x64=False, but a tensor is {wide[0]}. Pass a tensor of at "
+                "most 32 bits, or leave out x64"
+            )
+        if self.x64 is not None or self.primal is None:
+            return self.x64
+        filled = self.signature.with_tensors(values, arrays)
+        count = len(self.primal.signature.parameters)
+        return True if self.primal.has_64_bits(filled[:count]) else None
+
+    def has_64_bits(self, values: Sequence[Any]) -> bool:
+        """Return whether a tensor among these arguments, or the results, has 64 bits."""
+        tensors = self.signature.tensors(values)
+        if self._x64(values, tensors):
+            return True
+        return choose(self._of_arrays(values), tensors).x64 is True
 
     def _checked(self, results: Any) -> Any:
         several = self.signature.returns is not torch.Tensor
@@ -118,7 +156,7 @@ class Kernel:
         tensors = self.signature.tensors(values)
 
         def function(arrays: Sequence[jax.Array]) -> Any:
-            return self._results(self.signature.with_tensors(values, arrays), {}, "cpu")
+            return self._evaluated(values, arrays, "cpu")
 
         device = jax.local_devices(backend="cpu")[0]
         with jax.enable_x64(True), jax.default_device(device):

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
 
 
 def custom_kernel(
-    name: str, *, differentiable: bool = False
+    name: str, *, differentiable: bool = False, x64: bool | None = None
 ) -> Callable[[Callable[..., Any]], Any]:
     """Register a JAX function, with or without Pallas, as the operator `name` (`library::name`).
 
@@ -32,6 +32,12 @@ def custom_kernel(
     The operator works in every eager mode, under torch.compile (as part of the program), under
     torch.vmap, and on CPU tensors. On a CPU platform, Pallas kernels are interpreted.
 
+    `x64` says whether JAX traces the function and its gradient with jax_enable_x64, which the
+    device enables. By default, it does if an argument or a result has 64 bits. Otherwise, 64 bits
+    are off for functions that call Pallas or that cannot be traced with them, and on for all
+    others. With 64 bits off, only JAX's defaults have 32 bits: a dtype that the function names is
+    kept. With `x64=False`, arguments of 64 bits raise TypeError.
+
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
     message names the function, the argument and the invalid value.
     """
@@ -40,7 +46,7 @@ def custom_kernel(
 
     def decorate(function: Callable[..., Any]) -> Any:
         title = f"custom_kernel {name} ({_place(function)})"
-        kernel = Kernel(name, title, function, signature_of(function, title))
+        kernel = Kernel(name, title, function, signature_of(function, title), x64)
         operator = kernel.define()
         if differentiable:
             differentiate(kernel, operator)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses whether a kernel's function is traced with 64 bits, which the device enables for JAX.
+
+With 64 bits, JAX's indices and counters are int64. Mosaic, the compiler of Pallas kernels for TPU,
+rejects those, and some JAX code mixes them with int32 and cannot be traced at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax._src.config import ExplicitX64Mode, explicit_x64_dtypes
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun, subjaxprs
+
+_PALLAS = frozenset({"pallas_call", "core_map", "mpmd_map"})
+
+Function = Callable[[Sequence[jax.Array]], Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether to trace a function with 64 bits.
+
+    `x64` is True if a tensor has 64 bits, and False for a Pallas kernel or a function that cannot
+    be traced with 64 bits. None means that neither applies, so they stay on. If the function was
+    traced with 64 bits, `trace` is the result, and `structure` that of the function's results; if
+    that failed, `error` says why.
+    """
+
+    x64: bool | None
+    trace: ClosedJaxpr | None = None
+    structure: Any = None
+    error: Exception | None = None
+
+
+def choose(function: Function, arrays: Sequence[Any]) -> Choice:
+    """Return the choice for a function of these arrays, which may be tracers or specs."""
+    if any(is_64_bit(array) for array in arrays):
+        return Choice(True)
+    try:
+        with enabled(True):
+            trace, results = jax.make_jaxpr(function, return_shape=True)(arrays)
+    except Exception as error:  # noqa: BLE001 - any error of the user's function
+        return Choice(False, error=error)
+    x64 = False if _uses_pallas(trace.jaxpr) else None
+    if any(is_64_bit(result) for result in trace.out_avals):
+        x64 = True
+    return Choice(x64, trace, jax.tree.structure(results))
+
+
+def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any:
+    """Return the function's results, with 64 bits on or off, or as `choose` says if `x64` is None.
+
+    If `choose` says off and the function cannot be traced without 64 bits, they stay on, or the
+    error that the function raises with 64 bits is raised.
+    """
+    choice = choose(function, arrays) if x64 is None else Choice(x64)
+    if choice.trace is not None and choice.x64 is not False:
+        return _replay(choice.trace, choice.structure, arrays)
+    try:
+        with enabled(choice.x64 is not False):
+            return function(arrays)
+    except Exception:
+        if choice.trace is None and choice.error is None:
+            raise  # there is no other way to trace it
+    if choice.trace is not None:
+        return _replay(choice.trace, choice.structure, arrays)
+    assert choice.error is not None
+    raise choice.error
+
+
+@contextmanager
+def enabled(x64: bool) -> Iterator[None]:
+    """Trace with 64 bits on or off. An explicitly requested 64-bit dtype is never truncated."""
+    with jax.enable_x64(x64), explicit_x64_dtypes(ExplicitX64Mode.ALLOW):
+        yield
+
+
+def is_64_bit(array: Any) -> bool:
+    """Return whether an array's or spec's dtype exists in JAX only with 64 bits enabled."""
+    return str(array.dtype) in {"int64", "uint64", "float64", "complex128"}
+
+
+def _uses_pallas(jaxpr: Jaxpr) -> bool:
+    return any(eqn.primitive.name in _PALLAS for eqn in jaxpr.eqns) or any(
+        map(_uses_pallas, subjaxprs(jaxpr))
+    )
+
+
+def _replay(trace: ClosedJaxpr, structure: Any, arrays: Sequence[Any]) -> Any:
+    """Return the results of a function that was traced with 64 bits, without calling it again."""
+    with enabled(True):
+        return jax.tree.unflatten(structure, jaxpr_as_fun(trace)(*arrays))
