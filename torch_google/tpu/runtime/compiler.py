@@ -12,7 +12,7 @@ import jax
 
 from torch_google.tpu import _C, cache
 from torch_google.tpu.program import compile_safely
-from torch_google.tpu.runtime import metrics, platform, program_eviction, program_limit
+from torch_google.tpu.runtime import errors, metrics, platform, program_eviction, program_limit
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 # Either the index of a tpu device or the devices of a mesh.
@@ -74,13 +74,14 @@ def compiled(
     """Compile a program, store it in the compile cache, and return its executable.
 
     `fingerprint` identifies the program across processes. `note` is stored with the program. If it
-    is callable, its result for the executable is stored. Raises CacheMissError in cache-only mode.
+    is callable, its result for the executable is stored. Raises CacheMissError in cache-only mode,
+    and torch.OutOfMemoryError if the compiler finds that the program does not fit the device.
     """
     check_allowed(name, fingerprint)
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     with metrics.compiling():
-        program = compile_safely(lower())
+        program = _compile(name, lower())
     program_limit.LIMIT.add(program)
     if callable(note):
         note = note(program)
@@ -117,6 +118,13 @@ def check_allowed(name: str, fingerprint: str) -> None:
     """Raise CacheMissError if cache-only mode is on."""
     if _C.cache_only():
         raise CacheMissError(name, fingerprint)
+
+
+def _compile(name: str, lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+    try:
+        return compile_safely(lowered)
+    except jax.errors.JaxRuntimeError as error:
+        errors.explain(name, error)
 
 
 _scratch: WeakKeyDictionary[jax.stages.Compiled, int] = WeakKeyDictionary()

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import pytest
@@ -189,3 +190,57 @@ def test_what_pjrt_says_of_memory_is_the_error_of_torch(message: str) -> None:
 def test_what_pjrt_says_of_anything_else_stays() -> None:
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL: else"):
         errors.explain("aten::mm", jax.errors.JaxRuntimeError("INTERNAL: else"))
+
+
+_REFUSED = (
+    "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries "
+    "(18.04G) exceeds available HBM (15.75G)"
+)
+
+
+@pytest.fixture
+def _too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the compiler reject every program, as a TPU's does if the program does not fit."""
+
+    def refuse(_: Any) -> NoReturn:
+        raise jax.errors.JaxRuntimeError(f"{_REFUSED}\n\nLargest program allocations in hbm:")
+
+    monkeypatch.setattr(compiler, "compile_safely", refuse)
+
+
+def _message(name: str) -> str:
+    return rf"tpu: {name} ran out of memory: {re.escape(_REFUSED)}\. Live .* hold \d+ bytes"
+
+
+@pytest.mark.usefixtures("_too_large")
+@pytest.mark.parametrize("mode", MODES)
+def test_an_operator_that_the_compiler_rejects(mode: Any) -> None:
+    x = torch.ones(7).to("tpu")
+    with (
+        torch.tpu.eager_mode(mode),
+        pytest.raises(torch.OutOfMemoryError, match=_message("aten::cosh")),
+    ):
+        x.cosh()
+    assert x.tolist() == [1.0] * 7
+
+
+@pytest.mark.usefixtures("_too_large")
+def test_a_graph_that_the_compiler_rejects() -> None:
+    x = torch.ones(7).to("tpu")
+    with pytest.raises(torch.OutOfMemoryError, match=_message("torch.compile")):
+        torch.compile(lambda x: x.cosh() + x)(x)
+
+
+def test_a_trace_that_the_compiler_rejects_runs_operator_by_operator(
+    caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    x = torch.ones(67, device="tpu")
+    with torch.tpu.eager_mode("fused"):
+        for turn in range(3):
+            x.add_(1).mul_(2).sub_(2).add_(0)
+            if turn == 0:
+                request.getfixturevalue("_too_large")  # only the fused program is new
+            assert x.tolist() == [2.0 ** (turn + 1)] * 67
+            torch.tpu.wait_for_compiles()
+    name = r"a trace of \d+ operators"
+    assert re.search("not compiled: OutOfMemoryError: " + _message(name), caplog.text)
