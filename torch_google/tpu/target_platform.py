@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+# The names that JAX lowers programs for.
+PLATFORMS = ("tpu", "cuda", "cpu")
+
 _TARGET: ContextVar[str | None] = ContextVar("TARGET", default=None)
 
 

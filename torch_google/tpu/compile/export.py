@@ -18,12 +18,15 @@ from torch_google.tpu.compile.graph_signature import draws
 from torch_google.tpu.compile.symbolic_export import stablehlo
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program.graph_tracing import as_meta, trace_function
+from torch_google.tpu.target_platform import PLATFORMS, tracing_for
 
 
 def export_stablehlo(
     function: Callable[..., Any] | ExportedProgram,
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
+    *,
+    platforms: Sequence[str] | None = None,
 ) -> str:
     """Return StableHLO text for arguments with these shapes and dtypes. They may be on any device.
 
@@ -38,20 +41,43 @@ def export_stablehlo(
 
     Matrix products use this thread's precision, as set with `torch.tpu.precision`.
 
-    Raises NotImplementedError if an operator has no lowering.
+    `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. This
+    machine need not have it. The default is the running one. The text of an operator can contain
+    calls that only its platform has, such as LAPACK's on the CPU.
+
+    Raises NotImplementedError if an operator has no lowering, ValueError if `platforms` is not one
+    of these, and RuntimeError if the platform lacks an argument's dtype.
     """
+    platform = _only(platforms)
     precision = torch.tpu.get_precision()
-    with nullcontext() if precision == "default" else jax.default_matmul_precision(precision):
-        return _exported(function, args, kwargs)
+    with (
+        nullcontext() if precision == "default" else jax.default_matmul_precision(precision),
+        tracing_for(platform),
+    ):
+        return _exported(function, args, kwargs, platform)
+
+
+def _only(platforms: Sequence[str] | None) -> str | None:
+    """Return the platform to lower for, or None for the running one."""
+    if platforms is None:
+        return None
+    names = [platforms] if isinstance(platforms, str) else list(platforms)
+    if len(names) != 1 or names[0] not in PLATFORMS:
+        raise ValueError(
+            f"tpu: export_stablehlo: platforms={platforms!r}; name one of {', '.join(PLATFORMS)}, as "
+            "in platforms=('tpu',)"
+        )
+    return names[0]
 
 
 def _exported(
     function: Callable[..., Any] | ExportedProgram,
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
+    platform: str | None,
 ) -> str:
     if isinstance(function, ExportedProgram) and function.range_constraints:
-        return stablehlo(function)
+        return stablehlo(function, platform)
     called = function.module() if isinstance(function, ExportedProgram) else function
     state: dict[str, torch.Tensor] = {}
     if isinstance(called, torch.nn.Module):
@@ -76,6 +102,10 @@ def _exported(
     def evaluated(arrays: Sequence[Any], key: Any) -> Any:
         return list(Evaluation(graph, Symbols([], []), key).run(arrays))
 
+    if platform is not None:
+        for index in places:
+            dtypes.check(leaves[index].dtype, platform)
+    lowered_for = None if platform is None else (platform,)
     shapes = [
         jax.ShapeDtypeStruct(leaves[index].shape, dtypes.to_jax(leaves[index].dtype))
         for index in places
@@ -84,4 +114,5 @@ def _exported(
     # yet.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
-        return str(jax.jit(evaluated, keep_unused=True).lower(shapes, key).as_text())
+        traced = jax.jit(evaluated, keep_unused=True).trace(shapes, key)
+        return str(traced.lower(lowering_platforms=lowered_for).as_text())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import re
+from typing import Any
 
 import jax
 import numpy as np
@@ -245,3 +246,60 @@ def test_products_have_the_precision_of_the_thread(dynamic: bool) -> None:
 class _Squared(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x @ x.t()
+
+
+_DECOMPOSITIONS = {
+    "qr": lambda x: torch.linalg.qr(x),
+    "eigh": lambda x: torch.linalg.eigh(x @ x.mT),
+    "cholesky": lambda x: torch.linalg.cholesky_ex(x @ x.mT),
+    "lu": lambda x: torch.linalg.lu_factor_ex(x),
+}
+
+
+@pytest.mark.parametrize("name", sorted(_DECOMPOSITIONS))
+def test_a_decomposition_for_a_tpu_does_not_call_lapack(name: str) -> None:
+    function, args = _DECOMPOSITIONS[name], (torch.eye(3),)
+    for_tpu = export_stablehlo(function, args, platforms=("tpu",))
+    assert "lapack_" not in for_tpu
+    assert _inputs(for_tpu) == ["tensor<3x3xf32>"]
+    for_cpu = export_stablehlo(function, args, platforms=("cpu",))
+    assert "lapack_" in for_cpu
+    assert for_cpu == export_stablehlo(function, args)
+
+
+def test_an_exported_program_for_a_tpu_does_not_call_lapack() -> None:
+    class Factor(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.qr(x).R @ x.mT
+
+    sizes = {"x": {0: Dim("n", min=2, max=64)}}
+    program = torch.export.export(Factor(), (torch.ones(5, 3, 3),), dynamic_shapes=sizes)
+    with torch.tpu.precision("highest"):
+        for_tpu = export_stablehlo(program, (), platforms=("tpu",))
+    assert "lapack_" not in for_tpu
+    assert "HIGHEST" in for_tpu
+    assert "tensor<?x3x3xf32>" in for_tpu
+    assert "lapack_" in export_stablehlo(program, ())
+
+
+def test_the_precision_of_products_for_a_tpu() -> None:
+    x = torch.ones(3, 3)
+    assert "HIGHEST" not in export_stablehlo(torch.mm, (x, x), platforms=("tpu",))
+    with torch.tpu.precision("highest"):
+        assert "HIGHEST" in export_stablehlo(torch.mm, (x, x), platforms=("tpu",))
+
+
+@pytest.mark.parametrize("platforms", [("gpu",), ("TPU",), (), ("tpu", "cpu"), "axelerator"])
+def test_a_platform_that_does_not_exist(platforms: Any) -> None:
+    message = (
+        rf"export_stablehlo: platforms={re.escape(repr(platforms))}; name one of tpu, cuda, cpu"
+    )
+    with pytest.raises(ValueError, match=message):
+        export_stablehlo(torch.sin, (torch.ones(2),), platforms=platforms)
+
+
+def test_a_dtype_that_the_platform_lacks() -> None:
+    x = torch.ones(2, dtype=torch.complex128)
+    with pytest.raises(RuntimeError, match="the platform tpu has no torch.complex128"):
+        export_stablehlo(torch.sin, (x,), platforms=("tpu",))
+    assert "complex<f64>" in export_stablehlo(torch.sin, (x,), platforms=("cuda",))

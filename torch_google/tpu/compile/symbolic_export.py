@@ -26,20 +26,27 @@ from torch_google.tpu.program.interpreter import NUMBERS, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
-def stablehlo(program: ExportedProgram) -> str:
+def stablehlo(program: ExportedProgram, platform: str | None = None) -> str:
     """Return StableHLO text for `exported`, without source locations."""
     with mlir.make_ir_context():
-        module = ir.Module.parse(str(exported(program).mlir_module()))
+        module = ir.Module.parse(str(exported(program, platform).mlir_module()))
         return str(module.operation.get_asm(enable_debug_info=False))
 
 
-def exported(program: ExportedProgram) -> jax.export.Exported:
+def exported(program: ExportedProgram, platform: str | None = None) -> jax.export.Exported:
     """Return the JAX program. Its inputs are the parameters, the buffers and the tensor arguments.
 
-    If the program draws random numbers, the last input is a JAX key. Raises NotImplementedError if
-    an operator has no lowering, or if its lowering needs numeric sizes.
+    It is lowered for `platform`, or for the running one if that is None. If the program
+    draws random numbers, the last input is a JAX key.
+
+    Raises NotImplementedError if an operator has no lowering, or if its lowering needs numeric
+    sizes, and RuntimeError if the platform lacks an input's dtype.
     """
     traced = _SymbolicProgram(program.run_decompositions(dict(decompositions())))
+    if platform is not None:
+        for meta in traced.metas:
+            dtypes.check(meta.dtype, platform)
+    platforms = None if platform is None else (platform,)
     with jax.enable_x64(True):
         specs: list[Any] = [
             jax.ShapeDtypeStruct(traced.shape(meta), dtypes.to_jax(meta.dtype))
@@ -48,7 +55,8 @@ def exported(program: ExportedProgram) -> jax.export.Exported:
         if traced.random:
             specs.append(jax.eval_shape(lambda: jax.random.key(0)))
         try:
-            return jax.export.export(jax.jit(traced.function, keep_unused=True))(*specs)
+            jitted = jax.jit(traced.function, keep_unused=True)
+            return jax.export.export(jitted, platforms=platforms)(*specs)
         except (jax.core.InconclusiveDimensionOperation, jax.errors.JAXTypeError, TypeError) as e:
             raise NotImplementedError(
                 f"tpu: export_stablehlo: {traced.at} has no form for symbolic sizes "

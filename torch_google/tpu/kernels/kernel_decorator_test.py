@@ -269,6 +269,12 @@ def test_a_part_of_an_exported_program() -> None:
     assert "custom_call" not in text
 
 
+def test_a_pallas_kernel_of_an_exported_program() -> None:
+    x = torch.ones(8, 128)
+    assert "tpu_custom_call" not in export_stablehlo(doubled, (x,))
+    assert "@tpu_custom_call" in export_stablehlo(doubled, (x,), platforms=("tpu",))
+
+
 def test_lowerings_of_other_libraries() -> None:
     library = torch.library.Library("kernels_test_other", "DEF")
     library.define("twice(Tensor x) -> Tensor")
