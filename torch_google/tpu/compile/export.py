@@ -37,7 +37,8 @@ def export_stablehlo(
 
     The program's results are those of the function. Writes to inputs are lost: for example, batch
     norm's writes to its statistics, or a model's to its cache. To keep a written tensor, return it
-    as well.
+    as well. Errors about values are lost, too: for example, that of `torch.linalg.cholesky` for a
+    matrix that is not positive definite.
 
     Matrix products use this thread's precision, as set with `torch.tpu.precision`.
 
@@ -55,6 +56,13 @@ def export_stablehlo(
         tracing_for(platform),
     ):
         return _exported(function, args, kwargs, platform)
+
+
+def _drop_checks(graph: torch.fx.GraphModule) -> None:
+    """Remove checks of values, because a program cannot raise an error. They have no results."""
+    for node in list(graph.graph.nodes):
+        if node.target is torch.ops.aten._linalg_check_errors.default:
+            graph.graph.erase_node(node)
 
 
 def _only(platforms: Sequence[str] | None) -> str | None:
@@ -98,6 +106,7 @@ def _exported(
 
     name = getattr(called, "__name__", type(called).__name__)
     graph = trace_function(call, [as_meta(leaves[i]) for i in places], name, writes=False)
+    _drop_checks(graph)
 
     def evaluated(arrays: Sequence[Any], key: Any) -> Any:
         return list(Evaluation(graph, Symbols([], []), key).run(arrays))

@@ -251,8 +251,9 @@ class _Squared(torch.nn.Module):
 _DECOMPOSITIONS = {
     "qr": lambda x: torch.linalg.qr(x),
     "eigh": lambda x: torch.linalg.eigh(x @ x.mT),
-    "cholesky": lambda x: torch.linalg.cholesky_ex(x @ x.mT),
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT),
     "lu": lambda x: torch.linalg.lu_factor_ex(x),
+    "solve": lambda x: torch.linalg.solve(x, x),
 }
 
 
