@@ -23,11 +23,14 @@ _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "fl
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return a string that is the same in all processes that can share executables."""
+    """Return a string that is the same in all processes that can share executables.
+
+    The host's processor matters only if the programs run on it.
+    """
     return "\n".join(
         (
             _software(),
-            _host(),
+            *([_host()] if devices[0].client.platform == "cpu" else []),
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(f"{device.id} {device.device_kind}" for device in devices),

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -215,6 +216,22 @@ def test_what_was_made_elsewhere_is_not_taken(
     with jax.default_matmul_precision("highest"):
         _compiled(_Program(), fingerprint="program")
     assert cache.statistics().misses == 3
+
+
+def test_the_processor_matters_only_to_programs_for_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def environments() -> tuple[str, str]:
+        chip = SimpleNamespace(id=0, device_kind="TPU v5 lite", client=client)
+        return environment.environment([chip]), environment.environment(jax.devices("cpu")[:1])
+
+    client = SimpleNamespace(platform="tpu", platform_version="1", device_count=lambda: 4)
+    chip, cpu = environments()
+    monkeypatch.setattr(environment, "_host", lambda: "another processor")
+    assert environments()[0] == chip
+    assert environments()[1] != cpu
+    client.platform_version = "2"
+    assert environments()[0] != chip
 
 
 def test_the_sources_of_this_package_decide() -> None:
