@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The platform that programs are traced for, if it is not the running one."""
+"""The platforms, and the one that programs are traced for, if it is not the running one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# The names that JAX lowers programs for.
+# The preferred one is first. These are JAX's names for starting a platform, and for lowering.
 PLATFORMS = ("tpu", "cuda", "cpu")
 
 _TARGET: ContextVar[str | None] = ContextVar("TARGET", default=None)

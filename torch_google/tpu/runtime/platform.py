@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_google.tpu.runtime import heap
+from torch_google.tpu.runtime import accelerator_nodes, heap
+from torch_google.tpu.target_platform import PLATFORMS
 
 if TYPE_CHECKING:
     import jax
 
-_PLATFORMS = ("tpu", "cuda", "cpu")
-_NODES = re.compile(r"accel\d+|nvidia\d+")
 _FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
 _THREADS = "PJRT_NPROC"
 # The number of devices that the C++ code supports (guard.h).
@@ -61,10 +60,10 @@ def expected_devices() -> int:
     This runs during `import torch`, so it ignores invalid environment variables. Starting the
     platform raises an error for them.
     """
-    if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
-        nodes = _nodes()
-        if nodes:
-            return len(nodes)
+    forced = os.environ.get("TORCH_TPU_PLATFORM") or None
+    accelerators = accelerator_nodes.count(forced if forced in PLATFORMS else None)
+    if accelerators:
+        return accelerators
     text = os.environ.get("TORCH_TPU_CPU_DEVICES")
     if text is None:
         text = _of_jax()
@@ -108,10 +107,10 @@ def _start() -> list[jax.Device]:
         # XLA reads this setting when it creates the first CPU client; JAX rejects later changes.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
-    if forced is None and not _nodes():
+    if forced is None and not accelerator_nodes.exist():
         heap.keep()
     with _quiet():
-        for platform in _PLATFORMS if forced is None else (forced,):
+        for platform in PLATFORMS if forced is None else (forced,):
             if platform == "cpu":
                 heap.keep()
             try:
@@ -146,12 +145,6 @@ def _threads_for_all_devices() -> Iterator[None]:
         del os.environ[_THREADS]
 
 
-def _nodes() -> list[str]:
-    """Return the names of device nodes that look like accelerators."""
-    nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
-    return nodes + [node for node in _entries("/dev/vfio") if node.isdigit()]
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Suppress JAX's log messages about missing platforms, which are expected here."""
@@ -166,8 +159,8 @@ def _quiet() -> Iterator[None]:
 
 def _forced() -> str | None:
     name = os.environ.get("TORCH_TPU_PLATFORM") or None
-    if name not in (None, *_PLATFORMS):
-        raise ValueError(f"tpu: TORCH_TPU_PLATFORM={name}; use one of {', '.join(_PLATFORMS)}")
+    if name not in (None, *PLATFORMS):
+        raise ValueError(f"tpu: TORCH_TPU_PLATFORM={name}; use one of {', '.join(PLATFORMS)}")
     return name
 
 
@@ -180,8 +173,3 @@ def _cpu_devices() -> int:
 
 def _is_count(text: str) -> bool:
     return text.isdigit() and 1 <= int(text) <= _MOST
-
-
-def _entries(directory: str) -> list[str]:
-    path = Path(directory)
-    return sorted(os.listdir(path)) if path.is_dir() else []
