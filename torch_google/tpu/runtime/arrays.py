@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from jax.sharding import SingleDeviceSharding
 
 from torch_google.tpu import dtypes, shardings
 from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
 from torch_google.tpu.runtime.strides import View, read
+
+# The size in bytes from which zeros are made on the device. A program takes about 0.2 s to compile.
+_LARGE = 1 << 26
 
 
 def zeros(
@@ -22,10 +27,20 @@ def zeros(
 ) -> jax.Array:
     """Return an array of zeros, on a device or with the sharding that has this number.
 
+    Large arrays are made there. Small ones are sent, because that takes less time than to compile
+    a program for their shape. On the `cpu` platform, all are made by NumPy.
+
     Raises torch.OutOfMemoryError. Raises RuntimeError for a dtype that the platform lacks.
     """
     dtypes.check(dtype, platform.name())
     try:
+        if platform.name() != "cpu" and math.prod(shape) * dtype.itemsize >= _LARGE:
+            on = (
+                SingleDeviceSharding(platform.device(index))
+                if sharding == shardings.ONE_DEVICE
+                else shardings.sharding_of(sharding)
+            )
+            return _zeros_program(tuple(shape), dtype, on)()
         if sharding != shardings.ONE_DEVICE:
             return _sharded_zeros(tuple(shape), dtype, shardings.sharding_of(sharding))
         return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
@@ -125,6 +140,16 @@ def received(
     device = platform.device(index)
     array = jax.dlpack.from_dlpack(values)
     return array if device in array.devices() else jax.device_put(array, device)
+
+
+@lru_cache(256)
+def _zeros_program(
+    shape: tuple[int, ...], dtype: torch.dtype, sharding: jax.sharding.Sharding
+) -> Callable[[], jax.Array]:
+    def zeros() -> jax.Array:
+        return jnp.zeros(shape, dtypes.to_jax(dtype))
+
+    return jax.jit(zeros, out_shardings=sharding)
 
 
 def _sharded_zeros(
