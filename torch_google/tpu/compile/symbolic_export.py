@@ -36,8 +36,8 @@ def stablehlo(program: ExportedProgram, platform: str | None = None) -> str:
 def exported(program: ExportedProgram, platform: str | None = None) -> jax.export.Exported:
     """Return the JAX program. Its inputs are the parameters, the buffers and the tensor arguments.
 
-    It is lowered for `platform`, or for the running one if that is None. If the program
-    draws random numbers, the last input is a JAX key.
+    It is lowered for `platform`, or for the running one if that is None. If the program draws
+    random numbers, the last input is a JAX key.
 
     Raises NotImplementedError if an operator has no lowering, or if its lowering needs numeric
     sizes, and RuntimeError if the platform lacks an input's dtype.
