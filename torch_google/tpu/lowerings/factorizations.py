@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from torch_google.tpu.lowerings.platform_choice import choose, has_64_bits
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[jax.Array, jax.Array]
@@ -170,7 +171,18 @@ def svd(
         return u, values, jnp.broadcast_to(jnp.eye(rows, n, dtype=a.dtype), (*lead, rows, n))
     if not compute_uv:
         return nothing, jnp.linalg.svd(a, compute_uv=False), nothing
-    u, values, vh = jnp.linalg.svd(a, full_matrices=full_matrices)
+    return singular_vectors(a, full_matrices=full_matrices)
+
+
+def singular_vectors(a: jax.Array, *, full_matrices: bool) -> _Three:
+    """Return the singular value decomposition: u, the values, and the adjoint of v."""
+
+    def decompose(a: jax.Array) -> _Three:
+        u, values, vh = jnp.linalg.svd(a, full_matrices=full_matrices)
+        return u, values, vh
+
+    # With 64-bit indices, libtpu 0.0.42 aborts the process while it compiles JAX's rule for a TPU.
+    u, values, vh = choose(a, tpu=decompose, default=decompose, x64=has_64_bits(a))
     return u, values, vh
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import re
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 import torch
 
-import torch_google.tpu.lowerings.factorizations  # noqa: F401 (registers)
+from torch_google.tpu.lowerings import factorizations, linear_systems
 from torch_google.tpu.lowerings.against_cpu import check, lowered
 
 aten = torch.ops.aten
@@ -114,3 +117,27 @@ def test_matrix_exponential_and_errors() -> None:
     info = torch.ones((), dtype=torch.int32)
     with pytest.raises(RuntimeError, match="linalg"):
         lowered(aten._linalg_check_errors.default, info, "linalg.inv", is_matrix=True)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 4)])
+@pytest.mark.parametrize("name", ["svd", "svd full", "pinv", "lstsq"])
+def test_singular_vectors_have_no_64_bits_on_a_tpu(name: str, shape: Any) -> None:
+    a = jnp.ones(shape, jnp.float32)
+    functions: dict[str, Callable[[jax.Array], Any]] = {
+        "svd": factorizations.svd,
+        "svd full": lambda a: factorizations.svd(a, True),
+        "pinv": linear_systems.pinv,
+        "lstsq": lambda a: linear_systems.lstsq(a, a),
+    }
+    text = on_tpu(functions[name], a)
+    # libtpu aborts the process for the same program with 64-bit indices.
+    assert not re.search(r"while[^\n]*i64>", text)
+    assert "xf32>" in text
+
+
+def test_singular_vectors_of_float64_keep_64_bits_on_a_tpu() -> None:
+    assert "xf64>" in on_tpu(lambda a: factorizations.svd(a)[0], jnp.ones((3, 3)))
+
+
+def on_tpu(function: Callable[..., Any], *arrays: jax.Array) -> str:
+    return str(jax.jit(function).trace(*arrays).lower(lowering_platforms=("tpu",)).as_text())

@@ -12,6 +12,7 @@ from torch_google.tpu.lowerings.factorizations import (
     adjoint,
     lu_factor_ex,
     permutation,
+    singular_vectors,
 )
 from torch_google.tpu.lowerings.table import lowering
 
@@ -116,7 +117,7 @@ def lstsq(
     real = jnp.finfo(a.dtype).dtype
     driver = driver or "gelsy"
     cut = jnp.finfo(real).eps * max(m, n) if rcond is None or driver == "gels" else rcond
-    u, values, vh = jnp.linalg.svd(a, full_matrices=False)
+    u, values, vh = singular_vectors(a, full_matrices=False)
     mask = values > cut * values.max(-1, keepdims=True, initial=0)
     inverse = jnp.where(mask, 1 / jnp.where(mask, values, 1), 0)
     out = _adjoint(vh) @ (inverse[..., None] * (_adjoint(u) @ columns))
@@ -144,7 +145,7 @@ def pinv(
         values, vectors = jnp.linalg.eigh(a, symmetrize_input=False)
         left, right, sizes = vectors, _adjoint(vectors), jnp.abs(values)
     else:
-        u, values, vh = jnp.linalg.svd(a, full_matrices=False)
+        u, values, vh = singular_vectors(a, full_matrices=False)
         left, right, sizes = _adjoint(vh), _adjoint(u), values
     usual = jnp.asarray(jnp.finfo(sizes.dtype).eps * max(m, n), sizes.dtype)
     absolute = jnp.zeros((), sizes.dtype) if atol is None else atol

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that are computed in another way on a TPU, or not at all.
+
+The choice is made when a program is lowered, so a program that was traced on a machine without a
+TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives; here, only the
+lowering for a TPU traces the one for it, so other platforms do not pay for it. A program that uses
+these functions can be lowered for only one platform at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import batching, mlir
+
+Function = Callable[..., Any]
+
+_choice_p = Primitive("tpu_platform_choice")
+_choice_p.multiple_results = True
+
+
+def choose(*arrays: jax.Array, tpu: Function, default: Function, x64: bool = True) -> Any:
+    """Return `default(*arrays)`, or on a TPU `tpu(*arrays)`, with results of the same dtypes.
+
+    Both take arrays only, and must not use other traced values. If `x64` is False, `tpu` is traced
+    and lowered with jax_enable_x64 off. It may raise NotImplementedError.
+    """
+    program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
+
+    def flat(*values: jax.Array) -> list[jax.Array]:
+        return jax.tree.leaves(tpu(*values))
+
+    values = _choice_p.bind(*arrays, default=program, tpu=flat, x64=x64)
+    return jax.tree.unflatten(jax.tree.structure(results), values)
+
+
+def refuse_on_tpu(function: Function, *arrays: jax.Array, name: str, reason: str) -> Any:
+    """Return `function(*arrays)`. A TPU rejects it with an error that names operator and dtype."""
+    dtype = arrays[0].dtype
+
+    def refuse(*_: jax.Array) -> NoReturn:
+        raise NotImplementedError(
+            f"tpu: {name} of {dtype} does not run on a TPU: {reason}. "
+            "To run it on the CPU: with torch.tpu.cpu_fallback()"
+        )
+
+    return choose(*arrays, tpu=refuse, default=function)
+
+
+def has_64_bits(x: jax.Array) -> bool:
+    """Return whether an array is float64 or complex128."""
+    return bool(jnp.issubdtype(x.dtype, jnp.inexact) and jnp.finfo(x.dtype).bits == 64)
+
+
+@_choice_p.def_abstract_eval
+def _abstract(*_: Any, default: ClosedJaxpr, **__: Any) -> list[ShapedArray]:
+    return list(default.out_avals)
+
+
+@_choice_p.def_impl
+def _run(*arrays: Any, **params: Any) -> list[jax.Array]:
+    return jax.jit(lambda *xs: _choice_p.bind(*xs, **params))(*arrays)
+
+
+def _lower(ctx: Any, *operands: Any, default: ClosedJaxpr, **_: Any) -> Any:
+    return mlir.lower_fun(jaxpr_as_fun(default), multiple_results=True)(ctx, *operands)
+
+
+def _lower_for_tpu(ctx: Any, *operands: Any, tpu: Function, x64: bool, **_: Any) -> Any:
+    with jax.enable_x64(x64):
+        return mlir.lower_fun(tpu, multiple_results=True)(ctx, *operands)
+
+
+mlir.register_lowering(_choice_p, _lower)
+mlir.register_lowering(_choice_p, _lower_for_tpu, platform="tpu")
+
+
+def _batch(
+    arrays: Sequence[jax.Array],
+    axes: Sequence[Any],
+    *,
+    default: ClosedJaxpr,
+    tpu: Function,
+    x64: bool,
+) -> tuple[list[jax.Array], list[int]]:
+    values = choose(
+        *arrays,
+        tpu=jax.vmap(tpu, in_axes=tuple(axes)),
+        default=jax.vmap(jaxpr_as_fun(default), in_axes=tuple(axes)),
+        x64=x64,
+    )
+    return values, [0] * len(values)
+
+
+batching.primitive_batchers[_choice_p] = _batch
