@@ -12,6 +12,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from torch_google.tpu.lowerings.platform_choice import NotOnTpu
 from torch_google.tpu.program import Number, apply
 from torch_google.tpu.runtime import errors, metrics
 from torch_google.tpu.runtime.transfer import host_view, storage_to_host
@@ -23,10 +24,10 @@ def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotI
     dtype_names = (
         ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
     )
-    return NotImplementedError(
-        f"tpu: {op.name()} ({dtype_names}) does not run on the device: {cause}. "
-        "To run it on the CPU: with torch.tpu.cpu_fallback()"
-    )
+    text = f"tpu: {op.name()} ({dtype_names}) does not run on the device: {cause}"
+    if isinstance(cause, NotOnTpu):
+        return NotImplementedError(text)
+    return NotImplementedError(f"{text}. To run it on the CPU: with torch.tpu.cpu_fallback()")
 
 
 def run(op: OpOverload, args: list[Any]) -> list[Any]:

@@ -10,11 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from torch_google.tpu.lowerings.platform_choice import choose, has_64_bits
+from torch_google.tpu.lowerings.platform_choice import choose, has_64_bits, refuse_on_tpu
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[jax.Array, jax.Array]
 _Three = tuple[jax.Array, jax.Array, jax.Array]
+
+# A reason for an error.
+NO_WIDE_LU = "its compiler has no LU decomposition of 64-bit floats. Use float32"
 
 
 @lowering("aten::linalg_cholesky_ex")
@@ -91,6 +94,11 @@ def ormqr(
 @lowering("aten::linalg_lu_factor_ex")
 def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False) -> _Three:
     """Return LU, pivots, and `info`: the index of U's first zero pivot, or 0. Both are 1-based."""
+    return lu_factors(a, pivot=pivot, name="aten::linalg_lu_factor_ex")
+
+
+def lu_factors(a: jax.Array, *, pivot: bool = True, name: str) -> _Three:
+    """Return the results of `lu_factor_ex` as part of the operator `name`, for errors on a TPU."""
     if not pivot:
         raise NotImplementedError(
             "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting in "
@@ -100,7 +108,9 @@ def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False
     if not a.size:
         info = jnp.zeros(a.shape[:-2], jnp.int32)
         return a, jnp.zeros((*a.shape[:-2], least), jnp.int32), info
-    packed, pivots, _ = jax.lax.linalg.lu(a)
+    lu = jax.lax.linalg.lu
+    wide = has_64_bits(a)
+    packed, pivots, _ = refuse_on_tpu(lu, a, name=name, reason=NO_WIDE_LU) if wide else lu(a)
     zero = jnp.diagonal(packed, axis1=-2, axis2=-1) == 0
     info = jnp.where(zero.any(-1), jnp.argmax(zero, axis=-1) + 1, 0)
     return packed, pivots + 1, info.astype(jnp.int32)
@@ -108,7 +118,7 @@ def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False
 
 @lowering("aten::linalg_lu")
 def lu(a: jax.Array, *, pivot: bool = True) -> _Three:
-    packed, pivots, _ = lu_factor_ex(a, pivot=pivot)
+    packed, pivots, _ = lu_factors(a, pivot=pivot, name="aten::linalg_lu")
     return lu_unpack(packed, pivots)
 
 
@@ -188,10 +198,31 @@ def singular_vectors(a: jax.Array, *, full_matrices: bool) -> _Three:
 
 @lowering("aten::linalg_matrix_exp")
 def matrix_exp(a: jax.Array) -> jax.Array:
-    # Each squaring doubles the error, so compute float32 matrices in float64 and round once.
-    wide = jnp.promote_types(a.dtype, jnp.float64)
+    if not a.size:
+        return a
+    if has_64_bits(a):
+        name = "aten::linalg_matrix_exp"
+        return refuse_on_tpu(_exponential, a, name=name, reason=NO_WIDE_LU)
+
+    def in_double(a: jax.Array) -> jax.Array:
+        # Each squaring doubles the error, so compute float32 matrices in float64 and round once.
+        return _exponential(a.astype(jnp.promote_types(a.dtype, jnp.float64))).astype(a.dtype)
+
+    return choose(a, tpu=exponential_in_single, default=in_double, x64=False)
+
+
+def exponential_in_single(a: jax.Array) -> jax.Array:
+    """Compute a matrix exponential in float32 or complex64, with the highest precision of products.
+
+    The matrix is scaled until its norm is below 4, and the result squared as often.
+    """
+    with jax.default_matmul_precision("highest"):
+        return _exponential(a.astype(jnp.promote_types(a.dtype, jnp.float32))).astype(a.dtype)
+
+
+def _exponential(a: jax.Array) -> jax.Array:
     # 64 squarings are enough for a norm of 1e19.
-    return jax.scipy.linalg.expm(a.astype(wide), max_squarings=64).astype(a.dtype) if a.size else a
+    return jax.scipy.linalg.expm(a, max_squarings=64)
 
 
 @lowering("aten::_linalg_check_errors", host_shape=True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from torch_google.tpu.lowerings import factorizations, linear_systems
-from torch_google.tpu.lowerings.against_cpu import check, lowered
+from torch_google.tpu.lowerings.against_cpu import check, lowered, to_array, to_tensor
 
 aten = torch.ops.aten
 DTYPES = [torch.float64, torch.float32, torch.complex128]
@@ -137,6 +137,33 @@ def test_singular_vectors_have_no_64_bits_on_a_tpu(name: str, shape: Any) -> Non
 
 def test_singular_vectors_of_float64_keep_64_bits_on_a_tpu() -> None:
     assert "xf64>" in on_tpu(lambda a: factorizations.svd(a)[0], jnp.ones((3, 3)))
+
+
+def test_the_matrix_exponential_has_no_float64_on_a_tpu() -> None:
+    for dtype in (jnp.float32, jnp.complex64, jnp.bfloat16):
+        text = on_tpu(factorizations.matrix_exp, jnp.ones((2, 3, 3), dtype))
+        assert "f64" not in text
+        assert all("HIGHEST" in line for line in text.splitlines() if "dot_general" in line)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bfloat16])
+@pytest.mark.parametrize("scale", [0.01, 1, 10])
+def test_the_matrix_exponential_of_a_tpu_has_small_errors(dtype: torch.dtype, scale: float) -> None:
+    torch.manual_seed(0)
+    a = (torch.randn(3, 5, 5, dtype=torch.float64) * scale).to(dtype)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    expected = torch.linalg.matrix_exp(a.to(wide))
+    result = to_tensor(factorizations.exponential_in_single(to_array(a))).to(wide)
+    error = (result - expected).abs().amax((-1, -2)) / expected.abs().amax((-1, -2))
+    assert error.max() < 64 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("name", ["lu_factor_ex", "lu", "matrix_exp"])
+def test_a_tpu_rejects_lu_decompositions_of_float64(name: str) -> None:
+    message = f"a TPU has no aten::linalg_{name} of float64: .* Use float32. .*cpu_fallback"
+    with pytest.raises(NotImplementedError, match=message):
+        on_tpu(getattr(factorizations, name), jnp.ones((3, 3)))
+    on_tpu(getattr(factorizations, name), jnp.ones((3, 3), jnp.float32))
 
 
 def on_tpu(function: Callable[..., Any], *arrays: jax.Array) -> str:

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import jax
 import jax.numpy as jnp
 
+from torch_google.tpu.lowerings.factorizations import NO_WIDE_LU
+from torch_google.tpu.lowerings.platform_choice import has_64_bits, refuse_on_tpu
 from torch_google.tpu.lowerings.table import lowering
 
 _ALPHA = (1 + math.sqrt(17)) / 8
@@ -43,10 +45,21 @@ def ldl_solve(
     if not (packed.size and b.size):
         return jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
     hermitian = hermitian and jnp.iscomplexobj(packed)
-    solution = jax.vmap(lambda ld, swaps, right: _solve(ld, swaps, right, hermitian))(
+
+    def solve(*arrays: jax.Array) -> jax.Array:
+        solution: jax.Array = jax.vmap(lambda ld, swaps, x: _solve(ld, swaps, x, hermitian))(
+            *arrays
+        )
+        return solution
+
+    arrays = (
         jnp.broadcast_to(packed, (*lead, size, size)).reshape(-1, size, size),
         jnp.broadcast_to(pivots, (*lead, size)).reshape(-1, size),
         jnp.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:]),
+    )
+    wide, name = has_64_bits(packed), "aten::linalg_ldl_solve"
+    solution: jax.Array = (
+        refuse_on_tpu(solve, *arrays, name=name, reason=NO_WIDE_LU) if wide else solve(*arrays)
     )
     return solution.reshape(*lead, *b.shape[-2:])
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.factorizations import (
     adjoint,
-    lu_factor_ex,
+    lu_factors,
     permutation,
     singular_vectors,
 )
@@ -77,7 +77,7 @@ def lu_solve(
 def solve_ex(
     a: jax.Array, b: jax.Array, *, left: bool = True, check_errors: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    packed, pivots, info = lu_factor_ex(a)
+    packed, pivots, info = lu_factors(a, name="aten::_linalg_solve_ex")
     vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
     columns = b[..., None] if vector else b
     out = lu_solve(packed, pivots, columns, left=left or vector)
@@ -86,21 +86,21 @@ def solve_ex(
 
 @lowering("aten::linalg_inv_ex")
 def inv_ex(a: jax.Array, *, check_errors: bool = False) -> _Pair:
-    packed, pivots, info = lu_factor_ex(a)
+    packed, pivots, info = lu_factors(a, name="aten::linalg_inv_ex")
     eye = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     return _lu_solve(packed, pivots, eye, False), info
 
 
 @lowering("aten::_linalg_det")
 def det(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    packed, pivots, _ = lu_factor_ex(_factored(a))
+    packed, pivots, _ = lu_factors(_factored(a), name="aten::_linalg_det")
     diagonal = jnp.diagonal(packed, axis1=-2, axis2=-1)
     return diagonal.prod(-1) * _sign_of(pivots, a.dtype), packed, pivots
 
 
 @lowering("aten::_linalg_slogdet")
 def slogdet(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    packed, pivots, _ = lu_factor_ex(_factored(a))
+    packed, pivots, _ = lu_factors(_factored(a), name="aten::_linalg_slogdet")
     diagonal = jnp.diagonal(packed, axis1=-2, axis2=-1)
     sign = jnp.sign(diagonal).prod(-1) * _sign_of(pivots, a.dtype)
     return sign, jnp.log(jnp.abs(diagonal)).sum(-1), packed, pivots

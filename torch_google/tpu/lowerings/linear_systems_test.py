@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 import torch
 
-import torch_google.tpu.lowerings.linear_systems
 import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
+from torch_google.tpu.lowerings import ldl_factorization, linear_systems
 from torch_google.tpu.lowerings.against_cpu import check, lowered, to_tensor
 
 aten = torch.ops.aten
@@ -96,3 +99,25 @@ def test_torch_knows_the_shapes_of_least_squares() -> None:
         meta = torch.linalg.lstsq(a.to("meta"), b.to("meta"), driver=driver)
         assert [(t.shape, t.dtype) for t in meta] == [(t.shape, t.dtype) for t in expected]
     assert [t.shape for t in torch.geqrf(a.to("meta"))] == [t.shape for t in torch.geqrf(a)]
+
+
+LU_BASED: dict[str, Callable[..., Any]] = {
+    "aten::_linalg_solve_ex": lambda a: linear_systems.solve_ex(a, a),
+    "aten::linalg_inv_ex": linear_systems.inv_ex,
+    "aten::_linalg_det": linear_systems.det,
+    "aten::_linalg_slogdet": linear_systems.slogdet,
+    "aten::linalg_ldl_solve": lambda a: ldl_factorization.ldl_solve(a, jnp.ones(3, jnp.int32), a),
+}
+
+
+@pytest.mark.parametrize("name", LU_BASED)
+def test_a_tpu_rejects_lu_decompositions_of_float64(name: str) -> None:
+    def lower(dtype: Any) -> None:
+        traced = jax.jit(LU_BASED[name]).trace(jnp.ones((3, 3), dtype))
+        traced.lower(lowering_platforms=("tpu",))
+
+    lower(jnp.float32)
+    with pytest.raises(
+        NotImplementedError, match=f"a TPU has no {name} of float64: .*cpu_fallback"
+    ):
+        lower(jnp.float64)

@@ -39,14 +39,24 @@ def choose(*arrays: jax.Array, tpu: Function, default: Function, x64: bool = Tru
     return jax.tree.unflatten(jax.tree.structure(results), values)
 
 
+class NotOnTpu(NotImplementedError):
+    """Raised if a program that is lowered for a TPU has an operator that a TPU rejects.
+
+    The message names the operator, the dtype and the alternatives.
+    """
+
+
 def refuse_on_tpu(function: Function, *arrays: jax.Array, name: str, reason: str) -> Any:
-    """Return `function(*arrays)`. A TPU rejects it with an error that names operator and dtype."""
+    """Return `function(*arrays)`. A lowering for a TPU raises NotOnTpu instead.
+
+    `name` is the operator's name in the table; the dtype is that of the first array.
+    """
     dtype = arrays[0].dtype
 
     def refuse(*_: jax.Array) -> NoReturn:
-        raise NotImplementedError(
-            f"tpu: {name} of {dtype} does not run on a TPU: {reason}. "
-            "To run it on the CPU: with torch.tpu.cpu_fallback()"
+        raise NotOnTpu(
+            f"tpu: a TPU has no {name} of {dtype}: {reason}. To run it on the CPU, outside of "
+            "compiled graphs: with torch.tpu.cpu_fallback()"
         )
 
     return choose(*arrays, tpu=refuse, default=function)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import torch_google.tpu.lowerings.against_cpu  # noqa: F401 (enables 64 bits)
-from torch_google.tpu.lowerings.platform_choice import choose, refuse_on_tpu
+from torch_google.tpu.lowerings.platform_choice import NotOnTpu, choose, refuse_on_tpu
 
 
 def sine(x: jax.Array) -> jax.Array:
@@ -81,9 +81,11 @@ def test_64_bits_can_be_off_on_a_tpu() -> None:
 
 def test_a_refusal_names_the_operator_and_the_dtype() -> None:
     def function(x: jax.Array) -> jax.Array:
-        return refuse_on_tpu(jnp.sin, x, name="aten::op", reason="it has no sines")
+        return refuse_on_tpu(jnp.sin, x, name="aten::op", reason="it knows no sines")
 
     assert (function(jnp.ones(3)) == jnp.sin(1)).all()
-    message = r"tpu: aten::op of float64 does not run on a TPU: it has no sines.*cpu_fallback\(\)"
-    with pytest.raises(NotImplementedError, match=message):
+    message = (
+        r"tpu: a TPU has no aten::op of float64: it knows no sines.*torch.tpu.cpu_fallback\(\)"
+    )
+    with pytest.raises(NotOnTpu, match=message):
         text(function, jnp.ones(3), platform="tpu")
