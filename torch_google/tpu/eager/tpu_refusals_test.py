@@ -35,6 +35,8 @@ REJECTED: dict[str, tuple[torch.dtype, Callable[[torch.Tensor], Any]]] = {
     "aten::_linalg_det": (torch.float64, torch.linalg.det),
     "aten::linalg_lu_factor_ex": (torch.float64, torch.linalg.lu_factor),
     "aten::linalg_matrix_exp": (torch.float64, torch.linalg.matrix_exp),
+    "aten::linalg_eig": (torch.float32, torch.linalg.eig),
+    "aten::_linalg_eigvals": (torch.float32, torch.linalg.eigvals),
 }
 
 

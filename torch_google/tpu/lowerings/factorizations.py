@@ -16,7 +16,8 @@ from torch_google.tpu.lowerings.table import lowering
 _Pair = tuple[jax.Array, jax.Array]
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 
-# A reason for an error.
+# The reasons are parts of errors.
+_NO_EIG = "JAX has no eigenvalues of general matrices there"
 NO_WIDE_LU = "its compiler has no LU decomposition of 64-bit floats. Use float32"
 
 
@@ -108,9 +109,9 @@ def lu_factors(a: jax.Array, *, pivot: bool = True, name: str) -> _Three:
     if not a.size:
         info = jnp.zeros(a.shape[:-2], jnp.int32)
         return a, jnp.zeros((*a.shape[:-2], least), jnp.int32), info
-    lu = jax.lax.linalg.lu
-    wide = has_64_bits(a)
-    packed, pivots, _ = refuse_on_tpu(lu, a, name=name, reason=NO_WIDE_LU) if wide else lu(a)
+    packed, pivots, _ = refuse_on_tpu(
+        jax.lax.linalg.lu, a, name=name, reason=NO_WIDE_LU, only_64_bits=True
+    )
     zero = jnp.diagonal(packed, axis1=-2, axis2=-1) == 0
     info = jnp.where(zero.any(-1), jnp.argmax(zero, axis=-1) + 1, 0)
     return packed, pivots + 1, info.astype(jnp.int32)
@@ -155,7 +156,7 @@ def eig(a: jax.Array) -> _Pair:
     if not a.size:
         wide = jnp.promote_types(a.dtype, jnp.complex64)
         return jnp.zeros(a.shape[:-1], wide), jnp.zeros(a.shape, wide)
-    values, vectors = jnp.linalg.eig(a)
+    values, vectors = refuse_on_tpu(jnp.linalg.eig, a, name="aten::linalg_eig", reason=_NO_EIG)
     return values, vectors
 
 
@@ -163,7 +164,9 @@ def eig(a: jax.Array) -> _Pair:
 def eigvals(a: jax.Array) -> jax.Array:
     if not a.size:
         return jnp.zeros(a.shape[:-1], jnp.promote_types(a.dtype, jnp.complex64))
-    return jnp.linalg.eigvals(a)
+    name = "aten::_linalg_eigvals"
+    values: jax.Array = refuse_on_tpu(jnp.linalg.eigvals, a, name=name, reason=_NO_EIG)
+    return values
 
 
 @lowering("aten::_linalg_svd")

@@ -166,5 +166,15 @@ def test_a_tpu_rejects_lu_decompositions_of_float64(name: str) -> None:
     on_tpu(getattr(factorizations, name), jnp.ones((3, 3), jnp.float32))
 
 
+@pytest.mark.parametrize("name", ["linalg_eig", "_linalg_eigvals"])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64, jnp.complex64])
+def test_a_tpu_rejects_eigenvalues_of_general_matrices(name: str, dtype: Any) -> None:
+    function = {"linalg_eig": factorizations.eig, "_linalg_eigvals": factorizations.eigvals}[name]
+    message = f"a TPU has no aten::{name} of {jnp.dtype(dtype)}: .*cpu_fallback"
+    with pytest.raises(NotImplementedError, match=message):
+        on_tpu(function, jnp.ones((2, 3, 3), dtype))
+    on_tpu(function, jnp.ones((0, 3, 3), dtype))
+
+
 def on_tpu(function: Callable[..., Any], *arrays: jax.Array) -> str:
     return str(jax.jit(function).trace(*arrays).lower(lowering_platforms=("tpu",)).as_text())

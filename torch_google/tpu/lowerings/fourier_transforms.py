@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.lowerings.platform_choice import has_64_bits, refuse_on_tpu
+from torch_google.tpu.lowerings.platform_choice import refuse_on_tpu
 from torch_google.tpu.lowerings.table import lowering
 
 _BY_ROOT, _BY_SIZE = 1, 2  # values of torch's fft_norm_mode; 0 means none
@@ -37,10 +37,8 @@ def _transformed(
 
 def _computed(name: str, transform: Callable[..., Any], x: jax.Array) -> jax.Array:
     """Return `transform(x)`. A TPU rejects 64-bit floats with an error that names the operator."""
-    out: jax.Array = (
-        refuse_on_tpu(transform, x, name=name, reason=_NO_WIDE_TRANSFORMS)
-        if has_64_bits(x)
-        else transform(x)
+    out: jax.Array = refuse_on_tpu(
+        transform, x, name=name, reason=_NO_WIDE_TRANSFORMS, only_64_bits=True
     )
     return out
 

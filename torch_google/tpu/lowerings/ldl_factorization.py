@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.factorizations import NO_WIDE_LU
-from torch_google.tpu.lowerings.platform_choice import has_64_bits, refuse_on_tpu
+from torch_google.tpu.lowerings.platform_choice import refuse_on_tpu
 from torch_google.tpu.lowerings.table import lowering
 
 _ALPHA = (1 + math.sqrt(17)) / 8
@@ -57,9 +57,9 @@ def ldl_solve(
         jnp.broadcast_to(pivots, (*lead, size)).reshape(-1, size),
         jnp.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:]),
     )
-    wide, name = has_64_bits(packed), "aten::linalg_ldl_solve"
-    solution: jax.Array = (
-        refuse_on_tpu(solve, *arrays, name=name, reason=NO_WIDE_LU) if wide else solve(*arrays)
+    name = "aten::linalg_ldl_solve"
+    solution: jax.Array = refuse_on_tpu(
+        solve, *arrays, name=name, reason=NO_WIDE_LU, only_64_bits=True
     )
     return solution.reshape(*lead, *b.shape[-2:])
 

@@ -46,12 +46,17 @@ class NotOnTpu(NotImplementedError):
     """
 
 
-def refuse_on_tpu(function: Function, *arrays: jax.Array, name: str, reason: str) -> Any:
+def refuse_on_tpu(
+    function: Function, *arrays: jax.Array, name: str, reason: str, only_64_bits: bool = False
+) -> Any:
     """Return `function(*arrays)`. A lowering for a TPU raises NotOnTpu instead.
 
-    `name` is the operator's name in the table; the dtype is that of the first array.
+    `name` is the operator's name in the table; the dtype is that of the first array. If
+    `only_64_bits`, a TPU rejects only float64 and complex128.
     """
     dtype = arrays[0].dtype
+    if only_64_bits and not has_64_bits(arrays[0]):
+        return function(*arrays)
 
     def refuse(*_: jax.Array) -> NoReturn:
         raise NotOnTpu(
