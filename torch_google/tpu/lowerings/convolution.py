@@ -19,7 +19,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from torch_google.tpu.lowerings.integer_products import exact_product
 from torch_google.tpu.lowerings.opmath import opmath
+from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
 
 _LARGE = 1 << 20  # from this many elements on, transposing a kernel exceeds the CPU caches
@@ -145,7 +147,50 @@ def _channels_last(
     groups: int,
     wide: Any,
 ) -> jax.Array:
-    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`."""
+    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`.
+
+    A TPU has no convolutions of int64, so they are computed from int8 there.
+    """
+    window: dict[str, Any] = {
+        "stride": stride,
+        "pads": pads,
+        "spread": spread,
+        "dilation": dilation,
+        "groups": groups,
+    }
+    if x.dtype != jnp.int64:
+        return _convolved(x, weight, wide=wide, **window)
+
+    def exact(x: jax.Array, weight: jax.Array) -> jax.Array:
+        return exact_convolution(x, weight, **window)
+
+    return choose(x, weight, tpu=exact, default=partial(_convolved, wide=wide, **window))
+
+
+def exact_convolution(x: jax.Array, weight: jax.Array, *, groups: int, **window: Any) -> jax.Array:
+    """Convolve int64 as `_convolved` does, computed from int8."""
+    channels = weight.shape[1]
+
+    def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:
+        joined = x.reshape(x.shape[0], -1, *x.shape[3:])
+        return _convolved(joined, weight, groups=groups, wide=jnp.int32, **window)
+
+    grouped = x.reshape(x.shape[0], groups, channels, *x.shape[2:])
+    taps = math.prod(weight.shape[2:])
+    return exact_product(convolve, grouped, weight, axes=(2, 1), taps=taps)
+
+
+def _convolved(
+    x: jax.Array,
+    weight: jax.Array,
+    *,
+    stride: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    spread: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    wide: Any,
+) -> jax.Array:
     letters = "DHW"[3 - (x.ndim - 2) :]
 
     def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products at JAX's default precision. Half dtypes are accumulated in float32."""
+"""Matrix products at JAX's default precision. Half dtypes are accumulated in float32.
+
+A TPU has no products of int64, so they are computed from int8 there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from torch_google.tpu.dtypes import to_jax
+from torch_google.tpu.lowerings.integer_products import exact_product
 from torch_google.tpu.lowerings.opmath import is_zero, opmath, scalar
+from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
 
 
@@ -50,7 +56,16 @@ def add_product_dtype(
 def addbmm(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
     # Contract over the batch as well, in a single product, so that no batched result is stored.
     dims = (((0, 2), (0, 1)), ((), ()))
-    summed = jax.lax.dot_general(a, b, dims, preferred_element_type=_accumulator(a))
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jax.lax.dot_general(a, b, dims, preferred_element_type=_accumulator(a))
+
+    def exact(a: jax.Array, b: jax.Array) -> jax.Array:
+        left = jnp.moveaxis(a, 1, 0).reshape(a.shape[1], -1)
+        return exact_matmul(left, b.reshape(-1, b.shape[2]))
+
+    wide = a.dtype == b.dtype == jnp.int64
+    summed = choose(a, b, tpu=exact, default=product) if wide else product(a, b)
     return _combine(c, summed, beta, alpha)
 
 
@@ -92,8 +107,20 @@ def trilinear(
         for expand in (expand1, expand2, expand3)
     ]
     kept_axes = [axis for axis in range(rank) if axis not in set(sumdim)]
-    a, b, c = (opmath(x) for x in (i1, i2, i3))
-    return jnp.einsum(a, subscripts[0], b, subscripts[1], c, subscripts[2], kept_axes)
+    factors = [opmath(x) for x in (i1, i2, i3)]
+
+    def summed(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
+        return jnp.einsum(a, subscripts[0], b, subscripts[1], c, subscripts[2], kept_axes)
+
+    def elementwise(*factors: jax.Array) -> jax.Array:
+        axes = (expand1, expand2, expand3)
+        a, b, c = (jnp.expand_dims(x, tuple(e)) for x, e in zip(factors, axes, strict=True))
+        return (a * b * c).sum(tuple(sumdim))
+
+    if any(x.dtype != jnp.int64 for x in factors):
+        return summed(*factors)
+    total: jax.Array = choose(*factors, tpu=elementwise, default=summed)
+    return total
 
 
 def _accumulator(x: jax.Array) -> Any:
@@ -112,7 +139,15 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
         )
     if a.dtype == jnp.bool_:
         a, b = a.astype(jnp.int32), b.astype(jnp.int32)
+    if a.dtype == jnp.int64:
+        return choose(a, b, tpu=exact_matmul, default=jnp.matmul)
     return jnp.matmul(a, b, preferred_element_type=_accumulator(a))
+
+
+def exact_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return a matrix product of int64, computed from int8."""
+    product = partial(jnp.matmul, preferred_element_type=jnp.int32)
+    return exact_product(product, a, b, axes=(a.ndim - 1, max(b.ndim - 2, 0)))
 
 
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
 Function = Callable[..., Any]
@@ -70,6 +70,40 @@ def refuse_on_tpu(
 def has_64_bits(x: jax.Array) -> bool:
     """Return whether an array is float64 or complex128."""
     return bool(jnp.issubdtype(x.dtype, jnp.inexact) and jnp.finfo(x.dtype).bits == 64)
+
+
+def without_choices(program: ClosedJaxpr) -> ClosedJaxpr:
+    """Return the program that other platforms than a TPU run, in which no choice is left."""
+    jaxpr = program.jaxpr
+    if all(eqn.primitive is not _choice_p for eqn in jaxpr.eqns):
+        return program
+
+    def function(*args: Any) -> tuple[Any, ...]:
+        values = dict(zip(jaxpr.constvars, program.consts, strict=True))
+        values |= zip(jaxpr.invars, args, strict=True)
+
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, Literal) else values[atom]
+
+        for eqn in jaxpr.eqns:
+            operands = [value(atom) for atom in eqn.invars]
+            if eqn.primitive is _choice_p:
+                results = jaxpr_as_fun(eqn.params["default"])(*operands)
+            else:
+                with eqn.ctx.manager:
+                    results = eqn.primitive.bind(
+                        *operands, **eqn.primitive.get_bind_params(eqn.params)
+                    )
+                results = results if eqn.primitive.multiple_results else [results]
+            values |= zip(eqn.outvars, results, strict=True)
+        return tuple(value(atom) for atom in jaxpr.outvars)
+
+    return jax.make_jaxpr(function)(
+        *(
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+            for aval in program.in_avals
+        )
+    )
 
 
 @_choice_p.def_abstract_eval

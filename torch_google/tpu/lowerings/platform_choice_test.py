@@ -8,9 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.extend.core import jaxpr_as_fun
 
 import torch_google.tpu.lowerings.against_cpu  # noqa: F401 (enables 64 bits)
-from torch_google.tpu.lowerings.platform_choice import NotOnTpu, choose, refuse_on_tpu
+from torch_google.tpu.lowerings.platform_choice import (
+    NotOnTpu,
+    choose,
+    refuse_on_tpu,
+    without_choices,
+)
 
 
 def sine(x: jax.Array) -> jax.Array:
@@ -89,3 +95,19 @@ def test_a_refusal_names_the_operator_and_the_dtype() -> None:
     )
     with pytest.raises(NotOnTpu, match=message):
         text(function, jnp.ones(3), platform="tpu")
+
+
+def test_the_program_of_other_platforms_has_no_choice() -> None:
+    def function(x: jax.Array, scale: float) -> tuple[jax.Array, jax.Array]:
+        high, low = jnp.split(sine(x) * scale, 2)
+        return jax.jit(jnp.sort)(high), low
+
+    x = jnp.arange(6.0)
+    program = jax.make_jaxpr(function)(x, 2.0)
+    plain = without_choices(program)
+    assert "tpu_platform_choice" in str(program)
+    assert "tpu_platform_choice" not in str(plain)
+    assert [str(aval) for aval in plain.in_avals] == [str(aval) for aval in program.in_avals]
+    for result, expected in zip(jaxpr_as_fun(plain)(x, 2.0), function(x, 2.0), strict=True):
+        assert (result == expected).all()
+    assert without_choices(plain) is plain

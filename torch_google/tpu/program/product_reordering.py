@@ -16,6 +16,8 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import dot_general_p, transpose_p
 
+from torch_google.tpu.lowerings.platform_choice import without_choices
+
 # In products with fewer multiplications, copying an operand costs as much time as it saves.
 _MANY = 2**24
 
@@ -25,6 +27,7 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
 
     This is useful only for programs that run on XLA:CPU.
     """
+    program = without_choices(program)
     jaxpr = program.jaxpr
     transposed = {
         eqn.outvars[0]

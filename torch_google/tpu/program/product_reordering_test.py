@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.extend.core.primitives import dot_general_p
 
+from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.program import reordered
 
 
@@ -65,3 +66,14 @@ def test_the_rest_of_a_program_is_as_it_was() -> None:
 )
 def test_other_products_are_left_alone(function):  # type: ignore[no-untyped-def]
     assert reordered(jax.make_jaxpr(function)(*matrices((512, 512), (512, 512)))) is None
+
+
+def test_products_that_a_tpu_computes_otherwise_are_reordered() -> None:
+    a, b = (jnp.arange(512 * n).reshape(512, n) for n in (512, 128))
+
+    def function(a: jax.Array, b: jax.Array) -> jax.Array:
+        return choose(a.T, b, tpu=jnp.add, default=jnp.matmul) + 1
+
+    quicker = reordered(jax.make_jaxpr(function)(a, b))
+    assert quicker is not None
+    assert (quicker(a, b)[0] == a.T @ b + 1).all()
