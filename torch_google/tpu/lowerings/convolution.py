@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -62,7 +63,8 @@ def convolution(
         pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
     # Add the bias before rounding the result.
     wide = None if bias is None else opmath(bias).dtype
-    out = _channels_last(x, weight, steps, pads, spread, dilation, groups, wide)
+    window = Window(steps, pads, spread, dilation)
+    out = _channels_last(x, weight, window, groups, wide)
     out = out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
     return out if bias is None else out + opmath(bias).reshape(-1, *[1] * rank)
 
@@ -137,43 +139,47 @@ def _mirror(weight: jax.Array, groups: int) -> jax.Array:
     return jnp.flip(weight, range(2, weight.ndim))
 
 
+@dataclass(frozen=True)
+class Window:
+    """The positions that a convolution reads, per spatial axis: strides, padding, dilations."""
+
+    stride: Sequence[int]
+    pads: Sequence[tuple[int, int]]
+    spread: Sequence[int]  # the dilation of the input
+    dilation: Sequence[int]
+
+    def sizes(self, x: jax.Array, weight: jax.Array) -> list[int]:
+        """Return the spatial sizes of the result for (N, ..., C) if the input is not dilated."""
+        axes = zip(
+            x.shape[1:-1], self.pads, self.dilation, weight.shape[2:], self.stride, strict=True
+        )
+        return [(size + sum(pad) - d * (k - 1) - 1) // s + 1 for size, pad, d, k, s in axes]
+
+
 def _channels_last(
-    x: jax.Array,
-    weight: jax.Array,
-    stride: Sequence[int],
-    pads: Sequence[tuple[int, int]],
-    spread: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    wide: Any,
+    x: jax.Array, weight: jax.Array, window: Window, groups: int, wide: Any
 ) -> jax.Array:
     """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`.
 
     A TPU has no convolutions of int64, so they are computed from int8 there.
     """
-    window: dict[str, Any] = {
-        "stride": stride,
-        "pads": pads,
-        "spread": spread,
-        "dilation": dilation,
-        "groups": groups,
-    }
     if x.dtype != jnp.int64:
-        return _convolved(x, weight, wide=wide, **window)
+        return _convolved(x, weight, window, groups, wide)
+    return choose(
+        x,
+        weight,
+        tpu=lambda x, weight: exact_convolution(x, weight, window, groups),
+        default=lambda x, weight: _convolved(x, weight, window, groups, wide),
+    )
 
-    def exact(x: jax.Array, weight: jax.Array) -> jax.Array:
-        return exact_convolution(x, weight, **window)
 
-    return choose(x, weight, tpu=exact, default=partial(_convolved, wide=wide, **window))
-
-
-def exact_convolution(x: jax.Array, weight: jax.Array, *, groups: int, **window: Any) -> jax.Array:
+def exact_convolution(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> jax.Array:
     """Convolve int64 as `_convolved` does, computed from int8."""
     channels = weight.shape[1]
 
     def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:
         joined = x.reshape(x.shape[0], -1, *x.shape[3:])
-        return _convolved(joined, weight, groups=groups, wide=jnp.int32, **window)
+        return _convolved(joined, weight, window, groups, jnp.int32)
 
     grouped = x.reshape(x.shape[0], groups, channels, *x.shape[2:])
     taps = math.prod(weight.shape[2:])
@@ -181,15 +187,7 @@ def exact_convolution(x: jax.Array, weight: jax.Array, *, groups: int, **window:
 
 
 def _convolved(
-    x: jax.Array,
-    weight: jax.Array,
-    *,
-    stride: Sequence[int],
-    pads: Sequence[tuple[int, int]],
-    spread: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    wide: Any,
+    x: jax.Array, weight: jax.Array, window: Window, groups: int, wide: Any
 ) -> jax.Array:
     letters = "DHW"[3 - (x.ndim - 2) :]
 
@@ -197,50 +195,42 @@ def _convolved(
         return jax.lax.conv_general_dilated(
             x,
             weight.transpose((*range(2, x.ndim), 1, 0)),
-            window_strides=stride,
-            padding=pads,
-            lhs_dilation=spread,
-            rhs_dilation=dilation,
+            window_strides=window.stride,
+            padding=window.pads,
+            lhs_dilation=window.spread,
+            rhs_dilation=window.dilation,
             dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
             feature_group_count=groups,
             preferred_element_type=wide,
         )
 
     x = x.transpose((0, *range(2, x.ndim), 1))
-    if groups != 1 or any(s != 1 for s in spread):
+    if groups != 1 or any(s != 1 for s in window.spread):
         return convolve(x, weight)
-    columns = zip(x.shape[1:-1], pads, dilation, weight.shape[2:], stride, strict=True)
-    sizes = [(size + sum(pad) - d * (k - 1) - 1) // s + 1 for size, pad, d, k, s in columns]
-    product = partial(_product, stride=stride, pads=pads, dilation=dilation, sizes=sizes, wide=wide)
+    product = partial(_product, window=window, wide=wide)
     if math.prod(weight.shape[2:]) == 1:
         return product(x, weight)
-    if x.shape[0] * math.prod(sizes) < weight.shape[0] and weight.size >= _LARGE:
+    if x.shape[0] * math.prod(window.sizes(x, weight)) < weight.shape[0] and weight.size >= _LARGE:
         return jax.lax.platform_dependent(x, weight, cpu=product, default=convolve)
     return convolve(x, weight)
 
 
-def _product(
-    x: jax.Array,
-    weight: jax.Array,
-    stride: Sequence[int],
-    pads: Sequence[tuple[int, int]],
-    dilation: Sequence[int],
-    sizes: Sequence[int],
-    wide: Any,
-) -> jax.Array:
+def _product(x: jax.Array, weight: jax.Array, window: Window, wide: Any) -> jax.Array:
     """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) by a matrix product."""
+    sizes = window.sizes(x, weight)
     padded = jax.lax.pad(
-        x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in pads), (0, 0, 0)]
+        x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in window.pads), (0, 0, 0)]
     )
     windows = []
     for taps in itertools.product(*map(range, weight.shape[2:])):
-        starts = [t * d for t, d in zip(taps, dilation, strict=True)]
+        starts = [t * d for t, d in zip(taps, window.dilation, strict=True)]
         ends = [
-            start + (size - 1) * s + 1 for start, size, s in zip(starts, sizes, stride, strict=True)
+            start + (size - 1) * s + 1
+            for start, size, s in zip(starts, sizes, window.stride, strict=True)
         ]
         windows.append(
             jax.lax.slice(
-                padded, (0, *starts, 0), (x.shape[0], *ends, x.shape[-1]), (1, *stride, 1)
+                padded, (0, *starts, 0), (x.shape[0], *ends, x.shape[-1]), (1, *window.stride, 1)
             )
         )
     rows = windows[0] if len(windows) == 1 else jnp.stack(windows, axis=-1)

@@ -15,8 +15,10 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
+
+from torch_google.tpu.lowerings.replay import replaying
 
 Function = Callable[..., Any]
 
@@ -74,31 +76,15 @@ def has_64_bits(x: jax.Array) -> bool:
 
 def without_choices(program: ClosedJaxpr) -> ClosedJaxpr:
     """Return the program that other platforms than a TPU run, in which no choice is left."""
-    jaxpr = program.jaxpr
-    if all(eqn.primitive is not _choice_p for eqn in jaxpr.eqns):
+    if all(eqn.primitive is not _choice_p for eqn in program.jaxpr.eqns):
         return program
 
-    def function(*args: Any) -> tuple[Any, ...]:
-        values = dict(zip(jaxpr.constvars, program.consts, strict=True))
-        values |= zip(jaxpr.invars, args, strict=True)
+    def replace(eqn: JaxprEqn, operands: list[Any]) -> Sequence[Any] | None:
+        if eqn.primitive is not _choice_p:
+            return None
+        return jaxpr_as_fun(eqn.params["default"])(*operands)
 
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, Literal) else values[atom]
-
-        for eqn in jaxpr.eqns:
-            operands = [value(atom) for atom in eqn.invars]
-            if eqn.primitive is _choice_p:
-                results = jaxpr_as_fun(eqn.params["default"])(*operands)
-            else:
-                with eqn.ctx.manager:
-                    results = eqn.primitive.bind(
-                        *operands, **eqn.primitive.get_bind_params(eqn.params)
-                    )
-                results = results if eqn.primitive.multiple_results else [results]
-            values |= zip(eqn.outvars, results, strict=True)
-        return tuple(value(atom) for atom in jaxpr.outvars)
-
-    return jax.make_jaxpr(function)(
+    return jax.make_jaxpr(replaying(program, replace))(
         *(
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
             for aval in program.in_avals

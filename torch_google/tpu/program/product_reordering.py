@@ -13,10 +13,11 @@ from collections.abc import Callable, Container
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
 from jax.extend.core.primitives import dot_general_p, transpose_p
 
 from torch_google.tpu.lowerings.platform_choice import without_choices
+from torch_google.tpu.lowerings.replay import replaying
 
 # In products with fewer multiplications, copying an operand costs as much time as it saves.
 _MANY = 2**24
@@ -34,28 +35,17 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
         for eqn in jaxpr.eqns
         if eqn.primitive is transpose_p and eqn.params["permutation"] == (1, 0)
     }
-    chosen = {index for index, eqn in enumerate(jaxpr.eqns) if _sums_over_rows(eqn, transposed)}
+    chosen = {id(eqn) for eqn in jaxpr.eqns if _sums_over_rows(eqn, transposed)}
     if not chosen:
         return None
 
-    def function(*args: Any) -> tuple[Any, ...]:
-        values = dict(zip(jaxpr.constvars, program.consts, strict=True))
-        values |= zip(jaxpr.invars, args, strict=True)
+    def replace(eqn: JaxprEqn, operands: list[Any]) -> list[Any] | None:
+        if id(eqn) not in chosen:
+            return None
+        left, right = operands
+        return [_product(left, right, eqn.params)]
 
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, Literal) else values[atom]
-
-        for index, eqn in enumerate(jaxpr.eqns):
-            operands = [value(atom) for atom in eqn.invars]
-            if index in chosen:
-                left, right = operands
-                results = [_product(left, right, eqn.params)]
-            else:
-                results = _bind(eqn, operands)
-            values |= zip(eqn.outvars, results, strict=True)
-        return tuple(value(atom) for atom in jaxpr.outvars)
-
-    return function
+    return replaying(program, replace)
 
 
 def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
@@ -90,10 +80,3 @@ def _rows_by_columns(left: jax.Array, right: jax.Array, params: dict[str, Any]) 
         lying, right, **{**params, "dimension_numbers": (((1,), (0,)), ((), ()))}
     )
     return product
-
-
-def _bind(eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
-    params = eqn.primitive.get_bind_params(eqn.params)
-    with eqn.ctx.manager:
-        results = eqn.primitive.bind(*operands, **params)
-    return results if eqn.primitive.multiple_results else [results]
