@@ -37,14 +37,19 @@ void check_signals() {
 }  // namespace
 
 bool Arrival::deliver(std::vector<at::Tensor> storages) {
-  return end(std::move(storages), nullptr);
+  return end(std::move(storages), {}, nullptr);
+}
+
+bool Arrival::deliver_arrays(std::vector<SharedObject> arrays) {
+  return end({}, std::move(arrays), nullptr);
 }
 
 bool Arrival::fail(std::exception_ptr error) {
-  return end({}, std::move(error));
+  return end({}, {}, std::move(error));
 }
 
-bool Arrival::end(std::vector<at::Tensor> storages, std::exception_ptr error) {
+bool Arrival::end(std::vector<at::Tensor> storages,
+                  std::vector<SharedObject> arrays, std::exception_ptr error) {
   std::vector<std::function<void()>> callbacks;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -52,6 +57,7 @@ bool Arrival::end(std::vector<at::Tensor> storages, std::exception_ptr error) {
       return false;
     }
     storages_ = std::move(storages);
+    arrays_ = std::move(arrays);
     error_ = std::move(error);
     done_ = true;
     callbacks.swap(callbacks_);
@@ -108,6 +114,14 @@ at::Tensor Arrival::storage(size_t output) const {
     std::rethrow_exception(error_);
   }
   return storages_.at(output);
+}
+
+SharedObject Arrival::array(size_t output) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (error_) {
+    std::rethrow_exception(error_);
+  }
+  return arrays_.empty() ? nullptr : arrays_.at(output);
 }
 
 void Arrival::on_end(std::function<void()> callback) {

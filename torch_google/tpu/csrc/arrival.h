@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The results of one collective. A background thread on the host computes them.
+// The results of one collective. A background thread on the host delivers them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,8 @@
 #include <functional>
 #include <mutex>
 #include <vector>
+
+#include "torch_google/tpu/csrc/python.h"
 
 namespace torch_google::tpu {
 
@@ -31,6 +33,9 @@ class Arrival {
   // `storages` are contiguous CPU tensors in the order of the collective's
   // outputs.
   bool deliver(std::vector<at::Tensor> storages);
+  // Completes the arrival with arrays on the device, in the order of the
+  // collective's outputs.
+  bool deliver_arrays(std::vector<SharedObject> arrays);
   bool fail(std::exception_ptr error);
 
   bool is_done() const;
@@ -43,18 +48,24 @@ class Arrival {
   // Returns the storage of one output. Throws the error if the collective
   // failed. Call it only when the arrival is done.
   at::Tensor storage(size_t output) const;
+  // Returns one output as a jax.Array, or null if the outputs are on the host.
+  // Throws the error if the collective failed. Call it only when the arrival is
+  // done.
+  SharedObject array(size_t output) const;
   // Calls `callback` in the thread that completes the arrival, or immediately
   // if the arrival is already done.
   void on_end(std::function<void()> callback);
 
  private:
-  bool end(std::vector<at::Tensor> storages, std::exception_ptr error);
+  bool end(std::vector<at::Tensor> storages, std::vector<SharedObject> arrays,
+           std::exception_ptr error);
 
   const std::function<void()> poll_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   bool done_ = false;
   std::vector<at::Tensor> storages_;
+  std::vector<SharedObject> arrays_;
   std::exception_ptr error_;
   std::vector<std::function<void()>> callbacks_;
 };

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/device_transfer.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/host_group.h"
 #include "torch_google/tpu/csrc/python.h"
@@ -39,16 +40,19 @@ class Backend final : public c10d::Backend {
 
   // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. They
   // are separate because gloo matches the calls on a connection by their order.
+  // `transport` moves the data of collectives on the device. If it is null,
+  // gloo moves it on the host.
   Backend(c10::intrusive_ptr<c10d::Backend> gloo,
           c10::intrusive_ptr<c10d::Backend> cpu,
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,
-          std::chrono::milliseconds timeout)
+          std::chrono::milliseconds timeout, SharedObject transport)
       : c10d::Backend(gloo->getRank(), gloo->getSize()),
         gloo_(gloo),
         cpu_(std::move(cpu)),
         group_(std::make_shared<HostGroup>(std::move(gloo), std::move(store),
                                            std::move(names), timeout)),
-        options_(c10::make_intrusive<Options>(timeout)) {}
+        options_(c10::make_intrusive<Options>(timeout)),
+        transport_(std::move(transport)) {}
   ~Backend() override { group_->close(); }
 
   // Sets the timeout for collectives on device tensors.
@@ -95,10 +99,15 @@ class Backend final : public c10d::Backend {
     for (const int rank : ranks) {
       names.global_ranks.push_back(group_->names().global_ranks.at(rank));
     }
+    SharedObject transport;
+    if (transport_) {
+      Gil gil;
+      transport = part_of(transport_.get(), ranks);
+    }
     return c10::make_intrusive<Backend>(
         std::move(gloo), std::move(cpu),
         c10::make_intrusive<c10d::PrefixStore>("tpu/state", store),
-        std::move(names), options->timeout);
+        std::move(names), options->timeout, std::move(transport));
   }
 #endif
   // Return false so that batch_isend_irecv() calls send and recv one by one. If
@@ -125,8 +134,14 @@ class Backend final : public c10d::Backend {
     }
     auto collective = make(OpType::BROADCAST, "broadcast", options.timeout);
     collective.root = static_cast<int>(options.rootRank);
-    (getRank() == options.rootRank ? collective.inputs : collective.outputs) = {
-        single(collective, tensors)};
+    if (transport_) {
+      // All ranks run the same program, so it has the same inputs and outputs.
+      collective.inputs = collective.outputs = {single(collective, tensors)};
+    } else {
+      (getRank() == options.rootRank
+           ? collective.inputs
+           : collective.outputs) = {single(collective, tensors)};
+    }
     return issue(std::move(collective), tensors);
   }
   WorkPtr allreduce(Tensors& tensors,
@@ -412,10 +427,24 @@ class Backend final : public c10d::Backend {
     const std::string name = collective.name;
     group_->set_description(getGroupDesc());
     Gil gil;
-    const auto transfer = transfer_of(collective);
-    auto arrival = group_->post(
-        std::move(collective),
-        [transfer](Collective& job) { return transfer->prepare(job); }, source);
+    const bool on_device =
+        transport_ && !is_message(type) && type != OpType::BARRIER;
+    const auto transfer =
+        transfer_of(collective, on_device ? Place::device : Place::host);
+    auto arrival =
+        on_device
+            ? group_->post(
+                  std::move(collective),
+                  [transfer, transport = transport_](Collective& job) {
+                    return prepare_on_device(*transfer, job, transport.get());
+                  },
+                  nullptr, layout_of(*transfer))
+            : group_->post(
+                  std::move(collective),
+                  [transfer](Collective& job) {
+                    return transfer->prepare(job);
+                  },
+                  source);
     for (size_t i = 0; i < transfer->targets.size(); ++i) {
       transfer->targets[i].box->expect(arrival, i);
     }
@@ -433,6 +462,7 @@ class Backend final : public c10d::Backend {
   const c10::intrusive_ptr<c10d::Backend> cpu_;
   const std::shared_ptr<HostGroup> group_;
   const c10::intrusive_ptr<Options> options_;
+  const SharedObject transport_;
   std::mutex mutex_;
   // The collectives of the current coalescing block, if one is open.
   std::optional<std::vector<WorkPtr>> coalesced_;
@@ -466,19 +496,21 @@ void define_backend(py::module_& module) {
           py::arg("timeout"))
       // torch calls this in ranks that are not in a new group. A no-op.
       .def("perform_nocolor_split", [](Backend&, const py::object&) {})
-      .def(py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,
-                       const c10::intrusive_ptr<c10d::Backend>& cpu,
-                       const c10::intrusive_ptr<c10d::Store>& store,
-                       const std::string& group,
-                       const std::vector<int64_t>& global_ranks,
-                       double timeout) {
-             return c10::make_intrusive<Backend>(
-                 gloo, cpu, store, HostGroup::Names{group, global_ranks},
-                 std::chrono::milliseconds(
-                     static_cast<int64_t>(timeout * 1000)));
-           }),
-           py::arg("gloo"), py::arg("cpu"), py::arg("store"), py::arg("group"),
-           py::arg("global_ranks"), py::arg("timeout"));
+      .def(
+          py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,
+                      const c10::intrusive_ptr<c10d::Backend>& cpu,
+                      const c10::intrusive_ptr<c10d::Store>& store,
+                      const std::string& group,
+                      const std::vector<int64_t>& global_ranks, double timeout,
+                      const py::object& transport) {
+            return c10::make_intrusive<Backend>(
+                gloo, cpu, store, HostGroup::Names{group, global_ranks},
+                std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000)),
+                transport.is_none() ? nullptr
+                                    : shared_object(transport.inc_ref().ptr()));
+          }),
+          py::arg("gloo"), py::arg("cpu"), py::arg("store"), py::arg("group"),
+          py::arg("global_ranks"), py::arg("timeout"), py::arg("transport"));
 }
 
 std::shared_ptr<HostGroup> host_group(const std::string& name) {

@@ -23,14 +23,6 @@ namespace {
 // Head of the intrusive list of all boxes in the process.
 Box* live = nullptr;
 
-Ref tuple_of(const Sizes& sizes) {
-  Ref tuple = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, PyLong_FromLongLong(sizes[i]));
-  }
-  return tuple;
-}
-
 c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #if TORCH_GOOGLE_TORCH_2_6
   return c10::typeMetaToScalarType(tensor.dtype());
@@ -223,10 +215,14 @@ void Box::receive() {
   Ref array;
   Ref error;
   try {
-    array = Ref::checked(PyObject_CallFunction(
-        callbacks().received, "NOOi",
-        THPVariable_Wrap(arrival->storage(output_)), tuple_of(shape).get(),
-        torch::getTHPDtype(dtype), static_cast<int>(device)));
+    if (const auto delivered = arrival->array(output_)) {
+      array = Ref::borrow(delivered.get());
+    } else {
+      array = Ref::checked(PyObject_CallFunction(
+          callbacks().received, "NOOi",
+          THPVariable_Wrap(arrival->storage(output_)), tuple_of(shape).get(),
+          torch::getTHPDtype(dtype), static_cast<int>(device)));
+    }
   } catch (...) {
     torch::translate_exception_to_python(std::current_exception());
     error = caught();
@@ -306,6 +302,14 @@ std::vector<std::shared_ptr<Arrival>> Box::arrivals(c10::DeviceIndex device) {
     }
   }
   return pending;
+}
+
+Ref tuple_of(const Sizes& sizes) {
+  Ref tuple = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), i, PyLong_FromLongLong(sizes[i]));
+  }
+  return tuple;
 }
 
 Box& box_of(const c10::StorageImpl& storage) {

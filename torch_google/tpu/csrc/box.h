@@ -158,6 +158,9 @@ class Box {
   Box* next_ = nullptr;
 };
 
+// Returns sizes as a Python tuple. Call it with the GIL.
+Ref tuple_of(const Sizes& sizes);
+
 // Returns the box of a storage or of a tensor's storage. Throws if this device
 // did not allocate the storage.
 Box& box_of(const c10::StorageImpl& storage);

@@ -21,10 +21,12 @@ uint64_t hash_of(const std::string& text) {
 int64_t inline_bytes(int size) { return size <= 16 ? 3840 : 768; }
 
 Header header_of(uint64_t sequence, const std::string& common,
-                 const std::string& text, bool refused, int64_t bytes) {
+                 const std::string& text, bool refused, int64_t bytes,
+                 const std::string& layout) {
   Header header{};
   header.sequence = sequence;
   header.hash = hash_of(common);
+  header.layout = layout.empty() ? 0 : hash_of(layout);
   header.bytes = bytes;
   header.refused = refused ? 1 : 0;
   header.length =
@@ -40,7 +42,8 @@ Header read_header(const at::Tensor& part) {
 }
 
 std::string text_of(const Header& header) {
-  std::string text(header.text, std::min<size_t>(header.length, 224));
+  std::string text(header.text,
+                   std::min<size_t>(header.length, sizeof(header.text)));
   return header.length == sizeof(header.text) ? text + "..." : text;
 }
 

@@ -13,18 +13,21 @@ namespace torch_google::tpu {
 struct Header {
   uint64_t sequence;
   uint64_t hash;     // hash of `common`
+  uint64_t layout;   // hash of `layout`, or 0
   int64_t bytes;     // size of a message's payload
   uint32_t refused;  // 1 if the rank refuses; `text` says why
   uint32_t length;   // length of `text`
-  char text[224];
+  char text[216];
 };
 static_assert(sizeof(Header) == 256);
 
 // Returns the largest payload that is sent together with the header.
 int64_t inline_bytes(int size);
-// `common` must be equal on all ranks. `text` is used in error messages.
+// `common` must be equal on all ranks. `layout` may differ. `text` is used in
+// error messages.
 Header header_of(uint64_t sequence, const std::string& common,
-                 const std::string& text, bool refused, int64_t bytes = 0);
+                 const std::string& text, bool refused, int64_t bytes = 0,
+                 const std::string& layout = "");
 // Reads the header at the start of a byte tensor.
 Header read_header(const at::Tensor& part);
 std::string text_of(const Header& header);

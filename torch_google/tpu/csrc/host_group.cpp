@@ -92,7 +92,8 @@ void HostGroup::throw_broken() const {
 }
 
 std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
-                                         std::shared_ptr<int> source) {
+                                         std::shared_ptr<int> source,
+                                         std::string layout) {
   Job job;
   std::exception_ptr refused;
   try {
@@ -124,6 +125,7 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
   job.collective = std::move(collective);
   job.prepare = std::move(prepare);
   job.source = std::move(source);
+  job.layout = std::move(layout);
   const auto arrival = job.arrival;
   const auto shown = description();
   {
@@ -141,6 +143,10 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
     pending_.push_back(arrival);
     auto& lane = lanes_[key];
     job.sequence = lane.next_sequence++;
+    if (!job.layout.empty()) {
+      job.agreement.common += " on the device";
+      job.turn = std::make_unique<Turn>();
+    }
     job.record = FlightRecorder::get().add(job.collective, names_.group, shown,
                                            rank(), job.sequence);
     lane.jobs.push_back(std::move(job));
@@ -250,16 +256,18 @@ std::string HostGroup::state_of(const Job& job) const {
   return out.str();
 }
 
-Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
+HostGroup::Exchanged HostGroup::exchange(const Job& job,
+                                         const Tensor& payload) {
   const auto& agreement = job.agreement;
   const int ranks = size();
   const int64_t table = 2 * static_cast<int64_t>(sizeof(int64_t)) * ranks;
   const int64_t slot = static_cast<int64_t>(sizeof(Header)) +
                        std::max(inline_bytes(ranks), table);
   Tensor own = at::zeros({slot}, at::kByte);
-  const auto header = header_of(
-      job.sequence, agreement.common,
-      job.refusal.empty() ? agreement.text : job.refusal, !job.refusal.empty());
+  const auto header =
+      header_of(job.sequence, agreement.common,
+                job.refusal.empty() ? agreement.text : job.refusal,
+                !job.refusal.empty(), 0, job.layout);
   auto* start = static_cast<char*>(own.data_ptr());
   std::memcpy(start, &header, sizeof(header));
   if (payload.defined()) {
@@ -277,7 +285,7 @@ Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
   wait(gloo_->_allgather_base(all, own, options));
 
   std::vector<Header> headers;
-  Tensors payloads;
+  Exchanged exchanged;
   std::vector<const int64_t*> tables;
   bool agree = true;
   for (int i = 0; i < ranks; ++i) {
@@ -286,8 +294,10 @@ Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
     agree = agree && !headers.back().refused &&
             headers.back().hash == headers[0].hash &&
             headers.back().sequence == headers[0].sequence;
-    payloads.push_back(part.narrow(0, sizeof(Header),
-                                   payload.defined() ? payload.numel() : 0));
+    exchanged.same_layout =
+        exchanged.same_layout && headers.back().layout == headers[0].layout;
+    exchanged.payloads.push_back(part.narrow(
+        0, sizeof(Header), payload.defined() ? payload.numel() : 0));
     tables.push_back(reinterpret_cast<const int64_t*>(
         static_cast<const char*>(part.const_data_ptr()) + sizeof(Header)));
   }
@@ -297,6 +307,7 @@ Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
       for (int to = 0; to < ranks; ++to) {
         const int64_t sent = tables[from][to];
         const int64_t expected = tables[to][ranks + from];
+        exchanged.largest = std::max(exchanged.largest, sent);
         if (sent != expected) {
           agree = false;
           sizes << "\n  rank " << names_.global_ranks[from] << " sends " << sent
@@ -307,7 +318,7 @@ Tensors HostGroup::exchange(const Job& job, const Tensor& payload) {
     }
   }
   if (agree) {
-    return payloads;
+    return exchanged;
   }
   std::ostringstream out;
   out << "tpu: torch.distributed: the ranks of group '" << description()
@@ -332,13 +343,36 @@ void HostGroup::deliver(Job& job, Results results) {
 void HostGroup::run_collective(Job& job, Results results) {
   const auto& collective = job.collective;
   const int64_t small = job.refusal.empty() ? exchanged_bytes(collective) : -1;
+  if (job.turn) {
+    job.turn->wait();
+  }
+  if (results.on_device) {
+    job.arrival->deliver_arrays(run_on_device(job, results));
+    return;
+  }
   if (small >= 0 && small <= inline_bytes(size())) {
-    finish_exchange(collective, exchange(job, bytes_to_exchange(collective)));
+    finish_exchange(collective,
+                    exchange(job, bytes_to_exchange(collective)).payloads);
   } else {
     exchange(job, Tensor());
     run(collective, *gloo_);
   }
   deliver(job, std::move(results));
+}
+
+std::vector<SharedObject> HostGroup::run_on_device(const Job& job,
+                                                   const Results& results) {
+  const auto exchanged = exchange(job, Tensor());
+  const auto set_deadline = [&](std::optional<Clock::time_point> deadline) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    device_deadline_ = deadline;
+  };
+  if (job.collective.timeout.count() > 0) {
+    set_deadline(Clock::now() + job.collective.timeout);
+  }
+  auto arrays = results.on_device(exchanged);
+  set_deadline(std::nullopt);
+  return arrays;
 }
 
 void HostGroup::run_send(Job& job) {
@@ -439,18 +473,20 @@ void HostGroup::poll() {
       return;
     }
     next_poll_ = now + kPollInterval;
-    if (!store_->check({"broken"})) {
-      return;
+    if (store_->check({"broken"})) {
+      const auto text = store_->get("broken");
+      why.assign(text.begin(), text.end());
     }
-    const auto text = store_->get("broken");
-    why.assign(text.begin(), text.end());
   } catch (const std::exception& error) {
     why = "the store is gone, which the first rank serves: " + reason_of(error);
   }
   std::string what;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!broken_.empty()) {
+    if (why.empty() && device_deadline_ && Clock::now() > *device_deadline_) {
+      why = "the device has not ended it within the timeout";
+    }
+    if (!broken_.empty() || why.empty()) {
       return;
     }
     for (const auto& [key, lane] : lanes_) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -23,6 +24,7 @@
 #include "torch_google/tpu/csrc/arrival.h"
 #include "torch_google/tpu/csrc/collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"
+#include "torch_google/tpu/csrc/turn.h"
 
 namespace torch_google::tpu {
 
@@ -39,11 +41,20 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::string group;
     std::vector<int64_t> global_ranks;
   };
+  // The outcome of the exchange that starts a collective.
+  struct Exchanged {
+    Tensors payloads;         // of all ranks
+    int64_t largest = 0;      // bytes of the largest part for one rank
+    bool same_layout = true;  // whether all ranks gave the same layout
+  };
   struct Results {
     Tensors storages;  // the outputs, which the arrival delivers
     // (view of a storage, contiguous output) pairs, to copy after the
     // collective.
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+    // If set, moves the data instead of gloo, and returns the outputs as arrays
+    // on the device.
+    std::function<std::vector<SharedObject>(const Exchanged&)> on_device;
   };
   // Replaces the device tensors of `collective` with contiguous CPU tensors.
   // Runs in the group's thread.
@@ -54,10 +65,12 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
             std::chrono::milliseconds timeout);
 
   // Queues a collective, send or recv. Throws if this rank's arguments are
-  // invalid; for a collective, the other ranks then get an error as well. Call
-  // it with the GIL.
+  // invalid; for a collective, the other ranks then get an error as well. If
+  // the device moves the data, `layout` describes the tensors' layouts in their
+  // storages; otherwise it is empty. Call it with the GIL.
   std::shared_ptr<Arrival> post(Collective collective, Prepare prepare,
-                                std::shared_ptr<int> source = nullptr);
+                                std::shared_ptr<int> source = nullptr,
+                                std::string layout = "");
   // Ends all pending work with an error, and rejects new work.
   void abort(const std::string& reason);
   // Tells the group's threads to exit when they have finished the queued work.
@@ -83,6 +96,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     Prepare prepare;
     std::shared_ptr<Arrival> arrival;
     std::shared_ptr<int> source;  // the sender, if recv accepts any
+    std::string layout;
+    std::unique_ptr<Turn> turn;  // only if the device moves the data
     uint64_t sequence = 0;
     std::shared_ptr<FlightRecord> record;
   };
@@ -102,11 +117,13 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   void deliver(Job& job, Results results);
   void run_send(Job& job);
   void run_recv(Job& job);
+  std::vector<SharedObject> run_on_device(const Job& job,
+                                          const Results& results);
   // Exchanges the headers and small payloads of all ranks. Throws if the ranks
   // disagree.
-  Tensors exchange(const Job& job, const at::Tensor& payload);
-  // Checks whether another rank has failed. Threads that wait for an arrival
-  // call it.
+  Exchanged exchange(const Job& job, const at::Tensor& payload);
+  // Checks whether another rank has failed, and whether the device is late.
+  // Threads that wait for an arrival call it.
   void poll();
   // Breaks the group: tells the other ranks, and ends all pending work.
   void fail(const std::string& what, const std::string& why);
@@ -130,6 +147,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   std::map<LaneKey, Lane> lanes_;
   std::vector<std::weak_ptr<Arrival>> pending_;
   std::string description_;
+  // When the device must have moved the data of the current collective.
+  std::optional<std::chrono::steady_clock::time_point> device_deadline_;
   std::string broken_;  // error for every later call; empty if not broken
 };
 

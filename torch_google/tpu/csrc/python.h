@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -67,6 +68,13 @@ void collect_released();
 // Throws the current Python error with its type and traceback.
 [[noreturn]] void raise();
 [[noreturn]] void throw_again(PyObject* error);
+
+// An owned reference that may be dropped without the GIL.
+using SharedObject = std::shared_ptr<PyObject>;
+// Takes ownership of the reference.
+inline SharedObject shared_object(PyObject* stolen) {
+  return SharedObject(stolen, release);
+}
 
 class Ref;
 // Returns a copy of an exception without its traceback. A traceback keeps the

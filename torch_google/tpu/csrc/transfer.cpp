@@ -2,6 +2,7 @@
 #include "torch_google/tpu/csrc/transfer.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace torch_google::tpu {
@@ -17,12 +18,19 @@ at::Tensor Layout::view(const at::Tensor& storage) const {
   return is_neg ? at::_neg_view(result) : result;
 }
 
-Source::Source(Box& box) : bytes_(box.bytes()) {
+Source::Source(Box& box, Place place)
+    : bytes_(box.bytes()),
+      shape_(box.shape),
+      dtype_(box.dtype),
+      device_(box.device) {
   if (box.arrival()) {
     arrival_ = box.arrival();
     output_ = box.output();
   } else if (!box.is_blank()) {
     array_ = Ref::borrow(box.value(Reason::collective)).give();
+    if (place == Place::device) {
+      return;
+    }
     const Ref ready =
         Ref::checked(PyObject_CallMethod(array_, "is_ready", nullptr));
     if (PyObject_IsTrue(ready.get()) == 1) {
@@ -34,7 +42,14 @@ Source::Source(Box& box) : bytes_(box.bytes()) {
 at::Tensor Source::storage() {
   if (arrival_) {
     arrival_->wait();
-    return arrival_->storage(output_);
+    const auto array = arrival_->array(output_);
+    if (!array) {
+      return arrival_->storage(output_);
+    }
+    if (!array_) {
+      Gil gil;
+      array_ = Ref::borrow(array.get()).give();
+    }
   }
   if (array_ && !storage_.defined()) {
     Gil gil;
@@ -44,6 +59,26 @@ at::Tensor Source::storage() {
     storage_ = at::zeros({static_cast<int64_t>(bytes_)}, at::kByte);
   }
   return storage_;
+}
+
+Ref Source::array() {
+  if (arrival_) {
+    arrival_->wait();
+    if (const auto array = arrival_->array(output_)) {
+      return Ref::borrow(array.get());
+    }
+    return Ref::checked(PyObject_CallFunction(
+        callbacks().received, "NOOi",
+        THPVariable_Wrap(arrival_->storage(output_).clone()),
+        tuple_of(shape_).get(), torch::getTHPDtype(dtype_),
+        static_cast<int>(device_)));
+  }
+  if (array_) {
+    return Ref::borrow(array_);
+  }
+  return Ref::checked(PyObject_CallFunction(
+      callbacks().zeros, "OOii", tuple_of(shape_).get(),
+      torch::getTHPDtype(dtype_), static_cast<int>(device_), kOneDevice));
 }
 
 void Source::read() {
@@ -83,7 +118,8 @@ HostGroup::Results Transfer::prepare(Collective& collective) const {
   return results;
 }
 
-std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
+std::shared_ptr<Transfer> transfer_of(const Collective& collective,
+                                      Place place) {
   auto transfer = std::make_shared<Transfer>();
   const auto box_in = [](const at::Tensor& tensor) -> Box& {
     auto* implementation = tensor.unsafeGetTensorImpl();
@@ -92,7 +128,7 @@ std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
     return box;
   };
   for (const auto& input : collective.inputs) {
-    transfer->sources.push_back(std::make_shared<Source>(box_in(input)));
+    transfer->sources.push_back(std::make_shared<Source>(box_in(input), place));
     transfer->inputs.emplace_back(input);
   }
   std::vector<size_t> covered;
@@ -104,7 +140,8 @@ std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
       ++index;
     }
     if (index == targets.size()) {
-      targets.push_back({&box, box.bytes(), box.dtype, nullptr});
+      targets.push_back(
+          {&box, box.bytes(), box.shape, box.dtype, box.device, nullptr});
       covered.push_back(0);
     }
     if (output.is_non_overlapping_and_dense()) {
@@ -114,7 +151,7 @@ std::shared_ptr<Transfer> transfer_of(const Collective& collective) {
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     if (covered[i] < targets[i].bytes) {
-      targets[i].old = std::make_shared<Source>(*targets[i].box);
+      targets[i].old = std::make_shared<Source>(*targets[i].box, place);
     }
   }
   return transfer;

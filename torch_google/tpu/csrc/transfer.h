@@ -36,24 +36,35 @@ struct Layout {
   at::Tensor view(const at::Tensor& storage) const;
 };
 
+// Where the data of a collective is moved.
+enum class Place { host, device };
+
 // The storage of an input: a value on the device, the result of an earlier
 // collective, or zeros.
 class Source {
  public:
   // Runs the trace that computes the value, without waiting for the result.
   // Call it with the GIL.
-  explicit Source(Box& box);
+  Source(Box& box, Place place);
   ~Source() { release(array_); }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
   // Waits for the value and returns it. The caller must not write to it.
   at::Tensor storage();
+  // Waits for an earlier collective that computes the value, and returns the
+  // array, which may not be ready. Call it with the GIL.
+  Ref array();
+  // The shape of the array.
+  const Sizes& shape() const { return shape_; }
 
  private:
   void read();
 
   const size_t bytes_;
+  const Sizes shape_;
+  const c10::ScalarType dtype_;
+  const c10::DeviceIndex device_;
   PyObject* array_ = nullptr;
   std::shared_ptr<Arrival> arrival_;
   size_t output_ = 0;
@@ -64,12 +75,14 @@ class Source {
 struct Target {
   Box* box;  // only used with the GIL, before the collective starts
   size_t bytes;
+  Sizes shape;
   c10::ScalarType dtype;
+  c10::DeviceIndex device;
   // The previous contents, if the outputs do not cover the whole storage.
   std::shared_ptr<Source> old;
 };
 
-// Everything that the group's thread needs to run a collective on the host.
+// Everything that the group's thread needs to run a collective.
 struct Transfer {
   std::vector<std::shared_ptr<Source>> sources;
   std::vector<Layout> inputs;
@@ -81,6 +94,7 @@ struct Transfer {
 };
 
 // Collects the sources and targets of a collective. Call it with the GIL.
-std::shared_ptr<Transfer> transfer_of(const Collective& collective);
+std::shared_ptr<Transfer> transfer_of(const Collective& collective,
+                                      Place place);
 
 }  // namespace torch_google::tpu

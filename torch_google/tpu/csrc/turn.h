@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which the groups of this process use the device.
+#pragma once
+
+#include <cstdint>
+
+namespace torch_google::tpu {
+
+// A place in this process's queue of collectives that run on the device. XLA
+// requires all processes to start programs that span them in the same order.
+// Each group has its own thread, so the threads take turns, in the order of the
+// calls.
+class Turn {
+ public:
+  // Takes the last place in the queue.
+  Turn();
+  // Leaves the queue.
+  ~Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // Waits until all earlier places have been left.
+  void wait() const;
+
+ private:
+  const uint64_t place_;
+};
+
+}  // namespace torch_google::tpu
