@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import PrefixStore, ProcessGroup, ProcessGroupGl
 
 from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
+from torch_google.tpu.runtime import platform, processes
 
 # The function in torch that creates a group. It calls `backend`.
 _CREATOR = "_new_process_group_helper"
@@ -34,6 +35,7 @@ def backend(options: Any, more: Any) -> Any:
             "tpu has no options. Leave them out"
         )
     _C.define_backend()
+    transport = _transport(options)
     cpu = _gloo(options, "cpu")
     result = _C.Backend(
         gloo=_gloo(options, "tpu"),
@@ -42,9 +44,28 @@ def backend(options: Any, more: Any) -> Any:
         group=options.group_id,
         global_ranks=_global_ranks(options),
         timeout=options.timeout.total_seconds(),
+        transport=transport,
     )
     _complete(cpu)
     return result
+
+
+def _transport(options: Any) -> Any:
+    """Return the object that moves the group's data on the device, or None for gloo on the host.
+
+    Starts the platform if the transport is xla. Raises RuntimeError if the platform runs already,
+    but without the other processes. Raises ValueError if other ranks use another transport.
+    """
+    rank, size, store = options.group_rank, options.group_size, options.store
+    if processes.uses_xla(processes.expected_platform()):
+        processes.offer(processes.Job(store, rank, size))
+        _C.start()
+        if processes.uses_xla(platform.name()):
+            from torch_google.tpu.collectives import transport  # loads JAX
+
+            return transport.of_group(store, rank, size)
+    store.set(processes.transport_key(rank), "host")
+    return None
 
 
 def _gloo(options: Any, name: str) -> ProcessGroupGloo:

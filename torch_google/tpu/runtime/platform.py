@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_google.tpu.runtime import accelerator_nodes, heap
+from torch_google.tpu.runtime import accelerator_nodes, heap, processes
 from torch_google.tpu.target_platform import PLATFORMS
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _start() -> list[jax.Device]:
         # XLA reads this setting when it creates the first CPU client; JAX rejects later changes.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
+    processes.join()
     if forced is None and not accelerator_nodes.exist():
         heap.keep()
     with _quiet():

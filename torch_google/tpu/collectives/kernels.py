@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collectives as XLA operations on flat arrays, for one rank of a mesh.
+
+Each rank has one device on the mesh's axis. All ranks run the same program, so a kernel's arguments
+have the same length on all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+AXIS = "ranks"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A collective on flat arrays. All fields are equal on all ranks.
+
+    `reduction` is the name of torch's ReduceOp, or "". `root` is a rank in the group, or -1.
+    """
+
+    name: str
+    reduction: str
+    root: int
+    ranks: int
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """Run the collective on this rank's arrays. Call it within a program over the mesh."""
+        return [_KERNELS[self.name](self, array) for array in arrays]
+
+    def results(self, arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
+        """Return the lengths and dtypes of the results, given those of the arguments."""
+        parts = self.ranks if self.name in ("scatter", "reduce_scatter") else 1
+        copies = self.ranks if self.name == "gather" else 1
+        return [
+            jax.ShapeDtypeStruct((each.size * copies // parts,), each.dtype) for each in arrays
+        ]
+
+
+def _reduce(kernel: Kernel, array: Any) -> Any:
+    numbers, reduction = _numbers(array, kernel.reduction)
+    if reduction in _ALL_REDUCE:
+        total = _ALL_REDUCE[reduction](numbers, AXIS)
+    else:
+        total = _combined(jax.lax.all_gather(numbers, AXIS), reduction)
+    return _completed(total, array.dtype, kernel)
+
+
+def _reduce_scatter(kernel: Kernel, array: Any) -> Any:
+    numbers, reduction = _numbers(array, kernel.reduction)
+    if reduction == "SUM":
+        part = jax.lax.psum_scatter(numbers, AXIS, tiled=True)
+    else:
+        rows = jax.lax.all_to_all(numbers.reshape(kernel.ranks, -1), AXIS, 0, 0, tiled=True)
+        part = _combined(rows, reduction)
+    return _completed(part, array.dtype, kernel)
+
+
+def _gather(_: Kernel, array: Any) -> Any:
+    return jax.lax.all_gather(array, AXIS, tiled=True)
+
+
+def _exchange(kernel: Kernel, array: Any) -> Any:
+    rows = array.reshape(kernel.ranks, -1)
+    return jax.lax.all_to_all(rows, AXIS, 0, 0, tiled=True).reshape(-1)
+
+
+def _broadcast(kernel: Kernel, array: Any) -> Any:
+    return _restored(jax.lax.psum(_only_from_root(kernel, array), AXIS), array.dtype)
+
+
+def _scatter(kernel: Kernel, array: Any) -> Any:
+    masked = _only_from_root(kernel, array)
+    return _restored(jax.lax.psum_scatter(masked, AXIS, tiled=True), array.dtype)
+
+
+_KERNELS: dict[str, Callable[[Kernel, Any], Any]] = {
+    "broadcast": _broadcast,
+    "exchange": _exchange,
+    "gather": _gather,
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "scatter": _scatter,
+}
+_ALL_REDUCE: dict[str, Callable[[Any, str], Any]] = {
+    "MAX": jax.lax.pmax,
+    "MIN": jax.lax.pmin,
+    "SUM": jax.lax.psum,
+}
+# XLA has no collective for these: each rank combines the values of all ranks.
+_COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
+    "BAND": (jax.lax.bitwise_and, lambda dtype: jnp.array(-1).astype(dtype)),
+    "BOR": (jax.lax.bitwise_or, lambda dtype: jnp.array(0, dtype)),
+    "BXOR": (jax.lax.bitwise_xor, lambda dtype: jnp.array(0, dtype)),
+    "PRODUCT": (jax.lax.mul, lambda dtype: jnp.array(1, dtype)),
+    "MAX": (jax.lax.max, lambda dtype: _limits(dtype).min),
+    "MIN": (jax.lax.min, lambda dtype: _limits(dtype).max),
+}
+# The reductions that equal another one, if the values are the numbers 0 and 1.
+_OF_BOOLS = {"SUM": "MAX", "BOR": "MAX", "PRODUCT": "MIN", "BAND": "MIN"}
+
+
+def _numbers(array: Any, reduction: str) -> tuple[Any, str]:
+    """Return the array in a dtype that XLA reduces, and the reduction of its values."""
+    if array.dtype == jnp.bool_:
+        return array.astype(jnp.uint8), _OF_BOOLS.get(reduction, reduction)
+    if reduction in ("AVG", "PREMUL_SUM"):
+        reduction = "SUM"
+    if array.dtype.itemsize == 1 and jnp.issubdtype(array.dtype, jnp.floating):
+        return array.astype(jnp.float32), reduction
+    return array, reduction
+
+
+def _combined(rows: Any, reduction: str) -> Any:
+    combine, initial = _COMBINE[reduction]
+    return jax.lax.reduce(rows, initial(rows.dtype), combine, (0,))
+
+
+def _completed(total: Any, dtype: Any, kernel: Kernel) -> Any:
+    if kernel.reduction == "AVG":
+        total = total / jnp.array(kernel.ranks, total.dtype)
+    return total.astype(dtype)
+
+
+def _limits(dtype: Any) -> Any:
+    if jnp.issubdtype(dtype, jnp.floating):
+        # An infinity, not the largest finite number, leaves all values unchanged.
+        infinity = jnp.array(jnp.inf, dtype)
+        return _Limits(-infinity, infinity)
+    info = jnp.iinfo(dtype)
+    return _Limits(jnp.array(info.min, dtype), jnp.array(info.max, dtype))
+
+
+@dataclass(frozen=True)
+class _Limits:
+    min: Any
+    max: Any
+
+
+def _only_from_root(kernel: Kernel, array: Any) -> Any:
+    """Return the array on the root, and elsewhere values whose sum with any x is x.
+
+    For floating-point numbers, that is -0.0: the sum of -0.0 and 0.0 is 0.0.
+    """
+    if array.dtype == jnp.bool_:
+        array = array.astype(jnp.uint8)
+    elif array.dtype.itemsize == 1:
+        array = jax.lax.bitcast_convert_type(array, jnp.uint8)
+    inexact = jnp.issubdtype(array.dtype, jnp.inexact)
+    neutral = -jnp.zeros((), array.dtype) if inexact else jnp.zeros((), array.dtype)
+    return jnp.where(jax.lax.axis_index(AXIS) == kernel.root, array, neutral)
+
+
+def _restored(array: Any, dtype: Any) -> Any:
+    if dtype == jnp.bool_:
+        return array.astype(jnp.bool_)
+    return array if array.dtype == dtype else jax.lax.bitcast_convert_type(array, dtype)

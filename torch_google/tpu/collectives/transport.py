@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transport `xla`: moves the data of collectives from device to device, with XLA's collectives.
+
+One program over the devices of the group runs a collective. It has the same text on all ranks,
+because TPUs require that. The shapes and strides of the ranks' tensors may differ. If they are the
+same on all ranks, the program includes the copies from and to views. Otherwise, each rank runs
+them in programs of its own, before and after.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import torch
+
+from torch_google.tpu import _C
+from torch_google.tpu.collectives.kernels import Kernel
+from torch_google.tpu.collectives.patterns import Signature, Target, kernel_name
+from torch_google.tpu.collectives.programs import Programs
+from torch_google.tpu.runtime import arrays, errors, platform, processes
+from torch_google.tpu.runtime.strides import View
+
+# The number of calls with different shapes whose programs a group keeps.
+_MOST_PLANS = 256
+
+
+def of_group(store: Any, rank: int, size: int) -> Transport:
+    """Return the transport of a new process group, whose ranks tell each other their devices.
+
+    This rank's device is the current device. Raises ValueError if another rank uses gloo.
+    """
+    index = _C.current_device()
+    store.set(processes.transport_key(rank), str(platform.device(index).id))
+    ids = [store.get(processes.transport_key(peer)).decode() for peer in range(size)]
+    if "host" in ids:
+        raise ValueError(
+            f"tpu: init_process_group: rank {ids.index('host')} of the group uses the transport "
+            f"host, and rank {rank} uses xla. Set TORCH_TPU_COLLECTIVES to the same value on all "
+            "ranks"
+        )
+    devices = {str(device.id): device for device in jax.devices(platform.name())}
+    return Transport(Programs([devices[each] for each in ids], index))
+
+
+class _Arguments(NamedTuple):
+    inputs: list[jax.Array]
+    olds: list[jax.Array]  # the arrays of targets that keep some of their elements
+    factors: list[np.ndarray]  # that of PREMUL_SUM, or empty
+
+
+_Plan = Callable[[_Arguments], list[jax.Array]]
+
+
+class Transport:
+    """Runs the collectives of a group. csrc/device_transfer.cpp calls it in the group's thread."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._plans: OrderedDict[tuple[Signature, bool], _Plan] = OrderedDict()
+
+    def part(self, ranks: Sequence[int]) -> Transport:
+        """Return the transport for some of the group's ranks, in this order."""
+        devices = [self._programs.devices[rank] for rank in ranks]
+        return Transport(Programs(devices, self._programs.index))
+
+    def prepare(
+        self,
+        name: str,
+        reduction: str,
+        factor: Any,
+        root: int,
+        inputs: Sequence[tuple[jax.Array, tuple[Any, ...]]],
+        targets: Sequence[tuple[jax.Array | None, tuple[int, ...], torch.dtype, int]],
+        outputs: Sequence[tuple[int, tuple[Any, ...]]],
+        splits: tuple[Sequence[int], Sequence[int]],
+    ) -> Callable[[int, int], list[jax.Array]]:
+        """Wait for the inputs of a collective, and return a function that runs it.
+
+        A view is given as the arguments of `View`. A target has its old array if some elements keep
+        their values, then its shape, dtype and device. The function takes the size in bytes of the
+        largest part that any rank sends, and whether all ranks have the same views. It returns the
+        targets' new arrays. They are computed when it returns.
+        """
+        given = _Arguments(
+            inputs=[self._local(array) for array, _ in inputs],
+            olds=[self._local(old) for old, *_ in targets if old is not None],
+            factors=[] if factor is None else [_as_array(factor)],
+        )
+        for array in (*given.inputs, *given.olds):
+            errors.wait(array)
+        views = tuple(View(*view) for _, view in inputs)
+        written = tuple((index, View(*view)) for index, view in outputs)
+        shown = [*views, *(view for _, view in written)]
+
+        def run(largest: int, same: int) -> list[jax.Array]:
+            call = Signature(
+                name=name,
+                kernel=Kernel(kernel_name(name), reduction, root, len(self._programs.devices)),
+                inputs=tuple((array.shape, str(array.dtype)) for array in given.inputs),
+                views=views,
+                targets=tuple(
+                    Target(tuple(shape), dtype, old is not None) for old, shape, dtype, _ in targets
+                ),
+                outputs=written,
+                splits=(tuple(splits[0]), tuple(splits[1])),
+                factors=tuple(each.shape for each in given.factors),
+                largest=largest // shown[0].dtype.itemsize,
+            )
+            results = self._plan(call, given, bool(same))(given)
+            for result in results:
+                errors.wait(result)
+            return [
+                self._on(result, device)
+                for result, (*_, device) in zip(results, targets, strict=True)
+            ]
+
+        return run
+
+    def _local(self, array: jax.Array) -> jax.Array:
+        """Return an array on the group's device."""
+        index = self._programs.index
+        if array.devices() == {platform.device(index)}:
+            return array
+        return arrays.on_one_device(array, index)
+
+    def _on(self, array: jax.Array, index: int) -> jax.Array:
+        """Return an array of the group's device on the device of a tensor."""
+        if index == self._programs.index:
+            return array
+        return jax.device_put(array, platform.device(index))
+
+    def _plan(self, call: Signature, given: _Arguments, same: bool) -> _Plan:
+        key = (call, same)
+        plan = self._plans.pop(key, None)
+        if plan is None:
+            plan = self._new_plan(call, given, same)
+            while len(self._plans) >= _MOST_PLANS:
+                self._plans.popitem(last=False)
+        self._plans[key] = plan
+        return plan
+
+    def _new_plan(self, call: Signature, given: _Arguments, same: bool) -> _Plan:
+        inputs, olds, factors = given
+        flat = jax.eval_shape(call.pack, inputs, *factors)
+        results = call.kernel.results(flat)
+        packs = bool(factors) or not _is_identity(call.pack, inputs)
+        unpacks = not _is_identity(lambda arrays: call.unpack(arrays, olds), results)
+        if same and (packs or unpacks) and not factors and _spans_ranks(call, given):
+            return self._one_program(call, given)
+        programs = self._programs
+        pack = kernel = unpack = None
+        if packs:
+            pack = programs.local(
+                f"pack {call.name}",
+                lambda *arrays: call.pack(arrays[: len(inputs)], *arrays[len(inputs) :]),
+                call,
+                [*inputs, *factors],
+            )
+        if flat:
+            kernel = programs.over_ranks(
+                call.name,
+                lambda *arrays: call.kernel(arrays),
+                (call.kernel, [(each.shape, str(each.dtype)) for each in flat]),
+                flat,
+            )
+        if unpacks:
+            unpack = programs.local(
+                f"unpack {call.name}",
+                lambda *arrays: call.unpack(arrays[: len(results)], arrays[len(results) :]),
+                call,
+                [*results, *olds],
+            )
+
+        def run(arguments: _Arguments) -> list[jax.Array]:
+            values = arguments.inputs
+            if pack is not None:
+                values = pack(*values, *arguments.factors)
+            if kernel is not None:
+                values = kernel(*values)
+            return values if unpack is None else unpack(*values, *arguments.olds)
+
+        return run
+
+    def _one_program(self, call: Signature, given: _Arguments) -> _Plan:
+        count = len(given.inputs)
+        program = self._programs.over_ranks(
+            call.name,
+            lambda *arrays: call.unpack(call.kernel(call.pack(arrays[:count])), arrays[count:]),
+            call,
+            [*given.inputs, *given.olds],
+        )
+        return lambda arguments: program(*arguments.inputs, *arguments.olds)
+
+
+def _spans_ranks(call: Signature, given: _Arguments) -> bool:
+    """Return whether each array can be a part of one array over all ranks."""
+    shapes = [array.shape for array in (*given.inputs, *given.olds)]
+    shapes += [target.shape for target in call.targets]
+    return all(shapes) and all(map(math.prod, shapes))
+
+
+def _is_identity(function: Callable[[Any], Any], arrays: Sequence[Any]) -> bool:
+    """Return whether a function returns its arrays, and does nothing else."""
+    traced = jax.make_jaxpr(function)(list(arrays)).jaxpr
+    return not traced.eqns and traced.outvars == traced.invars
+
+
+def _as_array(factor: Any) -> np.ndarray:
+    numbers = factor.double().numpy() if isinstance(factor, torch.Tensor) else np.asarray(factor)
+    return numbers.reshape(()) if numbers.size == 1 else numbers

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a job, which JAX joins before the platform starts.
+
+The transport `xla` of torch.distributed (../collectives) needs programs that span the devices of
+several processes. `TORCH_TPU_COLLECTIVES` (host or xla) selects the transport. The default is xla,
+or host if the platform is cpu.
+
+Rank 0 serves JAX's coordinator. It chooses a free port, and publishes the address in torch's store.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+
+from torch_google.tpu.runtime import accelerator_nodes
+
+_VARIABLE = "TORCH_TPU_COLLECTIVES"
+_TRANSPORTS = ("host", "xla")
+# The variables that torchrun sets, and that `init_process_group()` needs.
+_TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+_COORDINATOR = "tpu/coordinator"
+# How long rank 0 waits at exit for the others, in seconds, because they need its coordinator.
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """This process's rank among the processes of a job, and a store that all of them use."""
+
+    store: Any
+    rank: int
+    size: int
+
+
+def uses_xla(platform: str) -> bool:
+    """Return whether the transport is xla, given the running or expected platform.
+
+    Raises ValueError if the variable has another value.
+    """
+    name = os.environ.get(_VARIABLE) or None
+    if name not in (None, *_TRANSPORTS):
+        raise ValueError(f"tpu: {_VARIABLE}={name}; use one of {', '.join(_TRANSPORTS)}")
+    return name == "xla" if name is not None else platform != "cpu"
+
+
+def expected_platform() -> str:
+    """Return the platform that will start, or "accelerator" if it is either tpu or cuda."""
+    forced = os.environ.get("TORCH_TPU_PLATFORM") or None
+    return forced or ("accelerator" if accelerator_nodes.exist() else "cpu")
+
+
+def transport_key(rank: int) -> str:
+    """Return the key in a group's store for a rank's transport: "host", or its device's id."""
+    return f"tpu/transport/{rank}"
+
+
+def offer(job: Job) -> None:
+    """Let the platform join this job when it starts, unless torchrun's variables describe it.
+
+    Raises RuntimeError if a platform runs already, but has not joined a job of this size.
+    """
+    import jax
+    from jax._src import xla_bridge
+
+    if job.size == 1:
+        return
+    if not xla_bridge.backends_are_initialized():
+        _offered[:] = [job]
+    elif jax.process_count() < job.size:
+        raise _late(f"has {jax.process_count()} of the {job.size} processes")
+
+
+def join() -> None:
+    """Join the offered job, or the one that torchrun's variables describe.
+
+    A no-op if the transport is host, or if this process is alone or has joined a job already.
+    Raises RuntimeError if JAX already runs, or if the other processes do not come in time.
+    """
+    if not uses_xla(expected_platform()):
+        return
+    import jax
+    from jax._src import xla_bridge
+
+    job = None if jax.distributed.is_initialized() else _job()
+    if job is None:
+        return
+    if xla_bridge.backends_are_initialized():
+        raise _late("runs without the other processes")
+    # JAX would catch SIGTERM, with which torchrun ends its processes.
+    jax.config.update("jax_enable_preemption_service", False)
+    # Without this, JAX aborts all processes if one of them dies.
+    jax.config.update("jax_enable_recoverability", True)
+    address = _address(job)
+    port = address.rpartition(":")[2]
+    jax.distributed.initialize(
+        address,
+        job.size,
+        job.rank,
+        local_device_ids=_local_devices(),
+        cluster_detection_method="deactivate",
+        coordinator_bind_address=f"{'[::]' if socket.has_dualstack_ipv6() else '0.0.0.0'}:{port}",
+    )
+    atexit.register(_leave, job)
+
+
+def _job() -> Job | None:
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    described = all(os.environ.get(name) for name in _TORCHRUN)
+    if described and (not _offered or (rank, size) == _described(_offered[0])):
+        if int(size) == 1:
+            return None
+        # This creates the store as init_process_group() does, which may use the same server.
+        store, _, _ = next(dist.rendezvous("env://"))
+        return Job(store, int(rank), int(size))
+    return _offered[0] if _offered else None
+
+
+def _described(job: Job) -> tuple[str, str]:
+    return str(job.rank), str(job.size)
+
+
+def _address(job: Job) -> str:
+    """Return the coordinator's address. Rank 0 chooses it."""
+    if job.rank == 0:
+        host = os.environ.get("MASTER_ADDR") or _own_name()
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind(("", 0))
+            port = probe.getsockname()[1]
+        job.store.set(_COORDINATOR, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    return str(job.store.get(_COORDINATOR).decode())
+
+
+def _own_name() -> str:
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "127.0.0.1"
+    return name
+
+
+def _local_devices() -> list[int] | None:
+    """Return the only GPU that this process may use, or None on other platforms.
+
+    If several processes of a machine used the same GPU, NCCL could not connect them.
+    """
+    local = os.environ.get("LOCAL_RANK", "")
+    gpus = expected_platform() != "cpu" and accelerator_nodes.count("cuda")
+    return [int(local)] if gpus and local.isdigit() else None
+
+
+def _leave(job: Job) -> None:
+    """Report the exit to rank 0. Rank 0 waits for the others, unless it ends with an error."""
+    try:
+        job.store.set(f"tpu/exit/{job.rank}", "")
+        deadline = time.monotonic() + _PATIENCE
+        waits = job.rank == 0 and getattr(sys, "last_value", None) is None
+        keys = [f"tpu/exit/{rank}" for rank in range(job.size)]
+        while waits and not job.store.check(keys) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    except RuntimeError:
+        return  # The store is gone, so nothing waits for this process.
+
+
+def _late(state: str) -> RuntimeError:
+    return RuntimeError(
+        f"tpu: torch.distributed: JAX's platform {state}, so the transport xla cannot start. Call "
+        "torch.distributed.init_process_group() before the first tensor on the device and before "
+        f"JAX is used, or start the processes with torchrun, or set {_VARIABLE}=host"
+    )
+
+
+_offered: list[Job] = []
