@@ -23,6 +23,7 @@ from torch_google.tpu.compile.graph_refusals import check_graph
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
+from torch_google.tpu.compile.split_graph import SplitGraph
 
 # The options of the current torch.compile call. Graphs in AOTAutograd's cache do not store them.
 CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
@@ -66,6 +67,10 @@ class CompiledGraph(OutputCode):
             check_graph(signature.graph)
             self._accepted = True
         adapter = signature.adapter()
+        if signature.collective and not adapter.takes_collectives():
+            if self._split is None:
+                self._split = SplitGraph(signature.graph, self._part)
+            return self._split(list(args) if not isinstance(args, list) else args)
         precision = self.options.precision or adapter.precision()
         shardings = signature.shardings(args)
         if self._bucketed is not None and not shardings:
@@ -110,6 +115,7 @@ class CompiledGraph(OutputCode):
                     node.meta.pop(name, None)
         self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed
+        del self._split
 
     def post_compile(self, *_: Any) -> None:
         """Make this object callable after it was unpickled."""
@@ -130,6 +136,7 @@ class CompiledGraph(OutputCode):
         self.options = CHOSEN.get()
         self._accepted = False  # the first call checks the graph, and raises the CPU's errors
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
+        self._split: SplitGraph | None = None
         self._bucketed: BucketedGraph | None = None
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
@@ -140,6 +147,14 @@ class CompiledGraph(OutputCode):
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait
             )
+
+    def _part(self, graph: GraphModule) -> CompiledGraph:
+        """Return a part of this graph, which has the same options."""
+        chosen = CHOSEN.set(self.options)
+        try:
+            return CompiledGraph(graph, (), inference=self._inference)
+        finally:
+            CHOSEN.reset(chosen)
 
     def _make(
         self,

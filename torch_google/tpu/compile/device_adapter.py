@@ -118,6 +118,10 @@ class DeviceAdapter(ABC):
         """Return the executable. The cache key is the fingerprint, or the lowered text if None."""
 
     @abstractmethod
+    def takes_collectives(self) -> bool:
+        """Return whether a program may contain collectives. If not, they run between programs."""
+
+    @abstractmethod
     def needs(self, executable: jax.stages.Compiled) -> int:
         """Return the bytes that a program needs in addition to its inputs, as XLA reports them."""
 
@@ -206,6 +210,9 @@ class CpuAdapter(DeviceAdapter):
         placement: Placement,
     ) -> jax.stages.Compiled:
         return compile_safely(lower())
+
+    def takes_collectives(self) -> bool:
+        return True
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return 0

@@ -16,7 +16,7 @@ from torch_google.tpu.compile import DeviceAdapter, TensorSpec, register_adapter
 from torch_google.tpu.compile.device_adapter import padded
 from torch_google.tpu.eager import NewTensor
 from torch_google.tpu.lowerings.collectives import TARGET
-from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
+from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform, processes
 from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
@@ -119,6 +119,9 @@ class TpuAdapter(DeviceAdapter):
         if fingerprint is None:
             return compiler.executable_of(name, lower(), on=on)
         return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
+
+    def takes_collectives(self) -> bool:
+        return not processes.uses_xla(platform.name())
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return compiler.needs(executable)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph as several programs, with its collectives between them.
+
+Programs that contain a collective of several processes would have to be equal on all ranks. The
+graphs of the ranks may differ, so such a graph is split at its collectives.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from torch_google.tpu import lowerings
+
+_WAIT = torch.ops._c10d_functional.wait_tensor.default
+
+# Takes a list of arguments, which it may clear, and returns the results.
+Program: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+
+
+class SplitGraph:
+    """Runs the parts of a graph in the order of its nodes. `compiled` compiles a part.
+
+    A call clears the list of arguments to free memory.
+    """
+
+    def __init__(self, graph: GraphModule, compiled: Callable[[GraphModule], Program]) -> None:
+        nodes = list(graph.graph.nodes)
+        self._inputs = [node for node in nodes if node.op == "placeholder"]
+        self._results = list(nodes[-1].args[0])
+        self._steps = [
+            _call_step(part[0]) if calls else _program_step(graph, part, compiled)
+            for calls, part in _parts(nodes[len(self._inputs) : -1])
+        ]
+        used = {node for node in self._results if isinstance(node, Node)}
+        for step in reversed(self._steps):
+            step.unused = [node for node in {*step.inputs, *step.outputs} if node not in used]
+            used.update(step.inputs)
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        values = dict(zip(self._inputs, args, strict=True))
+        args.clear()
+        for step in self._steps:
+            step.run(values)
+            for node in step.unused:
+                del values[node]
+        return [values[each] if isinstance(each, Node) else each for each in self._results]
+
+
+@dataclass
+class _Step:
+    """Reads the values of `inputs`, and adds those of `outputs`. No later step uses `unused`."""
+
+    run: Callable[[dict[Node, Any]], None]
+    inputs: Sequence[Node]
+    outputs: Sequence[Node]
+    unused: Sequence[Node] = ()
+
+
+def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
+    """Return each call of a collective, and the sequences of nodes between them."""
+    parts: list[tuple[bool, list[Node]]] = []
+    calls: set[Node] = set()
+    for node in nodes:
+        # A wait has no lowering that torch would notice. A coalesced collective returns a list,
+        # which no program can take.
+        if (
+            lowerings.is_collective(node.target)
+            or node.target is _WAIT
+            or (node.target is operator.getitem and node.args[0] in calls)
+        ):
+            calls.add(node)
+            parts.append((True, [node]))
+        elif parts and not parts[-1][0]:
+            parts[-1][1].append(node)
+        else:
+            parts.append((False, [node]))
+    return parts
+
+
+def _call_step(node: Node) -> _Step:
+    def run(values: dict[Node, Any]) -> None:
+        args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+        values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+
+    return _Step(run, node.all_input_nodes, [node])
+
+
+def _program_step(
+    graph: GraphModule, part: Sequence[Node], compiled: Callable[[GraphModule], Program]
+) -> _Step:
+    inside = set(part)
+    inputs = list(
+        dict.fromkeys(each for node in part for each in node.all_input_nodes if each not in inside)
+    )
+    outputs = [node for node in part if any(user not in inside for user in node.users)]
+    new = Graph()
+    copies: dict[Node, Node] = {}
+    for node in inputs:
+        copies[node] = new.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    for node in part:
+        copies[node] = new.node_copy(node, copies.__getitem__)
+    new.output([copies[node] for node in outputs])
+    program = compiled(GraphModule(graph, new))
+
+    def run(values: dict[Node, Any]) -> None:
+        results = program([values[node] for node in inputs])
+        values.update(zip(outputs, results, strict=True))
+
+    return _Step(run, inputs, outputs)
