@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
 
+from tools.par.testing.budget import only_full
 from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
@@ -19,9 +20,9 @@ _MODES = ["strict", "fused", "debug"]
 _LENGTHS = [6, 6000]
 
 
-@pytest.fixture(scope="module")
-def ranks() -> Iterator[Ranks]:
-    with Ranks(_SIZE) as started:
+@pytest.fixture(scope="module", params=["host", *only_full("xla")])
+def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
+    with Ranks(_SIZE, environ={"TORCH_TPU_COLLECTIVES": request.param}) as started:
         yield started
 
 

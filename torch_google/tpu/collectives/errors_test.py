@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tools.par.testing.budget import only_full
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
@@ -20,9 +21,9 @@ _SIZE = 2
 _LENGTHS = [6, 6000]
 
 
-@pytest.fixture(scope="module")
-def ranks() -> Iterator[Ranks]:
-    with Ranks(_SIZE) as started:
+@pytest.fixture(scope="module", params=["host", *only_full("xla")])
+def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
+    with Ranks(_SIZE, environ={"TORCH_TPU_COLLECTIVES": request.param}) as started:
         yield started
 
 

@@ -57,15 +57,26 @@ def _transport(options: Any) -> Any:
     but without the other processes. Raises ValueError if other ranks use another transport.
     """
     rank, size, store = options.group_rank, options.group_size, options.store
-    if processes.uses_xla(processes.expected_platform()):
+    own = "xla" if processes.uses_xla(processes.expected_platform()) else "host"
+    if own == "xla":
         processes.offer(processes.Job(store, rank, size))
-        _C.start()
-        if processes.uses_xla(platform.name()):
-            from torch_google.tpu.collectives import transport  # loads JAX
+    store.set(f"tpu/transport/{rank}", own)
+    # JAX would wait for a rank that uses gloo, so check all ranks first.
+    for peer in range(size) if own == "xla" else [0]:
+        other = store.get(f"tpu/transport/{peer}").decode()
+        if other != own:
+            raise ValueError(
+                f"tpu: init_process_group: rank {peer} of the group uses the transport {other}, and "
+                f"rank {rank} uses {own}. Set TORCH_TPU_COLLECTIVES to the same value on all ranks"
+            )
+    if own == "host":
+        return None
+    _C.start()
+    if not processes.uses_xla(platform.name()):
+        return None
+    from torch_google.tpu.collectives import transport  # loads JAX
 
-            return transport.of_group(store, rank, size)
-    store.set(processes.transport_key(rank), "host")
-    return None
+    return transport.of_group(store, rank, size)
 
 
 def _gloo(options: Any, name: str) -> ProcessGroupGloo:

@@ -37,9 +37,7 @@ class Kernel:
         """Return the lengths and dtypes of the results, given those of the arguments."""
         parts = self.ranks if self.name in ("scatter", "reduce_scatter") else 1
         copies = self.ranks if self.name == "gather" else 1
-        return [
-            jax.ShapeDtypeStruct((each.size * copies // parts,), each.dtype) for each in arrays
-        ]
+        return [jax.ShapeDtypeStruct((each.size * copies // parts,), each.dtype) for each in arrays]
 
 
 def _reduce(kernel: Kernel, array: Any) -> Any:

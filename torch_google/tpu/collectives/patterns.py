@@ -36,8 +36,9 @@ class Signature:
     """This rank's call of a collective, without the values.
 
     `inputs` has the shape and dtype of each input's array, and `outputs` the index of the target
-    for each output. `factors` has the shape of PREMUL_SUM's factor, or nothing. `largest` is the number of elements in
-    the largest part that any rank sends to another, for collectives whose parts may differ.
+    for each output. `factors` has the shape of PREMUL_SUM's factor, or nothing. `largest` is the
+    number of elements in the largest part that any rank sends to another, for collectives whose
+    parts may differ.
     """
 
     name: str

@@ -10,7 +10,6 @@ them in programs of its own, before and after.
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from torch_google.tpu import _C
 from torch_google.tpu.collectives.kernels import Kernel
 from torch_google.tpu.collectives.patterns import Signature, Target, kernel_name
 from torch_google.tpu.collectives.programs import Programs
-from torch_google.tpu.runtime import arrays, errors, platform, processes
+from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
 
 # The number of calls with different shapes whose programs a group keeps.
@@ -33,17 +32,11 @@ _MOST_PLANS = 256
 def of_group(store: Any, rank: int, size: int) -> Transport:
     """Return the transport of a new process group, whose ranks tell each other their devices.
 
-    This rank's device is the current device. Raises ValueError if another rank uses gloo.
+    This rank's device is the current device.
     """
     index = _C.current_device()
-    store.set(processes.transport_key(rank), str(platform.device(index).id))
-    ids = [store.get(processes.transport_key(peer)).decode() for peer in range(size)]
-    if "host" in ids:
-        raise ValueError(
-            f"tpu: init_process_group: rank {ids.index('host')} of the group uses the transport "
-            f"host, and rank {rank} uses xla. Set TORCH_TPU_COLLECTIVES to the same value on all "
-            "ranks"
-        )
+    store.set(f"tpu/device/{rank}", str(platform.device(index).id))
+    ids = [store.get(f"tpu/device/{peer}").decode() for peer in range(size)]
     devices = {str(device.id): device for device in jax.devices(platform.name())}
     return Transport(Programs([devices[each] for each in ids], index))
 

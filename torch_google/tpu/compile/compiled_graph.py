@@ -68,9 +68,10 @@ class CompiledGraph(OutputCode):
             self._accepted = True
         adapter = signature.adapter()
         if signature.collective and not adapter.takes_collectives():
-            if self._split is None:
-                self._split = SplitGraph(signature.graph, self._part)
-            return self._split(list(args) if not isinstance(args, list) else args)
+            split = self._split
+            if split is None:
+                split = self._split = SplitGraph(signature.graph, self._part)
+            return split(args if isinstance(args, list) else list(args))
         precision = self.options.precision or adapter.precision()
         shardings = signature.shardings(args)
         if self._bucketed is not None and not shardings:

@@ -87,7 +87,7 @@ def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
 def _call_step(node: Node) -> _Step:
     def run(values: dict[Node, Any]) -> None:
         args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
-        values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        values[node] = node.target(*args, **kwargs)
 
     return _Step(run, node.all_input_nodes, [node])
 

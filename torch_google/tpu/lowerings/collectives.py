@@ -53,8 +53,8 @@ def _lower_on_cpu(ctx: Any, *operands: Any, shapes: Any, **attributes: Any) -> A
 def _refuse(ctx: Any, *_: Any, collective: str, **__: Any) -> Any:
     platforms = ", ".join(ctx.module_context.platforms)
     raise NotImplementedError(
-        f"tpu: torch.distributed: {collective} in a compiled graph runs on the platform cpu, but not "
-        f"on {platforms}. Call it outside of the graph"
+        f"tpu: torch.distributed: {collective} inside a program runs on the platform cpu, but not on "
+        f"{platforms}. Use torch.compile, which ends a program there, or call it outside of the graph"
     )
 
 

@@ -37,7 +37,7 @@ def test_each_call_takes_the_token_of_the_call_before() -> None:
 def test_other_platforms_are_refused() -> None:
     traced = jax.jit(_program).trace(jnp.ones(4))
     with pytest.raises(
-        NotImplementedError, match="all_reduce in a compiled graph runs on the platform cpu, but"
+        NotImplementedError, match="all_reduce inside a program runs on the platform cpu, but"
     ):
         traced.lower(lowering_platforms=("tpu",))
 

@@ -57,11 +57,6 @@ def expected_platform() -> str:
     return forced or ("accelerator" if accelerator_nodes.exist() else "cpu")
 
 
-def transport_key(rank: int) -> str:
-    """Return the key in a group's store for a rank's transport: "host", or its device's id."""
-    return f"tpu/transport/{rank}"
-
-
 def offer(job: Job) -> None:
     """Let the platform join this job when it starts, unless torchrun's variables describe it.
 

@@ -11,7 +11,7 @@ import os
 import signal
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,13 @@ class RankFailedError(AssertionError):
 class Ranks:
     """A process group of `size` processes. Use it as a context manager.
 
-    `timeout` is the timeout of the process group, in seconds.
+    `timeout` is the timeout of the process group, in seconds. `environ` has more environment
+    variables for the processes.
     """
 
-    def __init__(self, size: int, timeout: float = 60.0) -> None:
+    def __init__(
+        self, size: int, timeout: float = 60.0, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.size = size
         self._folder = tempfile.TemporaryDirectory()
         context = torch.multiprocessing.get_context("spawn")
@@ -46,7 +49,9 @@ class Ranks:
         for rank in range(size):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_serve, args=(theirs, store, rank, size, timeout), daemon=True
+                target=_serve,
+                args=(theirs, store, rank, size, timeout, dict(environ or {})),
+                daemon=True,
             )
             process.start()
             theirs.close()
@@ -116,7 +121,15 @@ def shorten(rank: int, timeout: float) -> None:
     backend._set_default_timeout(datetime.timedelta(seconds=timeout))
 
 
-def _serve(connection: Connection, store: str, rank: int, size: int, timeout: float) -> None:
+def _serve(
+    connection: Connection,
+    store: str,
+    rank: int,
+    size: int,
+    timeout: float,
+    environ: Mapping[str, str],
+) -> None:
+    os.environ.update(environ)
     quick_compiler.use()
     torch.set_num_threads(1)
     from torch_google.tpu import registration
