@@ -68,10 +68,7 @@ class CompiledGraph(OutputCode):
             self._accepted = True
         adapter = signature.adapter()
         if signature.collective and not adapter.takes_collectives():
-            split = self._split
-            if split is None:
-                split = self._split = SplitGraph(signature.graph, self._part)
-            return split(args if isinstance(args, list) else list(args))
+            return self._parts()(args if isinstance(args, list) else list(args))
         precision = self.options.precision or adapter.precision()
         shardings = signature.shardings(args)
         if self._bucketed is not None and not shardings:
@@ -148,6 +145,11 @@ class CompiledGraph(OutputCode):
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait
             )
+
+    def _parts(self) -> SplitGraph:
+        if self._split is None:
+            self._split = SplitGraph(self.signature.graph, self._part)
+        return self._split
 
     def _part(self, graph: GraphModule) -> CompiledGraph:
         """Return a part of this graph, which has the same options."""
