@@ -26,8 +26,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tools.par.testing.budget import only_full
 from torch_google.tpu import _C
+from torch_google.tpu.collectives.transport import Transport
 from torch_google.tpu.release import V2_6
-from torch_google.tpu.testing.ranks import Ranks, caught
+from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
 _XLA = {"TORCH_TPU_COLLECTIVES": "xla"}
@@ -182,6 +183,48 @@ def test_a_rank_that_is_killed() -> None:
         assert "rank 1: no answer" in text
         ranks.start(_alive)
         assert ranks.result(0) == [1.0, 1.0]
+
+
+def _stall(rank: int) -> list[Any]:
+    # The ranks agree on the call, but rank 1 starts its program after the timeout.
+    if rank == 1:
+        prepare = Transport.prepare
+
+        def late(*args: Any) -> Any:
+            run = prepare(*args)
+            return lambda *sizes: [time.sleep(6), run(*sizes)][1]  # type: ignore[func-returns-value]
+
+        Transport.prepare = late  # type: ignore[assignment, method-assign]
+    begin = time.monotonic()
+    return [*_reduce(rank), time.monotonic() - begin]
+
+
+@pytest.mark.full
+def test_a_program_that_does_not_end() -> None:
+    with Ranks(_SIZE, environ=_XLA) as ranks:
+        ranks.run(_reduce)
+        ranks.run(shorten, 2.0)
+        (name, text, seconds), (other, *_) = ranks.run(_stall)
+        assert name == other == "DistBackendError"
+        assert "the device has not ended it within the timeout" in text
+        assert seconds < 5.0
+
+
+def _second_device(rank: int) -> list[Any]:
+    value = torch.arange(3.0, device="tpu:1") + rank
+    dist.all_reduce(value)
+    with torch.tpu.device(1):
+        group = dist.new_group(list(range(_SIZE)))
+    other = torch.arange(3.0, device="tpu:1") + rank
+    dist.all_reduce(other, group=group)
+    return [str(value.device), value.tolist(), str(other.device), other.tolist()]
+
+
+@pytest.mark.full
+def test_processes_with_several_devices() -> None:
+    with Ranks(_SIZE, environ={**_XLA, "TORCH_TPU_CPU_DEVICES": "2"}) as ranks:
+        expected = ["tpu:1", [1.0, 3.0, 5.0]] * 2
+        assert ranks.run(_second_device) == [expected] * _SIZE
 
 
 # ---- The start
