@@ -54,7 +54,7 @@ def _refuse(ctx: Any, *_: Any, collective: str, **__: Any) -> Any:
     platforms = ", ".join(ctx.module_context.platforms)
     raise NotImplementedError(
         f"tpu: torch.distributed: {collective} inside a program runs on the platform cpu, but not on "
-        f"{platforms}. Use torch.compile, which ends a program there, or call it outside of the graph"
+        f"{platforms}. Call it outside of the program"
     )
 
 

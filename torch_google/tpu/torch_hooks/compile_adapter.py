@@ -121,7 +121,8 @@ class TpuAdapter(DeviceAdapter):
         return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
 
     def takes_collectives(self) -> bool:
-        return not processes.uses_xla(platform.name())
+        # On other platforms, lowerings/collectives.py has no lowering.
+        return platform.name() == "cpu" and not processes.uses_xla("cpu")
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return compiler.needs(executable)
