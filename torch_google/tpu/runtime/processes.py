@@ -153,7 +153,14 @@ def _local_devices() -> list[int] | None:
 
 
 def _leave(job: Job) -> None:
-    """Report the exit to rank 0. Rank 0 waits for the others, unless it ends with an error."""
+    """Leave the job at exit. Rank 0 waits for the others, unless this process ends with an error.
+
+    JAX aborts a process that leaves after the coordinator has ended.
+    """
+    import jax
+
+    if job.rank:
+        jax.distributed.shutdown()
     try:
         job.store.set(f"tpu/exit/{job.rank}", "")
         deadline = time.monotonic() + _PATIENCE
