@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tools.par.testing.budget import is_full
@@ -88,7 +86,11 @@ print(json.dumps({
 @pytest.mark.skipif(not is_full(), reason="15 seconds; runs in the full run")
 def test_a_step_on_256_devices() -> None:
     report = devices_testing.run(_STEP, devices=256)
-    print(json.dumps(report))
+    print("\na GPT's training step on a mesh of 32 x 8 devices, in one program")
+    for name, count in sorted(report["collectives"].items()):
+        print(f"{name:<28} {count:>12}")
+    for name in ("parameters", "parameters per device", "arguments", "temporary"):
+        print(f"{name + ', bytes':<28} {report[name]:>12,}")
     assert report["collectives"]["all-reduce"] > 0
     assert report["parameters per device"] < report["parameters"] / 3
     # The arguments are the parameters, their two moments, the batch, and small optimizer counters.
