@@ -25,13 +25,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     remaining: list[pytest.Item] = []
     done: list[pytest.Item] = []
     for item in items:
-        ran = known.get(_named(item, Outcome.FAILED, "").key)
+        ran = known.get(key(item))
         if ran is None or ran.reason == outcomes.BEGUN:
             remaining.append(item)
         else:
             (remaining if again and ran.outcome is Outcome.FAILED else done).append(item)
     items[:] = remaining
     config.hook.pytest_deselected(items=done)
+
+
+def key(item: pytest.Item) -> tuple[str, str]:
+    """Return the key of a test's rows in the results file."""
+    return _named(item, Outcome.FAILED, "").key
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch v2.6.0's test files for torch.distributed that use torch's multi-process test framework."""
+"""torch v2.6.0's test files for torch.distributed, by area."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+
+# Environment variables of a process that runs a file: its device, and a results file. Only tests
+# that failed in that file run.
+DEVICE = "UPSTREAM_DEVICE"
+ONLY_FAILED = "UPSTREAM_ONLY_FAILED"
+
+# In the order in which they run: on the CPU, only the tests that failed on tpu run.
+DEVICES = ("tpu", "cpu")
 
 # For each area, the names of its files, relative to upstream's folder `test/distributed`.
 AREAS = {
@@ -12,14 +20,17 @@ AREAS = {
     "tensor": (
         "_tensor/test_api",
         "_tensor/test_attention",
+        "_tensor/test_common_rules",
         "_tensor/test_convolution_ops",
         "_tensor/test_dtensor",
         "_tensor/test_dtensor_compile",
+        "_tensor/test_dtensor_ops",
         "_tensor/test_embedding_ops",
         "_tensor/test_experimental_ops",
         "_tensor/test_init",
         "_tensor/test_math_ops",
         "_tensor/test_matrix_ops",
+        "_tensor/test_op_strategy",
         "_tensor/test_optimizers",
         "_tensor/test_pointwise_ops",
         "_tensor/test_random_ops",
@@ -27,8 +38,10 @@ AREAS = {
         "_tensor/test_tensor_ops",
         "_tensor/test_utils",
         "_tensor/test_view_ops",
+        "_tensor/test_xla_integration",
     ),
     "tensor_parallel": (
+        "tensor/parallel/test_micro_pipeline_tp",
         "tensor/parallel/test_parallelize_api",
         "tensor/parallel/test_tp_examples",
         "tensor/parallel/test_tp_random_state",
@@ -53,6 +66,7 @@ AREAS = {
     ),
     "checkpoint": (
         "checkpoint/test_checkpoint",
+        "checkpoint/test_compatibility",
         "checkpoint/test_dedup_tensors",
         "checkpoint/test_dtensor_checkpoint",
         "checkpoint/test_dtensor_resharding",
@@ -62,16 +76,40 @@ AREAS = {
         "checkpoint/test_fsdp_model_state",
         "checkpoint/test_fsdp_optim_state",
         "checkpoint/test_fsdp_tp_checkpoint_conversion",
+        "checkpoint/test_fsspec",
         "checkpoint/test_hsdp_checkpoint",
+        "checkpoint/test_nested_dict",
         "checkpoint/test_planner",
         "checkpoint/test_save_load_api",
         "checkpoint/test_state_dict",
         "checkpoint/test_state_dict_utils",
         "checkpoint/test_tp_checkpoint",
+        "checkpoint/test_traverse",
         "checkpoint/test_utils",
     ),
     "c10d": ("test_c10d_common",),
+    "pipelining": (
+        "pipelining/test_backward",
+        "pipelining/test_microbatch",
+        "pipelining/test_pipe",
+        "pipelining/test_schedule",
+        "pipelining/test_schedule_multiproc",
+        "pipelining/test_stage",
+        "pipelining/test_transformer",
+        "pipelining/test_unflatten",
+    ),
 }
+
+# The files and folders whose sources `adaptation.py` rewrites. The tests of c10d are about the
+# names of backends, so they run as they are.
+ADAPTED = (
+    "_composable",
+    "_tensor",
+    "checkpoint",
+    "pipelining",
+    "tensor",
+    "test_device_mesh.py",
+)
 
 
 def chosen(names: list[str]) -> list[str]:

@@ -6,34 +6,51 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tests.fbcode import outcomes
-from tests.upstream.distributed import catalogue, ranks
+from tests.upstream.distributed import catalogue
 from tools.presubmit.results import Outcome
 
-_EXCEPTIONS = Path(__file__).with_name("exceptions.json")
+_HERE = Path(__file__).parent
+# Lists of tests and reasons: `tests` is a pattern of file::Class::test.
+_EXCEPTIONS = _HERE / "exceptions.json"
+_NOT_APPLICABLE = _HERE / "not_applicable.json"
+# The outcomes from which TABLE.md is generated.
+RESULTS = _HERE / "results.json"
 
 
 class Verdict(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
     KNOWN = "known"  # fails for a cause in exceptions.json
-    OTHER_RELEASE = "other release"  # also fails on the CPU, as torch is newer
-    SKIPPED = "skipped"
+    OTHER_RELEASE = "other release"  # fails with the same error on the CPU, as torch is newer
+    NOT_APPLICABLE = "not applicable"  # fails for a reason in not_applicable.json
+    SKIPPED = "skipped"  # by upstream's own conditions
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcomes:
+    """A test's outcomes. `name` is file::Class::test. `cpu` is None unless the test failed on tpu."""
+
+    file: str
+    name: str
+    tpu: Outcome
+    tpu_reason: str = ""
+    cpu: Outcome | None = None
+    cpu_reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A test with its outcome on tpu. `name` is file::Class::test."""
+    """A test with its verdict."""
 
     file: str
     name: str
     verdict: Verdict
     reason: str
-    seconds: float
 
     @property
     def area(self) -> str:
@@ -49,32 +66,107 @@ def results_file(folder: Path, file: str, device: str) -> Path:
     return folder / f"{file.replace('/', '.')}.{device}.jsonl"
 
 
-def rows(folder: Path) -> list[Row]:
-    """Return all tests that ran on both devices."""
-    known = json.loads(
-        __spec__.loader.get_data(str(_EXCEPTIONS))  # type: ignore[union-attr]
-    )
+def collect(folder: Path) -> list[Outcomes]:
+    """Return all tests that ran on tpu, from the results files of a run."""
     result = []
     for file in catalogue.chosen([]):
-        on_cpu, on_tpu = (
-            outcomes.read(results_file(folder, file, device)) for device in ranks.DEVICES
+        on_tpu, on_cpu = (
+            outcomes.read(results_file(folder, file, device)) for device in catalogue.DEVICES
         )
-        result += [_row(file, on_cpu[key], on_tpu[key], known) for key in on_tpu if key in on_cpu]
+        for key, tpu in on_tpu.items():
+            if tpu.reason == outcomes.BEGUN:
+                continue
+            name = "::".join(key)
+            cpu = on_cpu.get(key)
+            if tpu.outcome is not Outcome.FAILED or cpu is None or cpu.reason == outcomes.BEGUN:
+                result.append(Outcomes(file, name, tpu.outcome, tpu.reason))
+            else:
+                result.append(
+                    Outcomes(file, name, tpu.outcome, tpu.reason, cpu.outcome, cpu.reason)
+                )
     return result
 
 
-def _row(file: str, cpu: outcomes.Ran, tpu: outcomes.Ran, known: Sequence[dict[str, str]]) -> Row:
-    name = f"{tpu.suite}::{tpu.test}"
-    cause = next((entry["reason"] for entry in known if fnmatchcase(name, entry["tests"])), "")
-    reason = tpu.reason
-    if tpu.outcome is Outcome.PASSED:
+def save(tests: Iterable[Outcomes], file: Path) -> None:
+    """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError."""
+    by_file: dict[str, list[Outcomes]] = {}
+    for test in tests:
+        by_file.setdefault(test.file, []).append(test)
+    lines = []
+    for name, of_file in by_file.items():
+        passed = sorted(test.name for test in of_file if test.tpu is Outcome.PASSED)
+        others = [test for test in of_file if test.tpu is not Outcome.PASSED]
+        inner = [f'  "passed": {json.dumps(passed)}']
+        for test in sorted(others, key=lambda test: test.name):
+            outcome = [test.tpu.value, test.tpu_reason]
+            outcome += [test.cpu.value, test.cpu_reason] if test.cpu else []
+            inner.append(f"  {json.dumps(test.name)}: {json.dumps(outcome)}")
+        lines.append(f' "{name}": {{\n' + ",\n".join(inner) + "\n }")
+    file.writetext("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def load(file: Path = RESULTS) -> list[Outcomes]:
+    """Return the outcomes that `save` wrote."""
+    result = []
+    for name, of_file in json.loads(text(file)).items():
+        result += [Outcomes(name, test, Outcome.PASSED) for test in of_file.pop("passed")]
+        for test, (tpu, tpu_reason, *reference) in of_file.items():
+            cpu, cpu_reason = reference or (None, "")
+            result.append(
+                Outcomes(
+                    name, test, Outcome(tpu), tpu_reason, Outcome(cpu) if cpu else None, cpu_reason
+                )
+            )
+    return result
+
+
+def judge(tests: Iterable[Outcomes]) -> list[Row]:
+    """Return each test with its verdict."""
+    known, not_applicable = exceptions(), rules()
+    return [_judge(test, known, not_applicable) for test in tests]
+
+
+def exceptions() -> list[dict[str, str]]:
+    """Return the known failures."""
+    return json.loads(text(_EXCEPTIONS))  # type: ignore[no-any-return]
+
+
+def rules() -> list[dict[str, str]]:
+    """Return the tests that do not apply to the device."""
+    return json.loads(text(_NOT_APPLICABLE))  # type: ignore[no-any-return]
+
+
+def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
+    """Return the reason of the first entry that has the test, or ""."""
+    return next((e["reason"] for e in entries if fnmatchcase(name, e["tests"])), "")
+
+
+def text(file: Path) -> str:
+    """Return the text of a file in this folder, which may be packed."""
+    data: bytes = __spec__.loader.get_data(str(file))  # type: ignore[union-attr]
+    return data.decode()
+
+
+def _judge(
+    test: Outcomes, known: Sequence[dict[str, str]], not_applicable: Sequence[dict[str, str]]
+) -> Row:
+    reason = test.tpu_reason
+    if test.tpu is Outcome.PASSED:
         verdict = Verdict.PASSED
-    elif tpu.outcome is Outcome.SKIPPED:
+    elif test.tpu is Outcome.SKIPPED:
         verdict = Verdict.SKIPPED
-    elif cpu.outcome is Outcome.FAILED:
-        verdict, reason = Verdict.OTHER_RELEASE, cpu.reason
-    elif cause:
+    elif cause := reason_for(test.name, not_applicable):
+        verdict, reason = Verdict.NOT_APPLICABLE, cause
+    elif cause := reason_for(test.name, known):
         verdict, reason = Verdict.KNOWN, cause
+    elif test.cpu is Outcome.FAILED and _same_error(test.tpu_reason, test.cpu_reason):
+        verdict, reason = Verdict.OTHER_RELEASE, test.cpu_reason
     else:
         verdict = Verdict.FAILED
-    return Row(file, name, verdict, reason, tpu.seconds)
+    return Row(test.file, test.name, verdict, reason)
+
+
+def _same_error(one: str, other: str) -> bool:
+    # A failed comparison of values is one error, whatever the values. In others, only the device
+    # may differ.
+    return one.replace("tpu", "cpu") == other.replace("tpu", "cpu")

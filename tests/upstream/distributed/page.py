@@ -5,56 +5,64 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from pathlib import Path
 
-from tests.fbcode.page import cell, put
+from tests.fbcode.page import cell
 from tests.upstream.distributed.comparison import Row, Verdict
 
 _HEAD = """# Results of torch v2.6.0's distributed tests on tpu
 
-Written by `run.py --page`; see the [README](README.md). A test applies if it is not skipped on tpu
-and does not fail on the CPU. The percentage is that of the tests that apply.
+Written by `run.py --publish` from `results.json`; see the [README](README.md). A test applies unless
+it is skipped by upstream's own conditions, fails with the same error on the CPU with gloo, or is in
+`not_applicable.json`. The percentage is that of the tests that apply.
 """
 _SECTIONS = {
-    Verdict.FAILED: "Failures",
+    Verdict.FAILED: "Failures without a known cause",
     Verdict.KNOWN: "Failures with a known cause",
-    Verdict.OTHER_RELEASE: "Tests that do not apply: they fail on the CPU as well",
+    Verdict.NOT_APPLICABLE: "Tests that do not apply to the device",
+    Verdict.OTHER_RELEASE: "Tests of another release: the same error on the CPU with gloo",
     Verdict.SKIPPED: "Skips",
 }
+_OTHERS = (
+    Verdict.FAILED,
+    Verdict.KNOWN,
+    Verdict.NOT_APPLICABLE,
+    Verdict.OTHER_RELEASE,
+    Verdict.SKIPPED,
+)
 
 
-def write(rows: Sequence[Row], file: Path) -> None:
-    """Write the page. Raises OSError."""
-    lines = [_HEAD, *counts(rows)]
+def text(rows: Sequence[Row]) -> str:
+    """Return the text of the page."""
+    lines = [_HEAD, *counts(rows), "", "## Files", "", *counts(rows, by_file=True)]
     for verdict, title in _SECTIONS.items():
         names = collections.defaultdict(list)
         for row in rows:
             if row.verdict is verdict:
                 names[row.reason.partition("\n")[0]].append(f"`{row.name}`")
         if names:
-            lines += ["", f"## {title}", "", "| reason | tests |", "|---|---|"]
+            lines += ["", f"## {title}", "", "| cause | tests |", "|---|---|"]
             lines += [
-                f"| {cell(reason)} | {len(tests)}: {', '.join(tests)} |"
-                for reason, tests in sorted(names.items(), key=lambda item: -len(item[1]))
+                f"| {cell(reason)} | {len(tests)}: {', '.join(sorted(tests))} |"
+                for reason, tests in sorted(names.items(), key=lambda item: (-len(item[1]), item))
             ]
-    put("\n".join(lines) + "\n", file)
+    return "\n".join(lines) + "\n"
 
 
-def counts(rows: Sequence[Row]) -> list[str]:
-    """Return the table of counts by area."""
-    lines = ["| area | tests | apply | passed | | failed | known | other release | skipped |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|")
-    areas: collections.defaultdict[str, list[Row]] = collections.defaultdict(list)
+def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
+    """Return the table of counts by area or by file, with a total."""
+    titles = ["tests", "apply", "passed", "", *(verdict.value for verdict in _OTHERS)]
+    lines = [f"| {'file' if by_file else 'area'} | {' | '.join(titles)} |"]
+    lines.append("|---" * (len(titles) + 1) + "|")
+    groups: collections.defaultdict[str, list[Row]] = collections.defaultdict(list)
     for row in rows:
-        areas[row.area].append(row)
-    lines += [_line(area, of_area) for area, of_area in areas.items()]
-    return [*lines, _line("all", rows)]
+        groups[row.file if by_file else row.area].append(row)
+    lines += [_line(name, of_group) for name, of_group in groups.items()]
+    return lines if by_file else [*lines, _line("all", rows)]
 
 
-def _line(area: str, rows: Sequence[Row]) -> str:
+def _line(name: str, rows: Sequence[Row]) -> str:
     by_verdict = collections.Counter(row.verdict for row in rows)
     apply, passed = sum(row.applies for row in rows), by_verdict[Verdict.PASSED]
     part = f"{100 * passed / apply:.1f} %" if apply else ""
-    others = (Verdict.FAILED, Verdict.KNOWN, Verdict.OTHER_RELEASE, Verdict.SKIPPED)
-    numbers = [len(rows), apply, passed, part, *(by_verdict[verdict] for verdict in others)]
-    return f"| {area} | {' | '.join(map(str, numbers))} |"
+    numbers = [len(rows), apply, passed, part, *(by_verdict[verdict] for verdict in _OTHERS)]
+    return f"| {name} | {' | '.join(map(str, numbers))} |"

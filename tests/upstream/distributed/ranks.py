@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from pathlib import Path
 from typing import Any
 
-DEVICE = "UPSTREAM_DEVICE"
-DEVICES = ("cpu", "tpu")
-# The number of devices, and the most ranks that a test has. If there were fewer devices than ranks,
-# torch's base classes would use the CPU.
-COUNT = 8
+import pytest
+
+from tests.fbcode import outcomes, recording
+from tests.upstream.distributed import adaptation, catalogue
+from tools.presubmit.results import Outcome
 
 
 def device() -> str:
     """Return the device that UPSTREAM_DEVICE names. Raises ValueError for another name."""
-    name = os.environ.get(DEVICE, "tpu")
-    if name not in DEVICES:
-        raise ValueError(f"{DEVICE}: expected one of {', '.join(DEVICES)}, found '{name}'")
+    name = os.environ.get(catalogue.DEVICE, "tpu")
+    if name not in catalogue.DEVICES:
+        raise ValueError(
+            f"{catalogue.DEVICE}: expected one of {', '.join(catalogue.DEVICES)}, found '{name}'"
+        )
     return name
 
 
@@ -40,17 +43,46 @@ def pytest_configure() -> None:
         return context if method in (None, "spawn") else real(method)
 
     torch_multiprocessing.get_context = get_context
+    torch_multiprocessing.Process = context.Process
+    torch_multiprocessing.Queue = context.Queue
     torch_multiprocessing.set_start_method = lambda *args, **kwargs: None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ONLY_FAILED, keep the tests that failed in that results file."""
+    file = os.environ.get(catalogue.ONLY_FAILED)
+    if not file:
+        return
+    ran = outcomes.read(Path(file))
+    failed = {key for key, row in ran.items() if row.outcome is Outcome.FAILED}
+    config.hook.pytest_deselected(items=[i for i in items if recording.key(i) not in failed])
+    items[:] = [item for item in items if recording.key(item) in failed]
 
 
 def _prepare() -> None:
     import torch
+    from torch.utils import _pallas
 
-    if device() == "cpu":
-        from torch.testing._internal import common_distributed  # noqa: F401
-        from torch.testing._internal.distributed._tensor import common_dtensor
+    name = device()
+    if name == "tpu":
+        _import_device()
+        # torch's framework counts devices as it is imported, which would start the platform.
+        counts = torch.accelerator.device_count, torch.tpu.device_count
+        torch.accelerator.device_count = torch.tpu.device_count = lambda: adaptation.COUNT
+    else:
+        # The base classes of `fully_shard`'s tests skip a test if this is less than its ranks.
+        torch.accelerator.device_count = lambda: adaptation.COUNT
+    # The framework asks for Pallas as it is imported, which would start JAX.
+    _pallas.has_jax_tpu_backend = lambda: False
+    adaptation.adapt_framework(name)
+    adaptation.complete_torch()
+    if name == "tpu":
+        torch.accelerator.device_count, torch.tpu.device_count = counts
+    tests = catalogue.root() / "distributed"
+    adaptation.install(name, [tests / name for name in catalogue.ADAPTED])
 
-        return
+
+def _import_device() -> None:
     from torch_google.tpu import autoload
 
     autoload()
@@ -58,17 +90,6 @@ def _prepare() -> None:
 
     import torch_google.tpu.lowerings
     import torch_google.tpu.lowerings.meta_kernels  # noqa: F401
-
-    # torch's framework counts devices as it is imported, which would start the platform.
-    counts = torch.accelerator.device_count, torch.tpu.device_count
-    torch.accelerator.device_count = torch.tpu.device_count = lambda: COUNT
-    from torch.testing._internal.distributed._tensor import common_dtensor
-
-    torch.accelerator.device_count, torch.tpu.device_count = counts
-    # By default, the class uses the device's backend alone, which its own list of backends lacks.
-    common_dtensor.DTensorTestBase.backend = property(
-        lambda self: "cpu:gloo,tpu:tpu" if self.device_type == "tpu" else "gloo"
-    )
 
 
 _prepare()

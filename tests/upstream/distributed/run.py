@@ -3,10 +3,10 @@
 
     run --results /tmp/results                         # all files; resumes
     run tensor_parallel test_device_mesh --results /tmp/results
-    run --results /tmp/results --page "$PWD/tests/upstream/distributed/TABLE.md"
+    run --results /tmp/results --publish "$PWD/tests/upstream/distributed"
 
-Names are areas or files (catalogue.py). Options after `--` go to pytest. Exit status 0: each test
-that fails on tpu fails on the CPU as well, or is in exceptions.json.
+Names are areas or files (catalogue.py). Options after `--` go to pytest. On the CPU, only the tests
+that failed on tpu run. Exit status 0: each failure has an explanation (comparison.Verdict).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.fbcode import outcomes, recording
-from tests.upstream.distributed import catalogue, comparison, page, ranks
+from tests.fbcode.page import put
+from tests.upstream.distributed import adaptation, catalogue, comparison, page
+from tools.presubmit.results import Outcome
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _PROGRAM = ("-m", "tests.upstream.distributed.one_file")
@@ -43,38 +45,48 @@ def main(argv: Sequence[str]) -> int:
         return 1
     options.results.mkdir(parents=True, exist_ok=True)
     for file in files:
-        for device in ranks.DEVICES:
+        for device in catalogue.DEVICES:
             run_file(file, device, options.results, for_pytest, again=options.again)
-    rows = comparison.rows(options.results)
+    tests = comparison.collect(options.results)
+    rows = comparison.judge(tests)
     print("\n".join(page.counts(rows)))
     unexplained = [row for row in rows if row.verdict is comparison.Verdict.FAILED]
     for row in unexplained:
         print(f"failed: {row.name}: {row.reason}")
-    if options.page:
-        page.write(rows, options.page)
+    if options.publish:
+        comparison.save(tests, options.publish / comparison.RESULTS.name)
+        put(page.text(rows), options.publish / "TABLE.md")
     return 1 if unexplained or not rows else 0
 
 
 def run_file(
     file: str, device: str, results: Path, for_pytest: Sequence[str] = (), *, again: bool = False
 ) -> None:
-    """Run a file's remaining tests on a device.
+    """Run a file's remaining tests on a device; on the CPU, those that failed on tpu.
 
     A process is killed after an hour. A test during which the process ended counts as failed, and a
     new process runs the next ones.
     """
     target = comparison.results_file(results, file, device)
+    only = ""
+    if device == "cpu":
+        # A test that passed on tpu would not change the verdict.
+        on_tpu = comparison.results_file(results, file, "tpu")
+        if all(ran.outcome is not Outcome.FAILED for ran in outcomes.read(on_tpu).values()):
+            return
+        only = str(on_tpu.absolute())
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "OMP_NUM_THREADS": "1",
-        "TORCH_TPU_CPU_DEVICES": str(ranks.COUNT),
+        "TORCH_TPU_CPU_DEVICES": str(adaptation.COUNT),
         "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),
         "XLA_FLAGS": XLA_FLAGS,
-        ranks.DEVICE: device,
+        catalogue.DEVICE: device,
         recording.FILE: str(target.absolute()),
         recording.AGAIN: "1" if again else "",
+        catalogue.ONLY_FAILED: only,
     }
     while True:
         print(f"=== {file} on {device}", flush=True)
@@ -105,7 +117,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("files", nargs="*", help=f"files, or of {', '.join(catalogue.AREAS)}")
     parser.add_argument("--results", type=Path, required=True, help="folder; a run resumes there")
     parser.add_argument("--again", action="store_true", help="run failed tests again")
-    parser.add_argument("--page", type=Path, help="write the table to this Markdown file")
+    parser.add_argument("--publish", type=Path, help="folder for TABLE.md and results.json")
     return parser.parse_args(argv)
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.upstream.distributed import comparison, ranks, run
+from tests.upstream.distributed import catalogue, comparison, run
 
 _FILES = ("test_device_mesh", "tensor/parallel/test_tp_style")
 
 
 @pytest.mark.parametrize("file", _FILES)
 def test_a_file_passes_on_the_device(file: str, tmp_path: Path) -> None:
-    for device in ranks.DEVICES:
+    for device in catalogue.DEVICES:
         run.run_file(file, device, tmp_path)
     rows = comparison.rows(tmp_path)
     failed = [

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs upstream's sources on another device than CUDA.
+
+Many of torch's distributed tests name CUDA and NCCL. `RULES` rewrites these names as a test module
+is imported; the files do not change. The lines keep their numbers, so tracebacks stay correct.
+`complete_torch` adds the names that the tests import and a later release has removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.abc
+import importlib.machinery
+import re
+import sys
+import unittest
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+# The number of devices, and the most ranks that a test has. If there were fewer devices than ranks,
+# torch's base classes would use the CPU.
+COUNT = 8
+BACKEND = {"cpu": "gloo", "tpu": "cpu:gloo,tpu:tpu"}
+
+# An argument list with at most one level of nested parentheses.
+_ARGUMENTS = r"((?:[^()]|\([^()]*\))+)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """Replace a pattern in a test's source, by device. Earlier rules take precedence."""
+
+    pattern: str
+    tpu: str
+    cpu: str
+
+
+RULES = (
+    # The number of devices is that of the group's largest test, also on the CPU.
+    Rule(r"\btorch\.cuda\.device_count\(\)", str(COUNT), str(COUNT)),
+    Rule(r"\btorch\.cuda\.is_available\(\)", "True", "True"),
+    Rule(r"\b(dist\.)?is_nccl_available\(\)", "True", "True"),
+    Rule(r"\b(not|and|or|if) TEST_(CUDA|MULTIGPU)\b", r"\1 True", r"\1 True"),
+    # A delay on the device becomes one on the host, in milliseconds.
+    Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
+    Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
+    # torch rejects the numbers of devices for modules on the CPU.
+    Rule(r",\s*device_ids=\[self\.rank\]", ", device_ids=[self.rank]", ""),
+    # The CPU has one device without a number, and its random state is torch's own.
+    Rule(r"\btorch\.device\(\s*[\"']cuda[\"'],\s*" + _ARGUMENTS + r"\)",
+         r'torch.device("tpu", \1)', 'torch.device("cpu")'),
+    Rule(r"\btorch\.cuda\.((?:manual|initial)_seed)", r"torch.tpu.\1", r"torch.\1"),
+    Rule(r"\.cuda\(\)", '.to("tpu")', ".cpu()"),
+    Rule(r"(?<!torch)\.cuda\(" + _ARGUMENTS + r"\)", r'.to(torch.device("tpu", \1))', ".cpu()"),
+    Rule(r"\.is_cuda\b", ".is_tpu", ".is_cpu"),
+    Rule(r"\bcpu:gloo,cuda:nccl\b", BACKEND["tpu"], BACKEND["cpu"]),
+    Rule(r"([\"'])nccl\1", rf"\1{BACKEND['tpu']}\1", rf"\1{BACKEND['cpu']}\1"),
+    Rule(r"\bcuda:(\d|\{[^}]*\})", r"tpu:\1", "cpu"),
+    Rule(r"(?<!backends\.)\bcuda\b", "tpu", "cpu"),
+)  # fmt: skip
+
+
+def adapt(source: str, device: str) -> str:
+    """Return a test module's source for a device."""
+    for rule in RULES:
+        source = re.sub(rule.pattern, rule.tpu if device == "tpu" else rule.cpu, source)
+    return source
+
+
+def install(device: str, paths: Sequence[Path]) -> None:
+    """Adapt the modules at these paths, files or folders, as they are imported."""
+    sys.meta_path.insert(0, _Finder(device, paths))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, device: str, paths: Sequence[Path]) -> None:
+        self._device = device
+        self._paths = {*paths}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return None
+        file = Path(spec.loader.path)
+        if self._paths.isdisjoint([file, *file.parents]):
+            return None
+        spec.loader = _Loader(name, str(file), self._device)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, device: str) -> None:
+        super().__init__(name, path)
+        self._device = device
+
+    def get_code(self, fullname: str) -> CodeType:
+        # Do not read or write the cache of bytecode, which is the same for all devices.
+        source = self.get_data(self.path).decode()
+        return compile(adapt(source, self._device), self.path, "exec", dont_inherit=True)
+
+
+def complete_torch() -> None:
+    """Add the names that the tests import, and that torch has removed since v2.6.0."""
+    for (module, name), value in _REMOVED.items():
+        found = importlib.import_module(module)
+        if not hasattr(found, name):
+            setattr(found, name, value)
+
+
+def _raises(name: str) -> Callable[..., Any]:
+    def removed(*args: object, **kwargs: object) -> None:
+        raise NotImplementedError(f"torch has removed {name} since v2.6.0")
+
+    return removed
+
+
+def _unchanged(*args: object, **kwargs: object) -> Callable[[Any], Any]:
+    return lambda function: function
+
+
+# Test modules import these. A test that calls a removed function fails on the CPU as well.
+_REMOVED: dict[tuple[str, str], Any] = {
+    ("torch.distributed._tensor.experimental._attention", "_AttentionContextParallel"): _raises(
+        "_AttentionContextParallel"
+    ),
+    ("torch.distributed.pipelining._utils", "PipeliningShapeError"): type(
+        "PipeliningShapeError", (Exception,), {}
+    ),
+    ("torch.distributed.tensor.debug", "_get_sharding_prop_cache_info"): _raises(
+        "_get_sharding_prop_cache_info"
+    ),
+    # A decorator that ran a test eagerly and compiled. The eager part remains.
+    ("torch.testing._internal.common_fsdp", "test_compiled_fsdp"): _unchanged,
+    ("torch.testing._internal.inductor_utils", "HAS_CUDA"): False,
+}
+
+
+def adapt_framework(device: str) -> None:
+    """Make torch's framework for distributed tests use the device, and count its devices.
+
+    Call it before a test module is imported.
+    """
+    from torch.testing._internal import common_distributed
+
+    decorate = {
+        "skip_if_lt_x_gpu": lambda least, **_: unittest.skipIf(
+            least > COUNT, f"needs {least} devices"
+        ),
+        "requires_nccl": _unchanged,
+        "requires_nccl_version": _unchanged,
+        "requires_accelerator_dist_backend": _unchanged,
+        "at_least_x_gpu": lambda least: least <= COUNT,
+    }
+    for name, value in decorate.items():
+        setattr(common_distributed, name, value)
+    _adapt_reused_processes(common_distributed, device)
+    _adapt_threads(common_distributed, device)
+
+    from torch.testing._internal import common_fsdp
+    from torch.testing._internal.distributed import fake_pg, multi_threaded_pg  # noqa: F401
+    from torch.testing._internal.distributed._shard.sharded_tensor import ShardedTensorTestBase
+    from torch.testing._internal.distributed._tensor import common_dtensor
+
+    common_fsdp.DEVICE_TYPE = device
+    common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
+    common_fsdp.DEVICE_COUNT = 4  # the default number of ranks
+    # The framework then selects a device for each rank, and uses the host's clock for delays.
+    common_fsdp.TEST_XPU = device == "tpu"
+
+    import torch.distributed as dist
+
+    for backend in ("fake", "threaded"):
+        if device not in dist.Backend.backend_capability[backend]:
+            dist.Backend.backend_capability[backend].append(device)
+
+    def backend_of(self: Any) -> str:
+        return BACKEND["tpu" if self.device_type == "tpu" else "cpu"]
+
+    # By default, the class uses the device's backend alone, which its own list of backends lacks.
+    common_dtensor.DTensorTestBase.backend = property(backend_of)
+    _select_device(common_dtensor.DTensorTestBase, device)
+
+    def init_pg(self: Any, backend: str = "") -> None:
+        dist.init_process_group(
+            backend=backend,
+            world_size=self.world_size,
+            rank=self.rank,
+            init_method=f"file://{self.file_name}",
+        )
+
+    # The original accepts no backend by device.
+    ShardedTensorTestBase.init_pg = init_pg
+    _select_device(ShardedTensorTestBase, device)
+
+
+def _select_device(base: Any, device: str) -> None:
+    """Select each rank's device when it creates its group, as the class does with NCCL."""
+    create = base.init_pg
+
+    def init_pg(self: Any, *args: Any, **kwargs: Any) -> None:
+        if device == "tpu":
+            import torch
+
+            torch.accelerator.set_device_index(self.rank)
+        create(self, *args, **kwargs)
+
+    base.init_pg = init_pg
+
+
+def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
+    """Give the class its name in v2.6.0, two ranks, and each rank its device."""
+    base = common_distributed.MultiProcContinuousTest
+    create = base._init_pg.__func__
+
+    def _init_pg(cls: Any, rank: int, world_size: int, file: str) -> None:
+        import torch
+
+        if device == "tpu":
+            torch.accelerator.set_device_index(rank)
+        cls.device = torch.device(device, rank) if device == "tpu" else torch.device(device)
+        create(cls, rank, world_size, file)
+
+    base._init_pg = classmethod(_init_pg)
+    base.world_size = 2
+    common_distributed.MultiProcContinousTest = base
+
+
+def _adapt_threads(common_distributed: Any, device: str) -> None:
+    """Start the platform before a test starts ranks as threads.
+
+    Otherwise, each thread that creates a mesh meanwhile would select its own device, and the
+    group of threads computes on tensors of all ranks.
+    """
+    base = common_distributed.MultiThreadedTestCase
+    spawn = base._spawn_threads
+
+    def _spawn_threads(self: Any) -> None:
+        if device == "tpu":
+            import torch
+
+            torch.tpu.init()
+        spawn(self)
+
+    base._spawn_threads = _spawn_threads
