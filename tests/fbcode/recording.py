@@ -80,8 +80,11 @@ def _ended(item: pytest.Item) -> Ran:
 def _summary(text: str) -> str:
     """Return an error's first line, or the error of the rank whose traceback it quotes."""
     lines = text.splitlines() or [""]
-    if lines[0].endswith("exception:"):
-        lines = [line for line in lines[1:] if _ERROR.match(line)][-1:] or lines
+    if lines[0].endswith(("exception:", "worker process:")):
+        errors = [line for line in lines[1:] if _ERROR.match(line)]
+        # Some errors have an empty first line; the error that caused them is more informative.
+        informative = [line for line in errors if not line.rstrip().endswith(":")]
+        lines = informative[-1:] or errors[-1:] or lines
     return lines[0][:300]
 
 

@@ -132,6 +132,12 @@ def test_a_test_that_ends_the_process_is_run_again_until_somebody_says_so(folder
             "RuntimeError: Process 0 terminated or timed out with exception:",
             "RuntimeError: Process 0 terminated or timed out with exception:",
         ),
+        (
+            "RuntimeError: Exception in worker process:\n"
+            "Traceback (most recent call last):\n"
+            "AssertionError: not equal",
+            "AssertionError: not equal",
+        ),
         ("", ""),
     ],
 )

@@ -105,11 +105,15 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def complete_torch() -> None:
-    """Add the names that the tests import, and that torch has removed since v2.6.0."""
+    """Add the names that torch has removed since v2.6.0, and restore a default."""
     for (module, name), value in _REMOVED.items():
         found = importlib.import_module(module)
         if not hasattr(found, name):
             setattr(found, name, value)
+    from torch.distributed.pipelining import schedules
+
+    # v2.6.0 does not divide gradients by the number of microbatches, which is now the default.
+    schedules._PipelineSchedule.scale_grads = property(lambda self: False, lambda self, value: None)
 
 
 def _raises(name: str) -> Callable[..., Any]:
@@ -213,7 +217,10 @@ def _select_device(base: Any, device: str) -> None:
 
 
 def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
-    """Give the class its name in v2.6.0, two ranks, and each rank its device."""
+    """Give the class its name in v2.6.0, two ranks, and each rank its device.
+
+    After a failed test, start other processes. The class would skip all later tests.
+    """
     base = common_distributed.MultiProcContinuousTest
     create = base._init_pg.__func__
 
@@ -225,6 +232,17 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
         cls.device = torch.device(device, rank) if device == "tpu" else torch.device(device)
         create(cls, rank, world_size, file)
 
+    set_up = base.setUp
+
+    def setUp(self: Any) -> None:
+        cls = type(self)
+        if cls.poison_pill:
+            for process in cls.processes:
+                process.kill()
+            cls.poison_pill = cls._processes_spawned = False
+        set_up(self)
+
+    base.setUp = setUp
     base._init_pg = classmethod(_init_pg)
     base.world_size = 2
     common_distributed.MultiProcContinousTest = base

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,7 +34,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Outcomes:
-    """A test's outcomes. `name` is file::Class::test. `cpu` is None unless the test failed on tpu."""
+    """A test's outcomes. `name` is file::Class::test. `cpu` is None if it did not run there."""
 
     file: str
     name: str
@@ -87,8 +88,16 @@ def collect(folder: Path) -> list[Outcomes]:
     return result
 
 
-def save(tests: Iterable[Outcomes], file: Path) -> None:
-    """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError."""
+def finished(folder: Path, file: str) -> Path:
+    """Return the file that says that all tests of a test file ran on tpu."""
+    return results_file(folder, file, "tpu").with_suffix(".finished")
+
+
+def save(tests: Iterable[Outcomes], file: Path, complete: Sequence[str]) -> None:
+    """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError.
+
+    `complete` has the test files of which all tests ran.
+    """
     by_file: dict[str, list[Outcomes]] = {}
     for test in tests:
         by_file.setdefault(test.file, []).append(test)
@@ -96,19 +105,21 @@ def save(tests: Iterable[Outcomes], file: Path) -> None:
     for name, of_file in by_file.items():
         passed = sorted(test.name for test in of_file if test.tpu is Outcome.PASSED)
         others = [test for test in of_file if test.tpu is not Outcome.PASSED]
-        inner = [f'  "passed": {json.dumps(passed)}']
+        inner = [f'  "complete": {json.dumps(name in complete)}']
+        inner.append(f'  "passed": {json.dumps(passed)}')
         for test in sorted(others, key=lambda test: test.name):
             outcome = [test.tpu.value, test.tpu_reason]
             outcome += [test.cpu.value, test.cpu_reason] if test.cpu else []
             inner.append(f"  {json.dumps(test.name)}: {json.dumps(outcome)}")
         lines.append(f' "{name}": {{\n' + ",\n".join(inner) + "\n }")
-    file.writetext("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def load(file: Path = RESULTS) -> list[Outcomes]:
     """Return the outcomes that `save` wrote."""
     result = []
     for name, of_file in json.loads(text(file)).items():
+        del of_file["complete"]
         result += [Outcomes(name, test, Outcome.PASSED) for test in of_file.pop("passed")]
         for test, (tpu, tpu_reason, *reference) in of_file.items():
             cpu, cpu_reason = reference or (None, "")
@@ -118,6 +129,11 @@ def load(file: Path = RESULTS) -> list[Outcomes]:
                 )
             )
     return result
+
+
+def incomplete(file: Path = RESULTS) -> list[str]:
+    """Return the test files of which only some tests ran."""
+    return [name for name, of_file in json.loads(text(file)).items() if not of_file["complete"]]
 
 
 def judge(tests: Iterable[Outcomes]) -> list[Row]:
@@ -142,7 +158,9 @@ def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
 
 
 def text(file: Path) -> str:
-    """Return the text of a file in this folder, which may be packed."""
+    """Return the text of a file. A file in this folder may be packed."""
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
     data: bytes = __spec__.loader.get_data(str(file))  # type: ignore[union-attr]
     return data.decode()
 
@@ -166,7 +184,13 @@ def _judge(
     return Row(test.file, test.name, verdict, reason)
 
 
+# Errors of random values and of other devices are the same error.
+_VARIABLE = re.compile(r"[-+]?\d[\d.]*(e[-+]\d+)?")
+
+
 def _same_error(one: str, other: str) -> bool:
-    # A failed comparison of values is one error, whatever the values. In others, only the device
-    # may differ.
-    return one.replace("tpu", "cpu") == other.replace("tpu", "cpu")
+    return _general(one) == _general(other)
+
+
+def _general(reason: str) -> str:
+    return " ".join(_VARIABLE.sub("0", reason.replace("tpu", "cpu")).split())

@@ -31,6 +31,7 @@ def _ran(folder: Path, test: str, device: str, outcome: Outcome, reason: str = "
         ((_FAILED, "AttributeError: x"), (_FAILED, "AttributeError: x"), Verdict.OTHER_RELEASE),
         ((_FAILED, "AttributeError: x"), (_FAILED, "AttributeError: y"), Verdict.FAILED),
         ((_FAILED, "ValueError: on tpu"), (_FAILED, "ValueError: on cpu"), Verdict.OTHER_RELEASE),
+        ((_FAILED, "E: [[-0.1,  2.5]"), (_FAILED, "E: [[3.0, -1e-05]"), Verdict.OTHER_RELEASE),
     ],
 )
 def test_the_same_error_on_the_cpu_excuses_a_failure(
@@ -54,8 +55,10 @@ def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
         Outcomes(_FILE, "f::C::alone", _FAILED, "reason"),
         Outcomes("test_c10d_common", "f::C::skipped", _SKIPPED, "needs | pipes"),
     ]
-    comparison.save(tests, tmp_path / "results.json")
-    assert {*comparison.load(tmp_path / "results.json")} == {*tests}
+    file = tmp_path / "results.json"
+    comparison.save(tests, file, complete=[_FILE])
+    assert {*comparison.load(file)} == {*tests}
+    assert comparison.incomplete(file) == ["test_c10d_common"]
 
 
 def test_the_page_has_counts_and_reasons() -> None:
@@ -64,16 +67,19 @@ def test_the_page_has_counts_and_reasons() -> None:
         Outcomes(_FILE, "f::C::bad", _FAILED, "reason on tpu"),
         Outcomes(_FILE, "f::C::old", _FAILED, "removed", _FAILED, "removed"),
     ]
-    text = page.text(comparison.judge(tests))
+    text = page.text(comparison.judge(tests), ["test_c10d_common"])
     assert "| device_mesh | 3 | 2 | 1 | 50.0 % | 1 | 0 | 0 | 1 | 0 |" in text
     assert "| test_device_mesh | 3 | 2 | 1 | 50.0 % | 1 | 0 | 0 | 1 | 0 |" in text
     assert "| reason on tpu | 1: `f::C::bad` |" in text
     assert "| removed | 1: `f::C::old` |" in text
+    assert "Run in part: `test_c10d_common`." in text
+    assert "`tensor/parallel/test_tp_style`" in text.partition("Not run: ")[2]
 
 
 def test_the_table_shows_the_results() -> None:
     table = comparison.text(comparison.RESULTS.with_name("TABLE.md"))
-    assert table == page.text(comparison.judge(comparison.load())), (
+    text = page.text(comparison.judge(comparison.load()), comparison.incomplete())
+    assert table == text, (
         "TABLE.md differs from results.json, exceptions.json and not_applicable.json. Run "
         "//tests/upstream/distributed:run with --publish, or correct the entries"
     )
@@ -88,7 +94,8 @@ def test_every_failure_in_the_results_has_a_cause() -> None:
 def test_every_entry_has_a_reason_and_a_failing_test(entries: list[dict[str, str]]) -> None:
     failed = [test.name for test in comparison.load() if test.tpu is Outcome.FAILED]
     for entry in entries:
-        assert set(entry) == {"tests", "reason"} and entry["reason"]
+        assert set(entry) == {"tests", "reason"}
+        assert entry["reason"]
         assert any(fnmatchcase(name, entry["tests"]) for name in failed), entry["tests"]
 
 

@@ -7,6 +7,7 @@ import collections
 from collections.abc import Sequence
 
 from tests.fbcode.page import cell
+from tests.upstream.distributed import catalogue
 from tests.upstream.distributed.comparison import Row, Verdict
 
 _HEAD = """# Results of torch v2.6.0's distributed tests on tpu
@@ -31,9 +32,10 @@ _OTHERS = (
 )
 
 
-def text(rows: Sequence[Row]) -> str:
-    """Return the text of the page."""
-    lines = [_HEAD, *counts(rows), "", "## Files", "", *counts(rows, by_file=True)]
+def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
+    """Return the text of the page. `incomplete` has the files of which only some tests ran."""
+    lines = [_HEAD, *counts(rows), *_missing(rows, incomplete)]
+    lines += ["", "## Files", "", *counts(rows, by_file=True)]
     for verdict, title in _SECTIONS.items():
         names = collections.defaultdict(list)
         for row in rows:
@@ -58,6 +60,18 @@ def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
         groups[row.file if by_file else row.area].append(row)
     lines += [_line(name, of_group) for name, of_group in groups.items()]
     return lines if by_file else [*lines, _line("all", rows)]
+
+
+def _missing(rows: Sequence[Row], incomplete: Sequence[str]) -> list[str]:
+    files = {row.file for row in rows}
+    lines = []
+    for title, names in (
+        ("Not run", [file for file in catalogue.chosen([]) if file not in files]),
+        ("Run in part", incomplete),
+    ):
+        if names:
+            lines += ["", f"{title}: {', '.join(f'`{name}`' for name in names)}."]
+    return lines
 
 
 def _line(name: str, rows: Sequence[Row]) -> str:

@@ -86,7 +86,7 @@ def _import_device() -> None:
     from torch_google.tpu import autoload
 
     autoload()
-    import torch._meta_registrations
+    import torch._meta_registrations  # noqa: F401
 
     import torch_google.tpu.lowerings
     import torch_google.tpu.lowerings.meta_kernels  # noqa: F401

@@ -54,8 +54,14 @@ def main(argv: Sequence[str]) -> int:
     for row in unexplained:
         print(f"failed: {row.name}: {row.reason}")
     if options.publish:
-        comparison.save(tests, options.publish / comparison.RESULTS.name)
-        put(page.text(rows), options.publish / "TABLE.md")
+        complete = [
+            file
+            for file in catalogue.chosen([])
+            if comparison.finished(options.results, file).exists()
+        ]
+        results = options.publish / comparison.RESULTS.name
+        comparison.save(tests, results, complete)
+        put(page.text(rows, comparison.incomplete(results)), options.publish / "TABLE.md")
     return 1 if unexplained or not rows else 0
 
 
@@ -102,6 +108,8 @@ def run_file(
         )
         if status not in fine:
             print(f"run: {file} on {device}: status {status}; see above", file=sys.stderr)
+        elif device == "tpu" and not for_pytest:
+            comparison.finished(results, file).touch()
         return
 
 

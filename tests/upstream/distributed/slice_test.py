@@ -8,17 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.upstream.distributed import catalogue, comparison, run
+from tools.par.testing.budget import only_full
 
-_FILES = ("test_device_mesh", "tensor/parallel/test_tp_style")
+# The files of the default run have few tests whose ranks are processes.
+_FILES = (
+    "_composable/fsdp/test_fully_shard_state",
+    *only_full("tensor/parallel/test_tp_style", "_composable/fsdp/test_fully_shard_init"),
+)
 
 
 @pytest.mark.parametrize("file", _FILES)
 def test_a_file_passes_on_the_device(file: str, tmp_path: Path) -> None:
     for device in catalogue.DEVICES:
         run.run_file(file, device, tmp_path)
-    rows = comparison.rows(tmp_path)
+    rows = comparison.judge(comparison.collect(tmp_path))
     failed = [
         f"{row.name}: {row.reason}" for row in rows if row.verdict is comparison.Verdict.FAILED
     ]
     assert not failed, "\n".join(failed)
-    assert sum(row.applies for row in rows) > 5
+    assert sum(row.applies for row in rows) >= 5
