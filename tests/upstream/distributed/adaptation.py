@@ -2,7 +2,7 @@
 """Runs upstream's sources on another device than CUDA.
 
 Many of torch's distributed tests name CUDA and NCCL. `RULES` rewrites these names as a test module
-is imported; the files do not change. The lines keep their numbers, so tracebacks stay correct.
+is imported; the files do not change.
 `complete_torch` adds the names that the tests import and a later release has removed.
 """
 

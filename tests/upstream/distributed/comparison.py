@@ -93,10 +93,15 @@ def finished(folder: Path, file: str) -> Path:
     return results_file(folder, file, "tpu").with_suffix(".finished")
 
 
-def save(tests: Iterable[Outcomes], file: Path, complete: Sequence[str]) -> None:
+def complete(folder: Path) -> list[str]:
+    """Return the test files of which all tests ran on tpu."""
+    return [file for file in catalogue.chosen([]) if finished(folder, file).exists()]
+
+
+def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError.
 
-    `complete` has the test files of which all tests ran.
+    `whole` has the test files of which all tests ran.
     """
     by_file: dict[str, list[Outcomes]] = {}
     for test in tests:
@@ -105,7 +110,7 @@ def save(tests: Iterable[Outcomes], file: Path, complete: Sequence[str]) -> None
     for name, of_file in by_file.items():
         passed = sorted(test.name for test in of_file if test.tpu is Outcome.PASSED)
         others = [test for test in of_file if test.tpu is not Outcome.PASSED]
-        inner = [f'  "complete": {json.dumps(name in complete)}']
+        inner = [f'  "complete": {json.dumps(name in whole)}']
         inner.append(f'  "passed": {json.dumps(passed)}')
         for test in sorted(others, key=lambda test: test.name):
             outcome = [test.tpu.value, test.tpu_reason]
@@ -144,12 +149,12 @@ def judge(tests: Iterable[Outcomes]) -> list[Row]:
 
 def exceptions() -> list[dict[str, str]]:
     """Return the known failures."""
-    return json.loads(text(_EXCEPTIONS))  # type: ignore[no-any-return]
+    return json.loads(text(_EXCEPTIONS))
 
 
 def rules() -> list[dict[str, str]]:
     """Return the tests that do not apply to the device."""
-    return json.loads(text(_NOT_APPLICABLE))  # type: ignore[no-any-return]
+    return json.loads(text(_NOT_APPLICABLE))
 
 
 def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:

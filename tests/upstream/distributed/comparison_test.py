@@ -56,7 +56,7 @@ def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
         Outcomes("test_c10d_common", "f::C::skipped", _SKIPPED, "needs | pipes"),
     ]
     file = tmp_path / "results.json"
-    comparison.save(tests, file, complete=[_FILE])
+    comparison.save(tests, file, whole=[_FILE])
     assert {*comparison.load(file)} == {*tests}
     assert comparison.incomplete(file) == ["test_c10d_common"]
 

@@ -3,7 +3,7 @@
 
     run --results /tmp/results                         # all files; resumes
     run tensor_parallel test_device_mesh --results /tmp/results
-    run --results /tmp/results --publish "$PWD/tests/upstream/distributed"
+    run --results /tmp/results --no-run --publish "$PWD/tests/upstream/distributed"
 
 Names are areas or files (catalogue.py). Options after `--` go to pytest. On the CPU, only the tests
 that failed on tpu run. Exit status 0: each failure has an explanation (comparison.Verdict).
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"run: {error}", file=sys.stderr)
         return 1
     options.results.mkdir(parents=True, exist_ok=True)
-    for file in files:
+    for file in files if not options.no_run else ():
         for device in catalogue.DEVICES:
             run_file(file, device, options.results, for_pytest, again=options.again)
     tests = comparison.collect(options.results)
@@ -54,14 +54,9 @@ def main(argv: Sequence[str]) -> int:
     for row in unexplained:
         print(f"failed: {row.name}: {row.reason}")
     if options.publish:
-        complete = [
-            file
-            for file in catalogue.chosen([])
-            if comparison.finished(options.results, file).exists()
-        ]
-        results = options.publish / comparison.RESULTS.name
-        comparison.save(tests, results, complete)
-        put(page.text(rows, comparison.incomplete(results)), options.publish / "TABLE.md")
+        published = options.publish / comparison.RESULTS.name
+        comparison.save(tests, published, comparison.complete(options.results))
+        put(page.text(rows, comparison.incomplete(published)), options.publish / "TABLE.md")
     return 1 if unexplained or not rows else 0
 
 
@@ -125,6 +120,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("files", nargs="*", help=f"files, or of {', '.join(catalogue.AREAS)}")
     parser.add_argument("--results", type=Path, required=True, help="folder; a run resumes there")
     parser.add_argument("--again", action="store_true", help="run failed tests again")
+    parser.add_argument("--no-run", action="store_true", help="only compare the results")
     parser.add_argument("--publish", type=Path, help="folder for TABLE.md and results.json")
     return parser.parse_args(argv)
 
