@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Describes TPUs that this machine lacks, so that programs can be compiled for them.
+
+The compiler is in the wheel `libtpu`, which needs neither a TPU nor a network. The devices of a
+topology compile programs, but cannot run them or hold arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, requires
+
+import jax
+from jax.experimental import topologies
+
+# The number of dimensions in which a generation's chips are connected.
+GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
+# The chips of one host, unless there are fewer.
+_HOST = (2, 2, 1)
+# libtpu reads these variables when it is loaded. It would ask the cloud's metadata server and look
+# for other hosts. Without ALLOW_MULTIPLE_LIBTPU_LOAD, the second process that loads it would fail.
+_ENVIRONMENT = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_STDERR_LOG_LEVEL": "3",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A described slice of TPUs. `devices` are compile-only devices of JAX.
+
+    A chip of v2, v3, v4 and tpu7x has two devices; any other chip has one.
+    """
+
+    generation: str
+    shape: tuple[int, ...]
+    devices: tuple[jax.Device, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name that `topology` accepts, such as `v5e:4x4`."""
+        return f"{self.generation}:{'x'.join(map(str, self.shape))}"
+
+    @property
+    def chips(self) -> int:
+        """Return the number of chips."""
+        return math.prod(self.shape)
+
+
+@lru_cache
+def topology(name: str) -> Topology:
+    """Return the topology with a name such as `v5e:4x4` or `v5p:2x2x4`. `v5e` is one chip.
+
+    Raises ValueError if there is no such topology, and RuntimeError if libtpu is missing.
+    """
+    generation, shape = _parse(name)
+    bounds = [min(size, most) for size, most in zip((*shape, 1, 1), _HOST, strict=False)]
+    text = f"{generation}:{'x'.join(map(str, shape))}"
+    _require_libtpu()
+    try:
+        with _environment():
+            described = topologies.get_topology_desc(
+                text, platform="tpu", chips_per_host_bounds=bounds
+            )
+    except jax.errors.JaxRuntimeError as error:
+        raise ValueError(f"tpu: topology {name!r}: {error}. {_names(generation)}") from error
+    return Topology(generation, shape, tuple(described.devices))
+
+
+def _parse(name: str) -> tuple[str, tuple[int, ...]]:
+    generation, _, size = name.partition(":")
+    dimensions = GENERATIONS.get(generation)
+    if dimensions is None:
+        raise ValueError(
+            f"tpu: topology {name!r}: no TPU {generation!r}. The TPUs are {', '.join(GENERATIONS)}; "
+            "a topology is a TPU and its chips, such as v5e:4x4 or v5p:2x2x4"
+        )
+    size = size or "x".join("1" * dimensions)
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)+", size) or size.count("x") >= dimensions:
+        raise ValueError(f"tpu: topology {name!r}: no size {size!r}. {_names(generation)}")
+    shape = tuple(map(int, size.split("x")))
+    return generation, (*shape, *(1,) * (dimensions - len(shape)))
+
+
+def _names(generation: str) -> str:
+    sizes = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+    cubes = ("1x1x1", "2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8")
+    usual = sizes if GENERATIONS[generation] == 2 else cubes
+    return f"Use for example {', '.join(f'{generation}:{size}' for size in usual)}"
+
+
+def _require_libtpu() -> None:
+    from jax._src.cloud_tpu_init import get_tpu_library_path
+
+    if get_tpu_library_path() is None:
+        raise RuntimeError(
+            "tpu: the compiler for TPUs is not installed. It needs no TPU: "
+            f"pip install '{_requirement()}'"
+        )
+
+
+def _requirement() -> str:
+    """Return the libtpu that the installed JAX requires for TPUs."""
+    try:
+        lines = requires("jax") or []
+    except PackageNotFoundError:
+        lines = []  # a program without its packages' metadata
+    pins = [re.match(r"libtpu\s*([=<>!~][^;]*)", line) for line in lines if "tpu" in line]
+    return next(("libtpu" + pin[1].strip().strip("()") for pin in pins if pin), "libtpu")
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Set libtpu's variables, except those that the user has set. Restore them afterwards."""
+    missing = [name for name in _ENVIRONMENT if name not in os.environ]
+    os.environ.update({name: _ENVIRONMENT[name] for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
