@@ -57,7 +57,7 @@ def ask(
             *host_pip.find().argv, "install", "--dry-run", "--ignore-installed",
             "--only-binary=:all:", "--no-input", "--disable-pip-version-check",
             "--progress-bar=off", f"--target={directory / 'nowhere'}", f"--report={report}",
-            f"--constraint={held}", *target.pip_options(),
+            f"--constraint={held}", *target.pip_options(target.platforms_for(lines)),
             *([f"--find-links={links}"] if links else []),
             *([] if needs else ["--no-deps"]), *lines,
         ]  # fmt: skip

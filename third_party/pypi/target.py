@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 DESCRIPTION = "CPython 3.11 on Linux x86-64"
 PYTHON = (3, 11)
@@ -15,6 +16,9 @@ _LEGACY = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", 
 # Best first: pip prefers earlier tags.
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC_MINORS), *_LEGACY)
 
+# Packages whose wheels only have a newer tag. libtpu's library needs symbols up to GLIBC_2.27.
+_NEWER = {"libtpu": ("manylinux_2_31_x86_64",)}
+
 
 def platforms(filename: str) -> tuple[str, ...] | None:
     """Return the platform tags in a wheel's file name, or None if it is not for the target."""
@@ -23,8 +27,16 @@ def platforms(filename: str) -> tuple[str, ...] | None:
         return None
     pythons, abis, tags = (part.split(".") for part in parts[-3:])
     good_python = any(_python_serves(python, abis) for python in pythons)
-    good_tags = tuple(tag for tag in tags if tag == "any" or tag in PLATFORMS)
+    allowed = ("any", *PLATFORMS, *_NEWER.get(parts[0], ()))
+    good_tags = tuple(tag for tag in tags if tag in allowed)
     return good_tags if good_python and good_tags else None
+
+
+def platforms_for(requirements: Iterable[str]) -> tuple[str, ...]:
+    """Return the platform tags that wheels for these requirements may have, best first."""
+    names = {re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements}
+    newer = (tag for name, tags in _NEWER.items() if name in names for tag in tags)
+    return (*PLATFORMS, *newer)
 
 
 def pip_options(tags: tuple[str, ...] = PLATFORMS) -> list[str]:

@@ -12,6 +12,7 @@ _FITS = [
     ("x-1-cp311-cp311-manylinux_2_28_x86_64.whl", ("manylinux_2_28_x86_64",)),
     ("x-1-cp39-abi3-manylinux2014_x86_64.whl", ("manylinux2014_x86_64",)),
     ("x-1-7-cp311-cp311-linux_x86_64.whl", ("linux_x86_64",)),
+    ("libtpu-0.0.42.1-cp311-cp311-manylinux_2_31_x86_64.whl", ("manylinux_2_31_x86_64",)),
     ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", ("manylinux_2_28_x86_64",)),
 ]
 
@@ -29,7 +30,9 @@ def test_accepts_what_runs_on_the_target(filename: str, platforms: tuple[str, ..
         "x-1-cp312-abi3-manylinux_2_28_x86_64.whl",
         "x-1-cp311-cp311-macosx_14_0_arm64.whl",
         "x-1-cp311-cp311-manylinux_2_28_aarch64.whl",
+        "x-1-cp311-cp311-manylinux_2_31_x86_64.whl",
         "x-1-cp311-cp311-manylinux_2_39_x86_64.whl",
+        "libtpu-1-cp311-cp311-manylinux_2_39_x86_64.whl",
         "x-1-cp311-cp311-musllinux_1_2_x86_64.whl",
         "x-1-cp311-cp311-win_amd64.whl",
         "x-1-py2-none-any.whl",
@@ -48,3 +51,9 @@ def test_pip_is_told_the_target_and_not_left_to_look_at_its_host() -> None:
     assert [option for option in options if "platform" in option] == [
         "--platform=manylinux_2_28_x86_64"
     ]
+
+
+def test_a_newer_platform_is_only_for_packages_that_need_it() -> None:
+    assert target.platforms_for(["jax==0.10.2", "libtpu-nightly"]) == target.PLATFORMS
+    tags = target.platforms_for(["jax", "libtpu==0.0.42.*"])
+    assert tags == (*target.PLATFORMS, "manylinux_2_31_x86_64")
