@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the device's programs for TPUs that are described, without having one."""

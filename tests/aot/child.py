@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A child process that answers questions. It may die or hang, and is then replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+Serve = Callable[..., Callable[[Any], Any]]
+
+# A child that uses no CPU time is stuck after this many times the limit.
+_STUCK = 5
+
+
+class Died(Exception):
+    """The child ended during a question. The message has its status."""
+
+
+class Hung(Exception):
+    """The child exceeded its time limit, and was killed."""
+
+
+class Child:
+    """A process that is started on first use. Leaving the context ends it."""
+
+    def __init__(self, serve: Serve, *args: Any, seconds: float, most: int = 1000) -> None:
+        """`serve(*args)` runs in the child and returns the function that answers.
+
+        `seconds` is the CPU time for an answer, because other processes may use this machine. A
+        child is replaced after `most` answers, which limits its memory.
+        """
+        self._serve = serve
+        self._args = args
+        self.seconds = seconds
+        self._most = most
+        self._answers = 0
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection | None = None
+
+    def ask(self, question: Any) -> Any:
+        """Return the answer. Raises Died or Hung, and the next question starts a new child.
+
+        Raises RuntimeError with the traceback if the function that answers raises an error.
+        """
+        if self._answers >= self._most:
+            self.stop()
+        connection = self._started()
+        try:
+            connection.send(question)
+            answer = self._received(connection)
+        except (EOFError, ConnectionError):
+            raise Died(_status(self.stop())) from None
+        self._answers += 1
+        if isinstance(answer, _Error):
+            raise RuntimeError(f"aot: {question}: {answer.traceback}")
+        return answer
+
+    def stop(self) -> int | None:
+        """End the process and return its status."""
+        process, connection = self._process, self._connection
+        if process is None or connection is None:
+            return None
+        connection.close()
+        process.join(1)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        self._process = self._connection = None
+        self._answers = 0
+        return process.exitcode
+
+    def _received(self, connection: Connection) -> Any:
+        assert self._process is not None
+        pid = self._process.pid
+        began, used = time.monotonic(), _cpu_seconds(pid)
+        while not connection.poll(1):
+            spent = _cpu_seconds(pid) - used
+            if spent > self.seconds or time.monotonic() - began > _STUCK * self.seconds:
+                self.stop()
+                raise Hung(f"more than {self.seconds:g} s of CPU time")
+        return connection.recv()
+
+    def _started(self) -> Connection:
+        if self._connection is None:
+            # A process that has loaded libtpu or a device cannot be forked.
+            context = multiprocessing.get_context("spawn")
+            self._connection, child_end = context.Pipe()
+            self._process = context.Process(
+                target=_run, args=(child_end, self._serve, self._args), daemon=True
+            )
+            self._process.start()
+            child_end.close()
+            try:
+                self._received(self._connection)
+            except EOFError:
+                raise RuntimeError(
+                    f"aot: the child process {_status(self.stop())} at its start; its output is "
+                    "above"
+                ) from None
+        return self._connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _run(connection: Connection, serve: Serve, args: tuple[Any, ...]) -> None:
+    answer = serve(*args)
+    connection.send("ready")
+    while True:
+        try:
+            question = connection.recv()
+        except EOFError:
+            return
+        try:
+            reply = answer(question)
+        except Exception:  # noqa: BLE001 - the parent raises it
+            reply = _Error(traceback.format_exc())
+        with suppress(BrokenPipeError):  # the parent has been killed
+            connection.send(reply)
+
+
+@dataclass(frozen=True)
+class _Error:
+    traceback: str
+
+
+def _status(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"ended with {signal.Signals(-code).name}"
+    return f"ended with status {code}"
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    """Return the CPU time that a process has used, with all of its threads."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pallas kernels as `custom_kernel`s, with their gradients.
+
+Their programs are lowered, not run: on the platform cpu, they would be interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import torch
+from jax.experimental import pallas as pl
+from jax.experimental.pallas.ops.tpu.flash_attention import flash_attention
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+
+from torch_google.tpu import custom_kernel, lowerings
+from torch_google.tpu.target_platform import tracing_for
+
+DTYPES = ("float32", "bfloat16")
+
+
+@custom_kernel("aot::flash", differentiable=True)
+def _flash(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    attended: jax.Array = flash_attention(q, k, v, causal=True, sm_scale=1.0)
+    return attended
+
+
+@custom_kernel("aot::splash", differentiable=True)
+def _splash(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    mask = masks.MultiHeadMask([masks.CausalMask((q.shape[2],) * 2)] * q.shape[1])
+    kernel = splash.make_splash_mha(mask, head_shards=1, q_seq_shards=1)
+    attended: jax.Array = jax.vmap(kernel)(q, k, v)
+    return attended
+
+
+@custom_kernel("aot::doubled")
+def _doubled(x: jax.Array) -> jax.Array:
+    def kernel(source: Any, target: Any) -> None:
+        target[...] = source[...] * 2
+
+    doubled: jax.Array = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+    return doubled
+
+
+# The operator in the namespace `aot`, and the shape of its arguments.
+KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "doubled": ("doubled", (256, 256)),
+    "flash head_dim 64": ("flash", (1, 4, 512, 64)),
+    "flash head_dim 128": ("flash", (1, 2, 512, 128)),
+    "splash head_dim 64": ("splash", (1, 4, 512, 64)),
+    "splash head_dim 128": ("splash", (1, 2, 512, 128)),
+}
+
+
+def traced(name: str, dtype: str) -> Iterator[tuple[str, jax.stages.Traced]]:
+    """Yield the programs of a kernel for a TPU: forward, and with gradients if it has any."""
+    operator, shape = KERNELS[name]
+    array = jax.ShapeDtypeStruct(shape, dtype)
+    if operator == "doubled":
+        yield operator, _traced(operator, array)
+        return
+    qkv = [array] * 3
+    yield operator, _traced(operator, *qkv)
+    yield f"{operator}_vjp", _traced(f"{operator}_vjp", *qkv, qkv[:1], wanted_3=[True] * 3)
+
+
+def _traced(operator: str, *args: Any, **kwargs: Any) -> jax.stages.Traced:
+    lowering = lowerings.find(getattr(torch.ops.aot, operator).default)
+    assert lowering is not None
+    with tracing_for("tpu"):
+        return jax.jit(partial(lowering.function, **kwargs)).trace(*args)
