@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from jax import lax
 
 from torch_google.tpu.dtypes import default_dtype, to_jax, to_torch
+from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.promotion import Array, Operand, Real, convert, dtype_of
 from torch_google.tpu.lowerings.table import lowering
 
@@ -149,7 +151,7 @@ def linspace(
     start: Operand, end: Operand, steps: int, *, dtype: torch.dtype | None = None
 ) -> Array:
     target = _target((start, end), dtype)
-    return convert(_spaced(start, end, steps, target), target)
+    return _spaced(start, end, steps, target, lambda values: values)
 
 
 @lowering(
@@ -167,8 +169,11 @@ def logspace(
     dtype: torch.dtype | None = None,
 ) -> Array:
     target = _target((start, end), dtype)
-    exponents = _spaced(start, end, steps, target)
-    return convert(jnp.power(jnp.asarray(base, exponents.dtype), exponents), target)
+
+    def power(exponents: Array) -> Array:
+        return jnp.power(jnp.asarray(base, exponents.dtype), exponents)
+
+    return _spaced(start, end, steps, target, power)
 
 
 def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.dtype:
@@ -178,13 +183,51 @@ def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.d
     return default.to_complex() if any(dtype_of(end).is_complex for end in ends) else default
 
 
-def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Array:
-    # Count from the nearer end, as torch does, so that both ends are exact and the middle is
-    # symmetric.
-    wide = torch.complex128 if target.is_complex else torch.float64
+def _spaced(
+    start: Operand,
+    end: Operand,
+    steps: int,
+    target: torch.dtype,
+    function: Callable[[Array], Array],
+) -> Array:
+    """Return `function` of evenly spaced values. It is computed in double precision."""
     if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
-    first, last = convert(start, wide), convert(end, wide)
+    wide = torch.complex128 if target.is_complex else torch.float64
+
+    def in_double(first: Operand, last: Operand) -> Array:
+        values = _between(convert(first, wide), convert(last, wide), steps)
+        return convert(function(values), target)
+
+    if not target.is_complex:
+        return in_double(start, end)
+
+    def by_parts(first: Operand, last: Operand) -> Array:
+        first, last = convert(first, target), convert(last, target)
+        parts = [
+            _between(a.astype(jnp.float64), b.astype(jnp.float64), steps).astype(a.dtype)
+            for a, b in ((first.real, last.real), (first.imag, last.imag))
+        ]
+        return function(lax.complex(*parts))
+
+    # A TPU has no complex128: a conversion to it aborts libtpu, and so does a constant of it. So
+    # complex numbers, which are constants, are not operands of the choice.
+    def with_ends(function: Callable[[Operand, Operand], Array]) -> Callable[..., Array]:
+        def of_arrays(*arrays: Array) -> Array:
+            rest = iter(arrays)
+            return function(*(end if isinstance(end, complex) else next(rest) for end in ends))
+
+        return of_arrays
+
+    ends = start, end
+    arrays = [jnp.asarray(end) for end in ends if not isinstance(end, complex)]
+    values: Array = choose(*arrays, tpu=with_ends(by_parts), default=with_ends(in_double))
+    return values
+
+
+def _between(first: Array, last: Array, steps: int) -> Array:
+    # Count from the nearer end, as torch does, so that both ends are exact and the middle is
+    # symmetric.
     positions = jnp.arange(steps, dtype=first.real.dtype)
     # Hide from XLA that the divisor is constant. Otherwise, XLA would multiply by the inverse, and
     # results that are integers would be inexact.

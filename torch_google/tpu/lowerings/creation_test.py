@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
+import jax
 import pytest
 import torch
 
+from torch_google.tpu.lowerings import creation
 from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
@@ -52,6 +56,40 @@ def test_spaced(steps: int) -> None:
     check(aten.linspace.Tensor_Tensor, torch.tensor(1.0), torch.tensor(3), steps)
     check(aten.logspace.default, -1, 2, steps, 2.0)
     check(aten.logspace.default, 0, 1, steps, dtype=torch.float64)
+
+
+def complex_spaces(steps: int) -> list[tuple[Any, tuple[Any, ...]]]:
+    return [
+        (aten.linspace.default, (0, 1 + 2j, steps)),
+        (aten.linspace.default, (-1 - 1j, 3.5, steps)),
+        (aten.linspace.Tensor_Tensor, (torch.tensor(1j), torch.tensor(2.0), steps)),
+        (aten.logspace.default, (0, 1 + 2j, steps, 2.0)),
+        (aten.logspace.default, (-1j, 2, steps, -3.0)),
+    ]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 50])
+def test_complex_spaces_without_complex128_are_those_of_the_cpu(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "choose", lambda *ends, tpu, default: tpu(*ends))
+    for op, args in complex_spaces(steps):
+        check(op, *args, dtype=torch.complex64, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_program_for_a_tpu_converts_no_float64_to_complex128(steps: int) -> None:
+    def program(start: jax.Array, end: jax.Array) -> list[jax.Array]:
+        return [
+            space(first, end, steps, dtype=torch.complex64)
+            for space in (creation.linspace, creation.logspace)
+            for first in (start, 1 + 2j)
+        ]
+
+    ends = [jax.ShapeDtypeStruct((), dtype) for dtype in ("float64", "int64")]
+    traced = jax.jit(program).trace(*ends)
+    assert "complex<f64>" in traced.lower(lowering_platforms=("cpu",)).as_text()
+    assert "complex<f64>" not in traced.lower(lowering_platforms=("tpu",)).as_text()
 
 
 @pytest.mark.parametrize("offset", [-2, 0, 1, 5])
