@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-import torch_google.tpu.lowerings.against_cpu  # noqa: F401 (enables 64 bits)
 from tests.aot.compiling import compile_programs
 from tests.aot.rows import Outcome
 from tests.aot.store import Store
+
+
+@pytest.fixture(autouse=True)
+def _bits() -> Iterator[None]:
+    """Enable 64 bits, as the device does."""
+    with jax.enable_x64(True):
+        yield
 
 
 def lowered(function: Callable[[jax.Array], object], dtype: str) -> str:
