@@ -131,3 +131,15 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
     outcome = _call(raised, "spawn")
     assert outcome.status > 0
     assert "hello" not in outcome.out
+
+
+def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
+    """It would load code from files next to it, which a hard link could replace."""
+    mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
+    flags = data.index(b"PAR launcher v1\0") + 24
+    data[flags] |= 2  # PAR_SEAL_IN_PARTS
+    raised.write_bytes(data)
+    raised.chmod(mode)
+    if mode & 0o6000 == 0:
+        os.setxattr(raised, "security.capability", _ONE_CAPABILITY)
+    _call(raised).assert_refused("a program in parts", "clear the setuid bit")

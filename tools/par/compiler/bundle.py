@@ -72,8 +72,16 @@ class Index:
     info: dict[str, Any] = dataclasses.field(default_factory=dict)
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def write(self, writer: ArchiveWriter, settings: dict[str, object]) -> int:
-        """Write this index and the footer to the archive. Return the file's size."""
+    def write(
+        self,
+        writer: ArchiveWriter,
+        settings: dict[str, object],
+        parts: tuple[tuple[str, int], ...] = (),
+    ) -> int:
+        """Write this index and the footer to the archive. Return the file's size.
+
+        parts: name and offset of each part that the file can be cut into; see parts.py.
+        """
         # Each bundle has its own sections, so start-up reads only those of the bundles it uses.
         sections = {
             kind: [writer.add_section(f"{kind}/{i}", v) for i, v in enumerate(getattr(self, kind))]
@@ -90,6 +98,7 @@ class Index:
                 "environment": self.environment,
                 "sections": sections,
                 "settings": settings,
+                "parts": parts,
             }
         )
 

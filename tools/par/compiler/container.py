@@ -26,6 +26,7 @@ FOOTER = re.compile(rb"PAR index" + rb" ([0-9a-f]{16})" * 7 + rb"\n")
 FOOTER_SIZE = 129
 _HASHES_SIZE = 34
 INDEX_DIRECTORY = ".par"
+PAGE = 4096
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s4B4HL2L5H2L")
@@ -92,12 +93,17 @@ class ArchiveWriter:
 
         Return the block's offset in the archive. If a name already exists, its first entry wins.
         """
+        self.align()
         shift = self._position
         self._write(block)
         for entry in entries:
             moved = dataclasses.replace(entry, offset=entry.offset + shift)
             self._entries.setdefault(entry.name, moved)
         return shift
+
+    def align(self) -> None:
+        """Continue at the start of a page, so that the file can be cut here. See parts.py."""
+        self._write(bytes(-self._position % PAGE))
 
     def add_section(self, name: str, value: Any) -> tuple[int, int, int]:
         """Write part of the index, marshalled, as an entry. Return its (offset, size, XXH64)."""

@@ -7,7 +7,6 @@ import ast
 import marshal
 import mmap
 import os
-import struct
 import sys
 import zipfile
 from pathlib import Path
@@ -21,15 +20,12 @@ from tools.par.compiler.bundle import (
     add_bundle,
 )
 from tools.par.compiler.classify import extension_name, module_name
-from tools.par.compiler.container import ArchiveWriter, Entry, read_index
+from tools.par.compiler.container import PAGE, ArchiveWriter, Entry, read_index
 from tools.par.compiler.container import seal as seal_file
+from tools.par.compiler.launcher_seal import NO_DOORS, find_seal, seal_record
 
-_SEAL = struct.Struct("<16sQQ")  # the layout of struct par_seal in launcher/seal.h
-_SEAL_MAGIC = b"PAR launcher v1\0"
-_NO_DOORS = 1
 # A program's top-level modules must not have these names.
 RESERVED = sys.stdlib_module_names | {"_par", "_par_boot", "_par_importer", "par_runtime"}
-_PAGE = 4096
 
 
 def link(
@@ -51,22 +47,27 @@ def link(
     try:
         with partial.open("w+b") as stream:
             program = launcher.read_bytes()
-            seal = _find_seal(program, launcher)
+            seal = find_seal(program, launcher)
             stream.write(program)
-            stream.write(bytes(-len(program) % _PAGE))
+            stream.write(bytes(-len(program) % PAGE))
             writer = ArchiveWriter(stream)
             index = Index(info=dict(info))
+            parts = [("launcher", 0)]
             for path in bundles:
-                _add_bundle_file(writer, index, path)
+                first = len(index.bundles)
+                start = _add_bundle_file(writer, index, path)
+                parts.append((index.bundles[first][0], start))
+            writer.align()
+            parts.append(("program", writer.position))
             _refuse_shadows(files)
             own = Index(bundles=list(index.bundles))
             add_bundle(writer, own, sorted(files), BundleOptions(name="program", strict=True))
             _merge(index, own, shift=0, first=0, source="the program's own files")
             _check(index)
             settings["early_imports"] = _early_imports(str(settings["main"]), files)
-            size = index.write(writer, settings)
+            size = index.write(writer, settings, tuple(parts))
             stream.seek(seal)
-            stream.write(_SEAL.pack(_SEAL_MAGIC, size, 0 if doors else _NO_DOORS))
+            stream.write(seal_record(size, flags=0 if doors else NO_DOORS))
             seal_file(stream)
             stream.flush()
             os.fsync(stream.fileno())
@@ -90,17 +91,11 @@ def _refuse_shadows(files: list[tuple[str, str]]) -> None:
             )
 
 
-def _find_seal(program: bytes, launcher: Path) -> int:
-    empty = _SEAL.pack(_SEAL_MAGIC, 0, 0)
-    if program.count(empty) != 1:
-        raise BundleError(
-            f"{launcher}: not an empty PAR launcher; name the launcher that was built"
-        )
-    return program.index(empty)
+def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> int:
+    """Copy the entries of a finished bundle unchanged, and merge its index with shifted offsets.
 
-
-def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> None:
-    """Copy the entries of a finished bundle unchanged, and merge its index with shifted offsets."""
+    Return the offset of the copy.
+    """
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         with zipfile.ZipFile(stream) as archive:
@@ -125,6 +120,7 @@ def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> None:
         info=_sections(view, tables, "info")[0],
     )
     _merge(index, other, shift=shift, first=len(index.bundles), source=str(path))
+    return shift
 
 
 def _sections(view: memoryview, index: dict[str, Any], kind: str) -> list[Any]:

@@ -4,13 +4,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "zstd_xxhash.h"
+
+// compiler/parts.py cuts a PAR only at multiples of this, the size of a page.
+enum { kPartAlignment = 4096 };
 
 static const char* errno_message(const char* what) {
   static char message[256];
@@ -70,8 +75,10 @@ static const char* check(struct par_archive* archive) {
   return NULL;
 }
 
-const char* par_archive_open(const char* path, struct par_archive* archive) {
-  memset(archive, 0, sizeof(*archive));
+// Maps the file `path` at the end of the archive, whose address range has room
+// for `room` bytes. If `size` is not 0, the file must have that size.
+static const char* map_file(const char* path, uint64_t size, uint64_t room,
+                            struct par_archive* archive) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno_message("cannot open");
   struct stat st;
@@ -79,16 +86,112 @@ const char* par_archive_open(const char* path, struct par_archive* archive) {
     close(fd);
     return errno_message("cannot stat");
   }
-  void* base =
-      st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                 : MAP_FAILED;
-  close(fd);
-  if (base == MAP_FAILED) {
-    return st.st_size ? errno_message("cannot map") : "the file is empty";
+  uint64_t found = (uint64_t)st.st_size;
+  void* base = MAP_FAILED;
+  const char* problem = NULL;
+  if (found == 0) {
+    problem = "the file is empty";
+  } else if ((size && found != size) || (room && found > room)) {
+    problem = "its size is wrong";
+  } else {
+    void* address = room ? (void*)(archive->base + archive->size) : NULL;
+    base = mmap(address, (size_t)found, PROT_READ,
+                MAP_PRIVATE | (room ? MAP_FIXED : 0), fd, 0);
+    if (base == MAP_FAILED) problem = errno_message("cannot map");
   }
-  archive->base = base;
-  archive->size = (size_t)st.st_size;
-  const char* problem = check(archive);
+  close(fd);
+  if (problem) return problem;
+  if (!room) archive->base = base;
+  archive->size += (size_t)found;
+  return NULL;
+}
+
+// Maps each file of the list `text`, whose lines are "SIZE PATH\n", after the
+// files that are mapped already. SIZE has 16 hexadecimal digits. PATH is
+// relative to `directory`, which ends with "/".
+static const char* map_listed(const char* text, const char* directory,
+                              uint64_t room, struct par_archive* archive) {
+  static char message[PATH_MAX + 256];
+  while (*text) {
+    uint64_t size;
+    size_t length = strcspn(text, "\n");
+    if (length < 18 || !text[length] || !read_number(text, &size) ||
+        text[16] != ' ' || size == 0) {
+      return "the list of its parts is damaged";
+    }
+    // Only the last file may end inside a page.
+    if (size > room - archive->size || archive->size % kPartAlignment) {
+      return "the list of its parts is damaged";
+    }
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s%.*s", directory,
+                     (int)(length - 17), text + 17);
+    if (n >= (int)sizeof(path)) return "the path of a part is too long";
+    const char* problem = map_file(path, size, room, archive);
+    if (problem) {
+      snprintf(message, sizeof(message), "its part %s: %s", path, problem);
+      return message;
+    }
+    text += length + 1;
+  }
+  return archive->size == room ? NULL : "the list of its parts is damaged";
+}
+
+// Reads the list of parts. Returns NULL, with errno set, if that fails.
+static char* read_list(const char* path) {
+  FILE* stream = fopen(path, "re");
+  if (!stream) return NULL;
+  char* text = NULL;
+  size_t capacity = 0;
+  ssize_t n = getdelim(&text, &capacity, '\0', stream);
+  fclose(stream);
+  if (n > 0) return text;
+  free(text);
+  errno = EINVAL;
+  return NULL;
+}
+
+// The list begins with the line "PAR parts TOTAL\n". TOTAL, 16 hexadecimal
+// digits, is the size of all files, including the one at `path`.
+static const char* map_parts(const char* path, const char* parts,
+                             struct par_archive* archive) {
+  static const char kHead[] = "PAR parts ";
+  static const char kDamaged[] = "the list of its parts is damaged";
+  const size_t head = sizeof(kHead) - 1;
+  char* text = read_list(parts);
+  if (!text) return errno_message("cannot read the list of its parts");
+  uint64_t total;
+  const char* problem = kDamaged;
+  if (strncmp(text, kHead, head) == 0 && read_number(text + head, &total) &&
+      text[head + 16] == '\n' && total > 0 && total < SIZE_MAX / 2) {
+    // Reserve all addresses first, so that the files are contiguous.
+    void* base = mmap(NULL, (size_t)total, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+      problem = errno_message("cannot map");
+    } else {
+      char directory[PATH_MAX];
+      const char* slash = strrchr(parts, '/');
+      snprintf(directory, sizeof(directory), "%.*s",
+               slash ? (int)(slash + 1 - parts) : 0, parts);
+      archive->base = base;
+      problem = map_file(path, 0, total, archive);
+      if (!problem) {
+        problem = map_listed(text + head + 17, directory, total, archive);
+      }
+      archive->size = (size_t)total;  // what par_archive_close must unmap
+    }
+  }
+  free(text);
+  return problem;
+}
+
+const char* par_archive_open(const char* path, const char* parts,
+                             struct par_archive* archive) {
+  memset(archive, 0, sizeof(*archive));
+  const char* problem =
+      parts ? map_parts(path, parts, archive) : map_file(path, 0, 0, archive);
+  if (!problem) problem = check(archive);
   if (problem) par_archive_close(archive);
   return problem;
 }

@@ -30,10 +30,13 @@ struct par_archive {
   struct par_footer footer;
 };
 
-// Maps the file `path` into memory and checks its footer and index. Returns
-// NULL on success, else an error message, in static storage, that does not name
-// the file.
-const char* par_archive_open(const char* path, struct par_archive* archive);
+// Maps the file `path` into memory and checks its footer and index. If `parts`
+// is not NULL, it is the path of a list of files that continue the archive, and
+// they are mapped after `path`, in the list's order, as if they were one file.
+// Returns NULL on success, else an error message, in static storage, that does
+// not name the file.
+const char* par_archive_open(const char* path, const char* parts,
+                             struct par_archive* archive);
 void par_archive_close(struct par_archive* archive);
 
 // Checks the hashes of the whole file. Returns NULL on success, else an error

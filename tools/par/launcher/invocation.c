@@ -149,12 +149,33 @@ static int read_doors(const char* name, int asked, int closed,
   return 0;
 }
 
+// Stores the path of the list of the archive's parts.
+static int find_parts(struct par_invocation* out) {
+  if (out->raised) {
+    fprintf(stderr,
+            "%s: a program in parts loads code from files next to it; clear "
+            "the setuid bit, or set it on a PAR that is one file\n",
+            out->program);
+    return 1;
+  }
+  int n =
+      snprintf(out->config, sizeof(out->config), "%s.par_parts", out->program);
+  if (n < (int)sizeof(out->config)) return 0;
+  fprintf(stderr, "%s: its path is too long; start it from a shorter path\n",
+          out->program);
+  return 3;
+}
+
 static int read_packed(const char* name, int asked,
                        struct par_invocation* out) {
   out->layout = PAR_LAYOUT_PACKED;
   int status = own_file(name, out);
   if (status == 0) status = check_size(out->program, out->file);
   if (status != 0) return status;
+  if (par_seal.flags & PAR_SEAL_IN_PARTS) {
+    status = find_parts(out);
+    if (status != 0) return status;
+  }
   int script = is_script_line(out->argc, out->argv);
   int closed = out->raised || (par_seal.flags & PAR_SEAL_NO_DOORS);
   status = read_doors(name, asked || script, closed, out);

@@ -21,7 +21,9 @@ struct par_invocation {
   // refers to the executed file even if another file replaces it, or `program`
   // if /proc is not mounted.
   const char* file;
-  char config[PATH_MAX];    // set for PAR_LAYOUT_RUNFILES only
+  // PAR_LAYOUT_RUNFILES: the .par_config file. PAR_LAYOUT_PACKED: the list of
+  // the archive's parts, or "" if the archive is one file.
+  char config[PATH_MAX];
   const char* tool_stdlib;  // set for PAR_LAYOUT_TOOL only
   int argc;                 // number of arguments for the program
   char** argv;

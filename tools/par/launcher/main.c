@@ -175,7 +175,8 @@ static int verify(const struct par_invocation* in) {
   unsetenv("PAR_VERIFY");  // children need not check the same file again
   if (in->layout != PAR_LAYOUT_PACKED) return 0;
   struct par_archive archive;
-  const char* problem = par_archive_open(in->file, &archive);
+  const char* problem =
+      par_archive_open(in->file, in->config[0] ? in->config : NULL, &archive);
   if (!problem) problem = par_archive_verify(&archive);
   par_archive_close(&archive);
   if (!problem) return 0;

@@ -34,12 +34,13 @@ static int archive_init(ArchiveObject* self, PyObject* args, PyObject* kw) {
   (void)kw;
   PyObject* encoded;
   const char* file = NULL;
-  if (!PyArg_ParseTuple(args, "O&|z:Archive", PyUnicode_FSConverter, &encoded,
-                        &file)) {
+  const char* parts = NULL;
+  if (!PyArg_ParseTuple(args, "O&|zz:Archive", PyUnicode_FSConverter, &encoded,
+                        &file, &parts)) {
     return -1;
   }
   const char* problem = par_archive_open(
-      file ? file : PyBytes_AS_STRING(encoded), &self->archive);
+      file ? file : PyBytes_AS_STRING(encoded), parts, &self->archive);
   Py_XSETREF(self->path, PyUnicode_DecodeFSDefault(PyBytes_AS_STRING(encoded)));
   Py_DECREF(encoded);
   if (!self->path) return -1;
@@ -234,7 +235,7 @@ static PyTypeObject archive_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_par.Archive",
     .tp_basicsize = sizeof(ArchiveObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "Archive(path, file=path): a mapped PAR archive.",
+    .tp_doc = "Archive(path, file=path, parts=None): a mapped PAR archive.",
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)archive_init,
     .tp_dealloc = (destructor)archive_dealloc,

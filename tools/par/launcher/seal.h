@@ -15,6 +15,9 @@ struct par_seal {
 };
 
 #define PAR_SEAL_NO_DOORS 1  // par_binary(doors = False)
+// The archive is in other files, which <program>.par_parts lists. file_size is
+// then the size of the launcher alone. See compiler/parts.py.
+#define PAR_SEAL_IN_PARTS 2
 
 #define PAR_SEAL_MAGIC "PAR launcher v1"
 

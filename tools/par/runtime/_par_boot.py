@@ -23,12 +23,13 @@ def start(layout, program, file, config, interpreter, raised):
 
     layout: "packed" or "runfiles".
     file: the path for opening a packed program.
-    config: the path of the .par_config file, if the layout is "runfiles".
+    config: the path of the .par_config file if the layout is "runfiles". If it is "packed", the
+        path of a program's .par_parts file, or "".
     raised: whether this process has privileges that its caller lacks, such as setuid.
     """
     runtime = Runtime(layout, program, raised)
     if layout == "packed":
-        _open_packed(runtime, file)
+        _open_packed(runtime, file, config or None)
     else:
         _open_runfiles(runtime, config)
     _install(runtime)
@@ -64,8 +65,8 @@ def start(layout, program, file, config, interpreter, raised):
     return runner.run(runtime)
 
 
-def _open_packed(runtime, file):
-    archive = _par.Archive(runtime.program, file)
+def _open_packed(runtime, file, parts):
+    archive = _par.Archive(runtime.program, file, parts)
     index = archive.index()
 
     def root(row):

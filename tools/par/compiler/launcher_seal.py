@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record inside a launcher that says whether a program follows it: launcher/seal.h."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+NO_DOORS, IN_PARTS = 1, 2  # flags
+_SEAL = struct.Struct("<16sQQ")  # magic, size of the file, flags
+_MAGIC = b"PAR launcher v1\0"
+
+
+def seal_record(size: int, *, flags: int) -> bytes:
+    """Return the record of a launcher whose file, with its program, has `size` bytes."""
+    return _SEAL.pack(_MAGIC, size, flags)
+
+
+def find_seal(launcher: bytes, path: Path) -> int:
+    """Return the offset of the record in a launcher without a program."""
+    empty = seal_record(0, flags=0)
+    if launcher.count(empty) != 1:
+        raise ValueError(f"{path}: not an empty PAR launcher; name the launcher that was built")
+    return launcher.index(empty)
+
+
+def read_seal(launcher: bytes, size: int, path: Path) -> tuple[int, int]:
+    """Return (offset, flags) of the record of a PAR of `size` bytes."""
+    head = _MAGIC + struct.pack("<Q", size)
+    if launcher.count(head) != 1:
+        raise ValueError(f"{path}: not a PAR of {size} bytes; name a par_binary's NAME.par")
+    offset = launcher.index(head)
+    _, _, flags = _SEAL.unpack_from(launcher, offset)
+    return offset, flags

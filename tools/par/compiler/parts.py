@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cut a PAR into files that the launcher reads as one: itself, each bundle, and the program.
+
+An image stores them in several layers. After an edit, only the program's part changes: its own
+modules and the index. A bundle's part has the same bytes in every program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+import _par
+
+from tools.par.compiler.container import FOOTER, FOOTER_SIZE, PAGE, read_index
+from tools.par.compiler.launcher_seal import IN_PARTS, read_seal, seal_record
+
+LIST_SUFFIX = ".par_parts"  # launcher/invocation.c adds it to the launcher's path
+LAUNCHER, PROGRAM = "launcher", "program"
+_HASH_DIGITS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a PAR: the launcher, a bundle or the program."""
+
+    name: str
+    data: bytes | memoryview
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+
+def cut(par: memoryview, path: Path) -> list[Part]:
+    """Return the parts of the PAR that is mapped at `par`, in the order in which they are read.
+
+    The first is the launcher, which is executable. The last is the program. path: for messages.
+    """
+    index, _ = read_index(par, path)
+    rows = index.get("parts") or ()
+    starts = [start for _, start in rows]
+    if len(rows) < 2 or starts != sorted(set(starts)) or any(start % PAGE for start in starts):
+        raise ValueError(f"{path}: found no list of its parts; link it again with this compiler")
+    launcher = bytes(par[: starts[1]])
+    offset, flags = read_seal(launcher, len(par), path)
+    record = seal_record(len(launcher), flags=flags | IN_PARTS)
+    launcher = launcher[:offset] + record + launcher[offset + len(record) :]
+    parts = [Part(LAUNCHER, launcher)]
+    ends = [*starts[2:], len(par)]
+    for (name, start), end in zip(rows[1:], ends, strict=True):
+        parts.append(Part(name, par[start:end]))
+    parts[-1] = Part(PROGRAM, _with_launcher_hash(par[starts[-1] :], _par.hash(launcher)))
+    return parts
+
+
+def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
+    """Return the contents of the file NAME.par_parts, which launcher/archive.c reads.
+
+    rest: the other parts, each with its path relative to the directory of that file.
+    """
+    rows = [(part.size, file) for part, file in rest]
+    total = launcher.size + sum(size for size, _ in rows)
+    lines = [f"PAR parts {total:016x}\n", *(f"{size:016x} {file}\n" for size, file in rows)]
+    return "".join(lines).encode()
+
+
+def _with_launcher_hash(program: memoryview, digest: int) -> bytes:
+    """Return the program's part with the changed launcher's hash, which PAR_VERIFY=1 compares."""
+    match = FOOTER.fullmatch(program[-FOOTER_SIZE:])
+    assert match is not None  # read_index has matched it
+    start = len(program) - FOOTER_SIZE + match.start(6)
+    changed = bytearray(program)
+    changed[start : start + _HASH_DIGITS] = b"%016x" % digest
+    return bytes(changed)
