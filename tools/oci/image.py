@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build an image: the layers of a base, of the interpreter, of packages, and of the programs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from tools.oci import program
+from tools.oci.layer import Entry, Layer, write_layer
+from tools.oci.layout import PLATFORM, Image, Layout, tagged
+
+_EPOCH = "1970-01-01T00:00:00Z"
+_BASE_DIGEST = "org.opencontainers.image.base.digest"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The attributes of an image that its rule sets."""
+
+    tag: str
+    env: dict[str, str] = dataclasses.field(default_factory=dict)
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def build_image(output: Path, *, pars: list[Path], base: Path, settings: Settings) -> Image:
+    """Write the layout of an image that runs the first of `pars` on top of the layout `base`."""
+    layout, below = Layout.create(output), Layout(base)
+    foundation = below.image()
+    layers = []
+    with contextlib.ExitStack() as stack:
+        programs = [stack.enter_context(program.opened(par)) for par in pars]
+        for title, entries in program.layers(programs):
+            layers.append(write_layer(title, entries, layout.blobs))
+        entrypoint = programs[0].path
+    inherited = foundation.blobs[1:]
+    for blob in inherited:
+        layout.copy(blob, below)
+    labels = settings.labels | {_BASE_DIGEST: foundation.descriptor.digest}
+    image = layout.add_image(
+        _config(foundation.config, layers, entrypoint, settings),
+        [*inherited, *(layer.descriptor for layer in layers)],
+        annotations=labels,
+    )
+    layout.write_index([tagged(image, settings.tag)])
+    return image
+
+
+def build_base(output: Path, *, libraries: list[Path], copyright_file: Path) -> Image:
+    """Write the layout of an image with the C library's files and two users: root and ours."""
+    directory = "/lib/x86_64-linux-gnu"
+    user = program.USER
+    files = {
+        "/etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n"
+        f"nonroot:x:{user}:{user}:nonroot:{program.CACHE}:/sbin/nologin\n",
+        "/etc/group": f"root:x:0:\nnonroot:x:{user}:\n",
+        "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+        "/usr/share/doc/libc6/copyright": copyright_file.read_text(),
+    }
+    entries = [Entry(path, data=text.encode()) for path, text in files.items()]
+    for library in libraries:
+        entries.append(Entry(f"{directory}/{library.name}", 0o755, library.read_bytes()))
+    loader = "ld-linux-x86-64.so.2"
+    entries.append(Entry(f"/lib64/{loader}", 0o777, target=f"{directory}/{loader}"))
+    layout = Layout.create(output)
+    layer = write_layer("libc", entries, layout.blobs)
+    config: dict[str, Any] = {"config": {}, "history": [], "rootfs": {"diff_ids": []}}
+    _append(config, [layer])
+    image = layout.add_image(config, [layer.descriptor])
+    layout.write_index([tagged(image, "libc")])
+    return image
+
+
+def _config(
+    base: dict[str, Any], layers: list[Layer], entrypoint: str, settings: Settings
+) -> dict[str, Any]:
+    inherited = dict(base.get("config") or {})
+    env = dict(item.split("=", 1) for item in inherited.get("Env") or [])
+    env |= {
+        "PATH": ":".join(filter(None, (program.DIRECTORY, env.get("PATH")))),
+        "HOME": program.CACHE,
+        "USER": "nonroot",
+        # A directory below the volume, because a PAR accepts only a cache that it owns.
+        "PAR_CACHE_DIR": f"{program.CACHE}/par",
+        # For programs without doors, which ignore PAR_CACHE_DIR, and for other caches.
+        "XDG_CACHE_HOME": program.CACHE,
+    }
+    env |= settings.env
+    inherited.pop("Cmd", None)  # arguments of the base's own program
+    config = dict(base)
+    config["config"] = inherited | {
+        "Entrypoint": [entrypoint],
+        "Env": [f"{name}={value}" for name, value in sorted(env.items())],
+        "Labels": (inherited.get("Labels") or {}) | settings.labels,
+        "User": f"{program.USER}:{program.USER}",
+        "Volumes": (inherited.get("Volumes") or {}) | {program.CACHE: {}, "/tmp": {}},
+        "WorkingDir": "/",
+    }
+    _append(config, layers)
+    return config
+
+
+def _append(config: dict[str, Any], layers: list[Layer]) -> None:
+    """Add layers to a configuration, in which all times are fixed."""
+    config |= PLATFORM | {"created": _EPOCH}
+    config["rootfs"] = {
+        "type": "layers",
+        "diff_ids": [*config["rootfs"]["diff_ids"], *(layer.diff_id for layer in layers)],
+    }
+    config["history"] = [
+        *(config.get("history") or []),
+        *({"created": _EPOCH, "created_by": layer.title} for layer in layers),
+    ]

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of small programs, read by a reader that shares no code with the writer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tools.oci import build
+from tools.oci.image import Settings, build_image
+from tools.oci.layer import Entry, write_layer
+from tools.oci.layout import Layout, LayoutError
+from tools.oci.testing.reader import File, read_image
+from tools.oci.testing.small_image import small_base, small_image, small_par
+
+_SOURCE = "import sys\nprint('hello', sys.argv[1:])\n"
+
+
+def _write(files: dict[str, File], root: Path) -> None:
+    for path, file in files.items():
+        target = root / path.lstrip("/")
+        if file.kind == "directory":
+            target.mkdir(parents=True, exist_ok=True)
+        elif file.kind == "file":
+            target.write_bytes(file.data)
+            target.chmod(file.mode)
+
+
+def test_the_layers_and_the_configuration(tmp_path: Path) -> None:
+    settings = Settings(tag="v1", env={"A": "b=c"}, labels={"who": "me"})
+    built = small_image(tmp_path, _SOURCE, settings)
+    image = read_image(tmp_path / "image")
+    assert image.digest == built.descriptor.digest
+    titles = [row["created_by"] for row in image.config["history"]]
+    assert titles == ["libc", "interpreter", "programs"]
+    config = image.config["config"]
+    assert config["Entrypoint"] == ["/app/small.par"]
+    assert config["User"] == "65532:65532"
+    assert config["Labels"] == {"who": "me"}
+    assert set(config["Volumes"]) == {"/cache", "/tmp"}
+    assert {"A=b=c", "PAR_CACHE_DIR=/cache/par", "PATH=/app", "USER=nonroot"} <= set(config["Env"])
+    base = read_image(tmp_path / "below/base")
+    assert image.manifest["annotations"] == {
+        "org.opencontainers.image.base.digest": base.digest,
+        "who": "me",
+    }
+    assert image.manifest["layers"][0] == base.manifest["layers"][0]
+
+
+def test_no_file_belongs_to_the_user_or_has_a_time(tmp_path: Path) -> None:
+    small_image(tmp_path, _SOURCE)
+    files = read_image(tmp_path / "image").files()
+    assert {path for path, file in files.items() if file.owner != (0, 0)} == {"/cache"}
+    assert {file.time for file in files.values()} == {0}
+    others = {path for path, file in files.items() if file.kind != "link" and file.mode & 0o022}
+    assert others == {"/tmp"}
+    assert not [path for path in files if path.endswith("/sh")]
+
+
+def test_the_program_of_the_layers_runs(tmp_path: Path) -> None:
+    small_image(tmp_path, _SOURCE)
+    root = tmp_path / "root"
+    _write(read_image(tmp_path / "image").files(), root)
+    environment = {"PAR_CACHE_DIR": str(tmp_path / "cache"), "PAR_VERIFY": "1"}
+    done = subprocess.run(
+        [root / "app/small.par", "x"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hello ['x']\n", "")
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        small_image(tmp_path / name, _SOURCE)
+    one, two = (tmp_path / name / "image" for name in ("one", "two"))
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(two) for path in two.rglob("*") if path.is_file())
+    assert [str(f) for f in files if (one / f).read_bytes() != (two / f).read_bytes()] == []
+
+
+def test_an_edit_changes_one_small_layer(tmp_path: Path) -> None:
+    small_image(tmp_path / "one", _SOURCE)
+    small_image(tmp_path / "two", _SOURCE.replace("hello", "good morning"))
+    one, two = (read_image(tmp_path / name / "image").manifest for name in ("one", "two"))
+    known = {row["digest"] for row in one["layers"]}
+    changed = [row["size"] for row in two["layers"] if row["digest"] not in known]
+    assert len(changed) == 1
+    assert changed[0] < 200_000
+    assert sum(row["size"] for row in two["layers"]) > 5_000_000
+
+
+def test_two_programs_share_their_interpreter(tmp_path: Path) -> None:
+    pars = [small_par(tmp_path / f"{name}.par", _SOURCE) for name in ("one", "two")]
+    base = small_base(tmp_path / "below")
+    build_image(tmp_path / "image", pars=pars, base=base, settings=Settings(tag="latest"))
+    image = read_image(tmp_path / "image")
+    assert image.config["config"]["Entrypoint"] == ["/app/one.par"]
+    root = tmp_path / "root"
+    _write(image.files(), root)
+    assert len(list((root / "app/parts").glob("stdlib-*"))) == 1
+    for name in ("one", "two"):
+        environment = {"PAR_CACHE_DIR": str(tmp_path / "cache")}
+        program = root / f"app/{name}.par"
+        output = subprocess.check_output([program], env=environment, text=True)
+        assert output == "hello []\n"
+
+
+def test_programs_of_one_name_are_refused(tmp_path: Path) -> None:
+    pars = [small_par(tmp_path / name / "same.par", _SOURCE) for name in ("one", "two")]
+    base = small_base(tmp_path / "below")
+    with pytest.raises(ValueError, match=r"two programs have the same name \(same\.par, same\.par"):
+        build_image(tmp_path / "image", pars=pars, base=base, settings=Settings(tag="latest"))
+
+
+def test_an_image_can_be_the_base(tmp_path: Path) -> None:
+    """The base's variables and layers stay, and its own arguments do not."""
+    small_image(tmp_path / "one", _SOURCE, Settings(tag="a", env={"PATH": "/bin", "KEPT": "1"}))
+    par = small_par(tmp_path / "above.par", _SOURCE)
+    build_image(
+        tmp_path / "two", pars=[par], base=tmp_path / "one/image", settings=Settings(tag="b")
+    )
+    image = read_image(tmp_path / "two")
+    titles = [row["created_by"] for row in image.config["history"]]
+    assert titles == ["libc", "interpreter", "programs", "interpreter", "programs"]
+    assert {"KEPT=1", "PATH=/app:/bin"} <= set(image.config["config"]["Env"])
+    assert image.config["config"]["Entrypoint"] == ["/app/above.par"]
+
+
+def test_a_base_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    base = small_base(tmp_path / "below")
+    layer = Layout(base).image().blobs[1]
+    par = small_par(tmp_path / "small.par", _SOURCE)
+    (base / "blobs/sha256" / layer.hex).unlink()
+    with pytest.raises(LayoutError, match=r"this blob is missing; build or pull the image again"):
+        build_image(tmp_path / "image", pars=[par], base=base, settings=Settings(tag="t"))
+    with pytest.raises(LayoutError, match=r"no OCI layout"):
+        Layout(tmp_path).image()
+
+
+def test_two_files_of_one_path_are_refused(tmp_path: Path) -> None:
+    entries = [Entry("/a/b", data=b"1"), Entry("a/b", data=b"2")]
+    with pytest.raises(ValueError, match=r"a/b: two files of the image have this path"):
+        write_layer("twice", entries, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_tar_has_the_layout(tmp_path: Path) -> None:
+    small_image(tmp_path, _SOURCE)
+    output = tmp_path / "image.tar"
+    assert build.main(["tar", f"--output={output}", str(tmp_path / "image")]) == 0
+    with tarfile.open(output) as archive:
+        archive.extractall(tmp_path / "again")
+    assert read_image(tmp_path / "again") == read_image(tmp_path / "image")
+
+
+def test_a_file_that_is_no_par_gives_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = small_base(tmp_path / "below")
+    (tmp_path / "no.par").write_text("x" * 5000)
+    paths = {"output": "image", "statements": "s", "par": "no.par", "bill": "bill"}
+    arguments = [f"--{name}={tmp_path}/{path}" for name, path in paths.items()]
+    arguments += [f"--base={base}", "--tag=t", "--target=//a:b"]
+    assert build.main(["image", *arguments]) == 1
+    assert "no.par: not a finished archive" in capsys.readouterr().err

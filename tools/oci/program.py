@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of programs: PARs, cut into parts, by how often the parts change.
+
+The interpreter comes first, then the packages that the programs share, then the programs' own code.
+A large package has a layer of its own, which all images with the same package share in a registry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.oci.layer import Entry
+from tools.par.compiler import parts
+
+DIRECTORY = "/app"
+CACHE = "/cache"
+USER = 65532  # the number that images without root use by convention
+# Bundles of every program, which change with the workspace's interpreter.
+_INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
+# A smaller package shares a layer with others, because each layer costs a request per pull.
+_LARGE = 8 << 20
+_MOST_LARGE = 100  # container engines accept 127 layers
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A PAR that is mapped into memory."""
+
+    name: str
+    parts: list[parts.Part]
+
+    @property
+    def path(self) -> str:
+        return f"{DIRECTORY}/{self.name}"
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Program]:
+    """Map a PAR. Raises ValueError if the file is none."""
+    with path.open("rb") as stream:
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    # The parts refer to the mapping, so it is unmapped when they are deleted.
+    yield Program(path.name, parts.cut(memoryview(mapped), path))
+
+
+def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
+    """Return (title, entries) of each layer, the layer that changes least first."""
+    names = [program.name for program in programs]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two programs have the same name ({', '.join(names)}); rename one")
+    interpreter = {
+        CACHE: Entry(CACHE, 0o700, owner=USER),
+        "/tmp": Entry("/tmp", 0o1777),
+    }
+    packages: dict[str, Entry] = {}
+    own: list[Entry] = []
+    for program in programs:
+        launcher, *bundles, code = program.parts
+        interpreter[program.path] = Entry(program.path, 0o755, launcher.data)
+        files = []
+        for part in bundles:
+            entry = Entry(_path(part), data=part.data)
+            (interpreter if part.name in _INTERPRETER else packages)[entry.path] = entry
+            files.append((part, entry.path.removeprefix(f"{DIRECTORY}/")))
+        path = f"{program.path}.program"
+        files.append((code, path.removeprefix(f"{DIRECTORY}/")))
+        own.append(Entry(path, data=code.data))
+        listed = parts.list_of_parts(launcher, files)
+        own.append(Entry(program.path + parts.LIST_SUFFIX, data=listed))
+    return [
+        ("interpreter", list(interpreter.values())),
+        *_of_packages(list(packages.values())),
+        ("programs", own),
+    ]
+
+
+def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+    by_size = sorted(entries, key=lambda entry: (-len(entry.data or b""), entry.path))
+    large = [entry for entry in by_size if len(entry.data or b"") >= _LARGE][:_MOST_LARGE]
+    for entry in sorted(large, key=lambda entry: entry.path):
+        yield Path(entry.path).name.rpartition("-")[0], [entry]
+    small = [entry for entry in entries if entry not in large]
+    if small:
+        yield "packages", small
+
+
+def _path(part: parts.Part) -> str:
+    """Return a path that depends only on the contents, so programs share equal parts."""
+    return f"{DIRECTORY}/parts/{part.name}-{hashlib.sha256(part.data).hexdigest()[:16]}"

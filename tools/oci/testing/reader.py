@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a layout and check every digest in it, following the specifications and not our writer."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import _par
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file of an image. kind: "file", "directory" or "link"."""
+
+    kind: str
+    mode: int
+    owner: tuple[int, int]
+    time: float
+    data: bytes
+    target: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    digest: str
+    manifest: dict[str, Any]
+    config: dict[str, Any]
+    layers: list[dict[str, File]]
+
+    def files(self) -> dict[str, File]:
+        """Return the files of all layers; a later layer hides an earlier one."""
+        result: dict[str, File] = {}
+        for layer in self.layers:
+            result |= layer
+        return result
+
+
+def read_image(layout: Path) -> Image:
+    """Read a layout with one image. Raises AssertionError if a digest or size is wrong."""
+    assert json.loads((layout / "oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
+    index = json.loads((layout / "index.json").read_text())
+    (row,) = index["manifests"]
+    manifest = json.loads(read_blob(layout, row))
+    config = json.loads(read_blob(layout, manifest["config"]))
+    layers = []
+    tars = [decompress(read_blob(layout, layer)) for layer in manifest["layers"]]
+    diff_ids = [f"sha256:{hashlib.sha256(tar).hexdigest()}" for tar in tars]
+    assert diff_ids == config["rootfs"]["diff_ids"]
+    for tar in tars:
+        layers.append(_files(tar))
+    return Image(row["digest"], manifest, config, layers)
+
+
+def read_blob(layout: Path, descriptor: dict[str, Any]) -> bytes:
+    algorithm, _, digest = descriptor["digest"].partition(":")
+    data = (layout / "blobs" / algorithm / digest).read_bytes()
+    assert hashlib.new(algorithm, data).hexdigest() == digest
+    assert len(data) == descriptor["size"]
+    return data
+
+
+def decompress(data: bytes) -> bytes:
+    """Return the contents of a file of zstd frames (RFC 8878) that name their size."""
+    result = b""
+    while data:
+        end, size = _frame(data)
+        result += _par.decompress(data[:end], size)
+        data = data[end:]
+    return result
+
+
+def _frame(data: bytes) -> tuple[int, int]:
+    """Return the length of the first frame, and the size of its contents."""
+    assert data[:4] == b"\x28\xb5\x2f\xfd"
+    flags = data[4]
+    single, checksum = flags >> 5 & 1, flags >> 2 & 1
+    position = 5 + (not single) + (0, 1, 2, 4)[flags & 3]
+    length = (1 if single else 0, 2, 4, 8)[flags >> 6]
+    assert length, "the frame does not name its size"
+    size = int.from_bytes(data[position : position + length], "little")
+    size += 256 * (length == 2)
+    position += length
+    last = False
+    while not last:
+        header = int.from_bytes(data[position : position + 3], "little")
+        last, kind = bool(header & 1), header >> 1 & 3
+        position += 3 + (1 if kind == 1 else header >> 3)
+    return position + 4 * checksum, size
+
+
+def _files(tar: bytes) -> dict[str, File]:
+    result = {}
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        for member in archive:
+            kind = "file" if member.isreg() else "directory" if member.isdir() else "link"
+            stream = archive.extractfile(member) if member.isreg() else None
+            result[f"/{member.name}"] = File(
+                kind,
+                member.mode,
+                (member.uid, member.gid),
+                member.mtime,
+                stream.read() if stream else b"",
+                member.linkname,
+            )
+    return result

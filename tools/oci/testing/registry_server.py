@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start Debian's docker-registry on loopback, with a password."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+USER, PASSWORD = "tester", "correct"
+# bcrypt of the password, the only form that the registry accepts.
+_HASH = "$2b$05$abcdefghijklmnopqrstuuSSgfZSwfwKPbBZRnD5O0VgRw2zVgiZC"
+_CONFIG = """\
+version: 0.1
+log: {{level: error, accesslog: {{disabled: true}}}}
+storage: {{filesystem: {{rootdirectory: {directory}/blobs}}}}
+http: {{addr: "127.0.0.1:{port}"}}
+auth: {{htpasswd: {{realm: test, path: {directory}/htpasswd}}}}
+"""
+
+
+@contextlib.contextmanager
+def running(directory: Path) -> Iterator[str]:
+    """Yield the HOST:PORT of a registry that keeps its blobs in `directory`."""
+    program = shutil.which("docker-registry")
+    if program is None:
+        return pytest.skip("this machine has no docker-registry: `apt-get install docker-registry`")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    (directory / "htpasswd").write_text(f"{USER}:{_HASH}\n")
+    config = directory / "config.yml"
+    config.write_text(_CONFIG.format(directory=directory, port=port))
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen([program, "serve", config], stdout=log, stderr=log)
+        try:
+            _wait(f"http://127.0.0.1:{port}/v2/", server, directory / "log")
+            yield f"127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return  # it asks for a password
+        except OSError:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"docker-registry: {log.read_text()}") from None
+            time.sleep(0.05)
