@@ -71,6 +71,19 @@ class Index:
     developer: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     info: dict[str, Any] = dataclasses.field(default_factory=dict)
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    _sections: dict[str, list[tuple[int, int, int]]] = dataclasses.field(
+        default_factory=dict, init=False
+    )
+
+    def write_sections(self, writer: ArchiveWriter) -> None:
+        """Write the sections of all bundles that do not have theirs in the archive yet.
+
+        Each bundle has its own sections, so start-up reads only those of the bundles it uses.
+        """
+        for kind in BUNDLE_SECTIONS:
+            written = self._sections.setdefault(kind, [])
+            for i, value in list(enumerate(getattr(self, kind)))[len(written) :]:
+                written.append(writer.add_section(f"{kind}/{i}", value))
 
     def write(
         self,
@@ -82,11 +95,8 @@ class Index:
 
         parts: name and offset of each part that the file can be cut into; see parts.py.
         """
-        # Each bundle has its own sections, so start-up reads only those of the bundles it uses.
-        sections = {
-            kind: [writer.add_section(f"{kind}/{i}", v) for i, v in enumerate(getattr(self, kind))]
-            for kind in BUNDLE_SECTIONS
-        }
+        self.write_sections(writer)
+        sections: dict[str, Any] = dict(self._sections)
         sections["info"] = [writer.add_section("info", self.info)]
         return writer.finish(
             {
@@ -122,24 +132,29 @@ def add_bundle(
     compile_all: CompileAll = sources.compile_all,
 ) -> None:
     """Add `files`, a sorted list of (path below the import root, path on disk), as a bundle."""
-    builder = _Builder(writer, index, options, compile_all)
+    builder = BundleBuilder(writer, index, options, compile_all)
+    builder.add(files)
+    builder.finish()
+
+
+def _by_kind(files: list[tuple[str, str]]) -> dict[Kind, list[tuple[str, str]]]:
     groups: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in Kind}
     for path, disk in files:
         with open(disk, "rb") as stream:
             head = stream.read(_HEAD)
         groups[classify(path, head)].append((path, disk))
-    builder.add_modules(groups[Kind.MODULE])
-    for path, disk in groups[Kind.DATA]:
-        builder.add_file(path, disk, developer=False)
-    for path, disk in groups[Kind.DEVELOPER]:
-        builder.add_file(path, disk, developer=True)
-    builder.add_natives(groups[Kind.NATIVE])
-    builder.finish()
+    return groups
 
 
-class _Builder:
+class BundleBuilder:
+    """Adds one bundle to an archive, in one or several groups of files."""
+
     def __init__(
-        self, writer: ArchiveWriter, index: Index, options: BundleOptions, compile_all: CompileAll
+        self,
+        writer: ArchiveWriter,
+        index: Index,
+        options: BundleOptions,
+        compile_all: CompileAll = sources.compile_all,
     ) -> None:
         self._writer = writer
         self._compile_all = compile_all
@@ -156,7 +171,17 @@ class _Builder:
         prefix = self._options.prefix
         return f"{prefix}/{path}" if prefix else path
 
-    def add_modules(self, files: list[tuple[str, str]]) -> None:
+    def add(self, files: list[tuple[str, str]]) -> None:
+        """Add files, sorted by path. Groups must not have modules of the same package."""
+        groups = _by_kind(files)
+        self._add_modules(groups[Kind.MODULE])
+        for path, disk in groups[Kind.DATA]:
+            self._add_file(path, disk, developer=False)
+        for path, disk in groups[Kind.DEVELOPER]:
+            self._add_file(path, disk, developer=True)
+        self._add_natives(groups[Kind.NATIVE])
+
+    def _add_modules(self, files: list[tuple[str, str]]) -> None:
         cold = self._options.is_cold
         for done in self._compile_all([(path, disk, cold(path)) for path, disk in files]):
             self._put(done.path, done.deflated, DEFLATE, done.crc, done.size, 0o644, False)
@@ -187,7 +212,7 @@ class _Builder:
             self._index.modules[name] = (self._number, done.path, package, *where)
         self._packages.add(name.rpartition(".")[0])
 
-    def add_file(self, path: str, disk: str, *, developer: bool) -> None:
+    def _add_file(self, path: str, disk: str, *, developer: bool) -> None:
         with open(disk, "rb") as stream:
             data = stream.read()
         mode = 0o755 if os.stat(disk).st_mode & stat.S_IXUSR else 0o644
@@ -218,7 +243,7 @@ class _Builder:
         )
         self._files[path] = (method, offset, len(data), size, _par.hash(data), mode, developer)
 
-    def add_natives(self, files: list[tuple[str, str]]) -> None:
+    def _add_natives(self, files: list[tuple[str, str]]) -> None:
         threads = len(os.sched_getaffinity(0))
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             for path, disk in files:

@@ -14,10 +14,10 @@ from typing import Any
 
 from tools.par.compiler.bundle import (
     BUNDLE_SECTIONS,
+    BundleBuilder,
     BundleError,
     BundleOptions,
     Index,
-    add_bundle,
 )
 from tools.par.compiler.classify import extension_name, module_name
 from tools.par.compiler.container import PAGE, ArchiveWriter, Entry, read_index
@@ -57,11 +57,19 @@ def link(
                 first = len(index.bundles)
                 start = _add_bundle_file(writer, index, path)
                 parts.append((index.bundles[first][0], start))
-            writer.align()
-            parts.append(("program", writer.position))
             _refuse_shadows(files)
             own = Index(bundles=list(index.bundles))
-            add_bundle(writer, own, sorted(files), BundleOptions(name="program", strict=True))
+            builder = BundleBuilder(writer, own, BundleOptions(name="program", strict=True))
+            libraries, main = _split(sorted(files), str(settings["main"]))
+            writer.align()
+            parts.append(("libraries", writer.position))
+            builder.add(libraries)
+            index.write_sections(writer)
+            writer.align()
+            # Most edits change only the following: the program's own package, and the index.
+            parts.append(("program", writer.position))
+            builder.add(main)
+            builder.finish()
             _merge(index, own, shift=0, first=0, source="the program's own files")
             _check(index)
             settings["early_imports"] = _early_imports(str(settings["main"]), files)
@@ -76,6 +84,17 @@ def link(
     finally:
         partial.unlink(missing_ok=True)
     return size
+
+
+def _split(
+    files: list[tuple[str, str]], main: str
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the files outside and inside of the directory at the root that has the main module."""
+    package, dot, _ = main.partition(".")
+    own = [row for row in files if row[0].startswith(f"{package}/")] if dot else []
+    own = own or [row for row in files if "/" not in row[0]]
+    inside = set(own)
+    return [row for row in files if row not in inside], own
 
 
 def _refuse_shadows(files: list[tuple[str, str]]) -> None:

@@ -2,7 +2,8 @@
 """Cut a PAR into files that the launcher reads as one: itself, each bundle, and the program.
 
 An image stores them in several layers. After an edit, only the program's part changes: its own
-modules and the index. A bundle's part has the same bytes in every program.
+package and the index. A bundle's part has the same bytes in every program. The zip's directory,
+which the launcher does not read, is left out.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from tools.par.compiler.container import FOOTER, FOOTER_SIZE, PAGE, read_index
 from tools.par.compiler.launcher_seal import IN_PARTS, read_seal, seal_record
 
 LIST_SUFFIX = ".par_parts"  # launcher/invocation.c adds it to the launcher's path
-LAUNCHER, PROGRAM = "launcher", "program"
-_HASH_DIGITS = 16
+LAUNCHER, LIBRARIES, PROGRAM = "launcher", "libraries", "program"
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of a PAR: the launcher, a bundle or the program."""
+    """A part of a PAR: the launcher, a bundle, other code of the workspace, or the program."""
 
     name: str
     data: bytes | memoryview
@@ -48,10 +48,10 @@ def cut(par: memoryview, path: Path) -> list[Part]:
     record = seal_record(len(launcher), flags=flags | IN_PARTS)
     launcher = launcher[:offset] + record + launcher[offset + len(record) :]
     parts = [Part(LAUNCHER, launcher)]
-    ends = [*starts[2:], len(par)]
-    for (name, start), end in zip(rows[1:], ends, strict=True):
-        parts.append(Part(name, par[start:end]))
-    parts[-1] = Part(PROGRAM, _with_launcher_hash(par[starts[-1] :], _par.hash(launcher)))
+    for (name, start), end in zip(rows[1:-1], starts[2:], strict=True):
+        if start < end:
+            parts.append(Part(name, par[start:end]))
+    parts.append(Part(PROGRAM, _without_directory(par, parts, starts[-1])))
     return parts
 
 
@@ -66,11 +66,14 @@ def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
     return "".join(lines).encode()
 
 
-def _with_launcher_hash(program: memoryview, digest: int) -> bytes:
-    """Return the program's part with the changed launcher's hash, which PAR_VERIFY=1 compares."""
-    match = FOOTER.fullmatch(program[-FOOTER_SIZE:])
+def _without_directory(par: memoryview, before: list[Part], start: int) -> bytes:
+    """Return the program's part, which ends with the index and a new footer."""
+    match = FOOTER.fullmatch(par[-FOOTER_SIZE:])
     assert match is not None  # read_index has matched it
-    start = len(program) - FOOTER_SIZE + match.start(6)
-    changed = bytearray(program)
-    changed[start : start + _HASH_DIGITS] = b"%016x" % digest
-    return bytes(changed)
+    offset, size, digest, _, archive_start, *_ = (int(number, 16) for number in match.groups())
+    numbers = (offset, size, digest, offset + size + FOOTER_SIZE, archive_start)
+    head = b"PAR index" + b" %016x" * 5 % numbers + b" "
+    contents = bytes(par[start : offset + size]) + head
+    launcher = before[0].data
+    archive = b"".join((launcher[archive_start:], *(part.data for part in before[1:]), contents))
+    return contents + b"%016x %016x\n" % (_par.hash(launcher[:archive_start]), _par.hash(archive))
