@@ -20,9 +20,9 @@ import _par
 from tools.oci.descriptor import LAYER_ZSTD, Descriptor
 
 _FRAME = 16 << 20  # uncompressed bytes per frame
-# Natives, most of an image, are compressed already. Level 9 would take four times as long and save
-# 1% of the rest.
+# Natives, most of an image, are compressed already, so a higher level would save little.
 _LEVEL = 3
+_SMALL, _SMALL_LEVEL = 2 << 20, 19  # a small layer is pushed often, and takes no time to compress
 _BLOCK = tarfile.BLOCKSIZE
 
 
@@ -134,7 +134,8 @@ class _Sink:
         os.fsync(self._stream.fileno())
 
     def _flush(self) -> None:
-        packed = _par.compress(self._frame, _LEVEL)
+        level = _SMALL_LEVEL if len(self._frame) <= _SMALL else _LEVEL
+        packed = _par.compress(self._frame, level)
         self._frame.clear()
         self.packed.update(packed)
         self.size += len(packed)

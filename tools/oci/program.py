@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers of programs: PARs, cut into parts, by how often the parts change.
 
-The interpreter comes first, then the packages that the programs share, then the programs' own code.
+The interpreter comes first, then the packages that the programs share, then other code of the
+workspace, then the programs' own packages.
 A large package has a layer of its own, which all images with the same package share in a registry.
 """
 
@@ -53,6 +54,7 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
     names = [program.name for program in programs]
     if len(set(names)) != len(names):
         raise ValueError(f"two programs have the same name ({', '.join(names)}); rename one")
+    libraries: dict[str, Entry] = {}
     interpreter = {
         CACHE: Entry(CACHE, 0o700, owner=USER),
         "/tmp": Entry("/tmp", 0o1777),
@@ -65,7 +67,8 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
         files = []
         for part in bundles:
             entry = Entry(_path(part), data=part.data)
-            (interpreter if part.name in _INTERPRETER else packages)[entry.path] = entry
+            table = interpreter if part.name in _INTERPRETER else packages
+            (libraries if part.name == parts.LIBRARIES else table)[entry.path] = entry
             files.append((part, entry.path.removeprefix(f"{DIRECTORY}/")))
         path = f"{program.path}.program"
         files.append((code, path.removeprefix(f"{DIRECTORY}/")))
@@ -75,6 +78,7 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
     return [
         ("interpreter", list(interpreter.values())),
         *_of_packages(list(packages.values())),
+        *([("libraries", list(libraries.values()))] if libraries else []),
         ("programs", own),
     ]
 

@@ -41,7 +41,7 @@ def test_the_rule_packs_its_programs(image: Image) -> None:
     assert libc.data[:4] == b"\x7fELF"
     assert b"LGPL" in files["/usr/share/doc/libc6/copyright"].data
     titles = [row["created_by"] for row in image.config["history"]]
-    assert titles == ["libc", "interpreter", "numpy", "programs"]
+    assert titles == ["libc", "interpreter", "numpy", "libraries", "programs"]
     # The programs share numpy and the interpreter's bundles.
     assert len([path for path in files if path.startswith("/app/parts/numpy-")]) == 1
 
