@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start torchrun with the arguments that the scheduler's environment asks for.
+
+PAR_MAIN=torch_google.launch ./train.par [TORCHRUN'S OPTIONS --] [ARGUMENTS OF train.par]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from torch_google.launch import environments
+
+# Variables that make a PAR start another program than its own: workers must not inherit them.
+# PAR_CACHE_DIR and others that only configure the PAR stay.
+_DOORS = (
+    "PAR_HELP",
+    "PAR_INFO",
+    "PAR_INTERPRETER",
+    "PAR_LIST",
+    "PAR_MAIN",
+    "PAR_TRACE_IMPORTS",
+)
+
+
+def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str]) -> list[str]:
+    """Return the arguments for torchrun to run `program`, a PAR, on this machine of the job.
+
+    Options before a `--` in `arguments` follow those from the environment, so they take precedence.
+    """
+    options: list[str] = []
+    if "--" in arguments:
+        split = arguments.index("--")
+        options, arguments = arguments[:split], arguments[split + 1 :]
+    place = environments.place(env)
+    from_environment = [] if place is None else place.torchrun_arguments()
+    return [*from_environment, *options, "--no-python", program, *arguments]
+
+
+def main() -> None:
+    """Replace this process's role by torchrun's. Exits with one line if the job is not clear."""
+    program, *arguments = sys.argv
+    if "_par" not in sys.builtin_module_names:
+        raise SystemExit(f"{program}: not a PAR; build NAME.par and start that")
+    try:
+        argv = torchrun_arguments(program, arguments, os.environ)
+    except environments.PlaceError as error:
+        raise SystemExit(f"{program}: {error}") from None
+    for door in _DOORS:
+        os.environ.pop(door, None)
+    # Imported here, because only this command needs torch.
+    from torch.distributed import run
+
+    run.main(argv)

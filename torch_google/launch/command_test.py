@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start a real PAR by torch_google.launch, as one machine and as two machines of a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torch_google.launch import torchrun_arguments
+
+_PROGRAM = Path(__file__).parent / "testing/sum.par"
+
+
+def test_options_before_the_dashes_are_those_of_torchrun() -> None:
+    env = {"JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "a", "PET_NNODES": "2"}
+    found = torchrun_arguments("x.par", ["--nproc-per-node=2", "--", "--epochs=1", "--", "y"], env)
+    place = ["--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=29500"]
+    program = ["--no-python", "x.par", "--epochs=1", "--", "y"]
+    assert found == [*place, "--nproc-per-node=2", *program]
+    assert torchrun_arguments("x.par", ["--epochs=1"], {}) == [
+        "--standalone", "--no-python", "x.par", "--epochs=1"
+    ]  # fmt: skip
+
+
+def _environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    cache = os.environ.get("PAR_CACHE_DIR") or str(tmp_path / "cache")
+    return {"PAR_CACHE_DIR": cache, "PATH": os.environ["PATH"], **more}
+
+
+def _start(tmp_path: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    environment = _environment(tmp_path, PAR_MAIN="torch_google.launch", **env)
+    return subprocess.Popen(
+        [_PROGRAM, *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _rows(output: str) -> list[dict[str, object]]:
+    rows = [json.loads(line) for line in output.splitlines()]
+    return sorted(rows, key=lambda row: str(row["rank"]))
+
+
+def test_two_processes_on_one_machine(tmp_path: Path) -> None:
+    process = _start(tmp_path, "--nproc-per-node=2", "--", "a")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert _rows(output) == [
+        {"arguments": ["a"], "doors": ["PAR_CACHE_DIR"], "rank": rank, "sum": 3.0}
+        for rank in (0, 1)
+    ]
+
+
+def test_two_machines_of_an_indexed_job(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PET_NNODES": "2"}
+    machines = [_start(tmp_path, JOB_COMPLETION_INDEX=str(index), **env) for index in (0, 1)]
+    for index, process in enumerate(machines):
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        (row,) = _rows(output)
+        assert (row["rank"], row["sum"]) == (index, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}, "already has rank 0 of 1"),
+        ({"JOB_COMPLETION_INDEX": "1"}, "found machine 1 of 1"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, env: dict[str, str], message: str) -> None:
+    process = _start(tmp_path, **env)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (1, "")
+    assert message in errors
+    assert errors.count("\n") == 1

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tell from the environment variables of a scheduler where in a job this process is.
+
+Each scheduler is a row of ENVIRONMENTS. The first whose variables are set is used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from torch_google.launch.hostlist import hosts
+
+_PORT = 29500  # torchrun's own default
+Variables = Mapping[str, str]
+
+
+class PlaceError(ValueError):
+    """An error for variables that do not describe a job. The message names one and the remedy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The place of this machine in a job. torchrun starts the processes of one machine.
+
+    processes: on this machine; None if the scheduler does not say.
+    """
+
+    nodes: int
+    node_rank: int = 0
+    host: str = "localhost"
+    port: int = _PORT
+    processes: int | None = None
+
+    def torchrun_arguments(self) -> list[str]:
+        """Return the options of torchrun. A job on one machine needs no fixed port."""
+        processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
+        if self.nodes == 1:
+            return ["--standalone", *processes]
+        return [
+            f"--nnodes={self.nodes}",
+            f"--node-rank={self.node_rank}",
+            f"--master-addr={self.host}",
+            f"--master-port={self.port}",
+            *processes,
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """A scheduler: the variables that show that it started this process, and their meaning."""
+
+    name: str
+    variables: tuple[str, ...]
+    read: Callable[[Variables], Place | None]
+
+
+def place(env: Variables) -> Place | None:
+    """Return the place that the scheduler's variables describe.
+
+    Return None if torchrun's own variables describe it, because torchrun reads those. Raises
+    PlaceError if the variables are incomplete, or if this process is already a worker.
+    """
+    environment = find(env)
+    if environment is None:
+        return Place(nodes=1)
+    try:
+        result = environment.read(env)
+    except ValueError as error:
+        raise PlaceError(f"{environment.name}: {error}") from None
+    if result is not None and not 0 <= result.node_rank < result.nodes:
+        raise PlaceError(
+            f"{environment.name}: found machine {result.node_rank} of {result.nodes}; the machines "
+            f"have the numbers 0 to {result.nodes - 1}"
+        )
+    return result
+
+
+def find(env: Variables) -> Environment | None:
+    """Return the scheduler that started this process, or None for a direct start."""
+    for environment in ENVIRONMENTS:
+        if all(env.get(variable) for variable in environment.variables):
+            return environment
+    return None
+
+
+def _worker(env: Variables) -> Place:
+    raise ValueError(
+        f"this process already has rank {env['RANK']} of {env['WORLD_SIZE']}; start the program "
+        "itself, without torch_google.launch"
+    )
+
+
+def _torchrun(env: Variables) -> None:
+    return None
+
+
+def _torchx(env: Variables) -> Place:
+    """The component torch_google.launch.torchx sets these; the last names another variable."""
+    nodes = _number(env, "TORCHX_NODES")
+    rank0 = env["TORCHX_RANK0_ENV"]
+    host = env.get(rank0, "").split(",")[0]
+    if not host and nodes > 1:
+        raise ValueError(
+            f"TORCHX_RANK0_ENV names {rank0}, which is not set; is this scheduler new?"
+        )
+    return Place(nodes, _number(env, "TORCHX_NODE"), host, _port(env))
+
+
+def _gke_tpu(env: Variables) -> Place:
+    """GKE sets these in a Job that asks for TPUs: one slice, or several with MEGASCALE_*."""
+    names = env["TPU_WORKER_HOSTNAMES"].split(",")
+    slices = _number(env, "MEGASCALE_NUM_SLICES", 1)
+    host = names[0]
+    if slices > 1:
+        host = _required(env, "MEGASCALE_COORDINATOR_ADDRESS").partition(":")[0]
+    rank = _number(env, "MEGASCALE_SLICE_ID", 0) * len(names) + _number(env, "TPU_WORKER_ID")
+    return Place(slices * len(names), rank, host, _port(env))
+
+
+def _jobset(env: Variables) -> Place:
+    """The manifests of torch_google.launch.kubernetes set the JOBSET_* variables."""
+    pods, jobs = _number(env, "JOBSET_PODS_PER_JOB"), _number(env, "JOBSET_JOBS", 1)
+    rank = _number(env, "JOBSET_JOB_INDEX") * pods + _number(env, "JOB_COMPLETION_INDEX")
+    return Place(jobs * pods, rank, _required(env, "MASTER_ADDR"), _port(env))
+
+
+def _indexed_job(env: Variables) -> Place:
+    """Kubernetes sets only the index; the manifest must set the others."""
+    nodes = _number(env, "PET_NNODES", None if env.get("MASTER_ADDR") else 1)
+    host = env.get("MASTER_ADDR", "localhost")
+    return Place(nodes, _number(env, "JOB_COMPLETION_INDEX"), host, _port(env))
+
+
+def _slurm(env: Variables) -> Place:
+    nodes = _number(env, "SLURM_STEP_NUM_NODES", _number(env, "SLURM_JOB_NUM_NODES", 1))
+    if "SLURM_STEP_ID" not in env:
+        if nodes > 1:
+            raise ValueError(
+                f"the job has {nodes} machines, and this process is on one of them; start it with "
+                "srun"
+            )
+        return Place(1, processes=_gpus(env))
+    tasks = _number(env, "SLURM_STEP_NUM_TASKS", nodes)
+    if tasks != nodes:
+        raise ValueError(
+            f"srun started {tasks} tasks on {nodes} machines; give it --ntasks-per-node=1, because "
+            "torchrun starts the other processes"
+        )
+    listed = hosts(env.get("SLURM_STEP_NODELIST") or _required(env, "SLURM_JOB_NODELIST"))
+    # Jobs that share a machine must not share a port.
+    port = _port(env, 20000 + _number(env, "SLURM_JOB_ID") % 10000)
+    return Place(nodes, _number(env, "SLURM_NODEID"), listed[0], port, _gpus(env))
+
+
+def _gpus(env: Variables) -> int | None:
+    return _number(env, "SLURM_GPUS_ON_NODE", 0) or None
+
+
+def _ray(env: Variables) -> Place:
+    """Ray starts a job's entry point once, on one machine."""
+    try:
+        json.loads(env["RAY_JOB_CONFIG_JSON_ENV_VAR"])
+    except ValueError:
+        raise ValueError("RAY_JOB_CONFIG_JSON_ENV_VAR is not JSON; start it as a Ray job") from None
+    return Place(1)
+
+
+def _training_operator(env: Variables) -> Place:
+    """Kubeflow's PyTorchJob and others give each pod torch's own variables; RANK is the pod's."""
+    nodes = _number(env, "WORLD_SIZE")
+    return Place(nodes, _number(env, "RANK"), _required(env, "MASTER_ADDR"), _port(env))
+
+
+def _required(env: Variables, name: str) -> str:
+    value = env.get(name, "")
+    if not value:
+        raise ValueError(f"{name} is not set; set it in the job's description")
+    return value
+
+
+def _number(env: Variables, name: str, default: int | None = None) -> int:
+    value = env.get(name, "")
+    if not value and default is not None:
+        return default
+    if not re.fullmatch(r"\d+", _required(env, name)):
+        raise ValueError(f"{name}={value}: expected a number")
+    return int(value)
+
+
+def _port(env: Variables, default: int = _PORT) -> int:
+    return _number(env, "MASTER_PORT", default)
+
+
+# The most specific first: a Job on TPUs also has an index, and TorchX starts jobs on Slurm.
+ENVIRONMENTS = (
+    Environment("torchrun's worker", ("LOCAL_RANK", "RANK", "WORLD_SIZE"), _worker),
+    Environment("torchrun", ("PET_NNODES", "PET_NODE_RANK"), _torchrun),
+    Environment("TorchX", ("TORCHX_RANK0_ENV", "TORCHX_NODES"), _torchx),
+    Environment("JobSet", ("JOBSET_JOB_INDEX", "JOB_COMPLETION_INDEX"), _jobset),
+    Environment("TPUs on GKE", ("TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"), _gke_tpu),
+    Environment("Kubernetes Indexed Job", ("JOB_COMPLETION_INDEX",), _indexed_job),
+    Environment("Slurm", ("SLURM_JOB_ID",), _slurm),
+    Environment("Ray", ("RAY_JOB_CONFIG_JSON_ENV_VAR",), _ray),
+    Environment("PyTorchJob", ("MASTER_ADDR", "WORLD_SIZE", "RANK"), _training_operator),
+)

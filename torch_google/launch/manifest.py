@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Print the description of a job for `kubectl apply -f -`.
+
+bazel run //torch_google/launch:manifest -- --name=train --image=ADDRESS --machines=2 -- --epochs=1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from torch_google.launch.kubernetes import Job, JobError, Tpu, manifest
+
+
+def main(arguments: list[str]) -> int:
+    """Print JSON. Return 0, or 1 after one line if the job cannot be described."""
+    options = _parse(arguments)
+    try:
+        objects = manifest(_job(options), jobset=options.jobset)
+    except JobError as error:
+        print(f"manifest: --{error}", file=sys.stderr)
+        return 1
+    json.dump(objects, sys.stdout, indent=2)
+    print()
+    return 0
+
+
+def _job(options: argparse.Namespace) -> Job:
+    tpu = None
+    if options.tpu:
+        tpu = Tpu(options.tpu, options.topology, options.chips)
+    return Job(
+        name=options.name,
+        image=options.image,
+        arguments=tuple(options.arguments),
+        machines=options.machines,
+        slices=options.slices,
+        processes=options.processes,
+        cpu=options.cpu,
+        memory=options.memory,
+        tpu=tpu,
+        env=tuple(_variable(item) for item in options.env),
+        queue=options.queue,
+        retries=options.retries,
+    )
+
+
+def _variable(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not (name and equals):
+        raise JobError(f"env: found {item!r}, expected NAME=VALUE")
+    return name, value
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="manifest", description=__doc__.partition("\n")[0])
+    parser.add_argument("--name", required=True, help="of the job")
+    parser.add_argument("--image", required=True, help="the address that NAME.push prints")
+    parser.add_argument("--machines", type=int, default=1, help="of each slice")
+    parser.add_argument("--processes", type=int, default=1, help="per machine")
+    parser.add_argument("--slices", type=int, default=1, help="more than one needs JobSet")
+    parser.add_argument("--jobset", action="store_true", help="use JobSet even for one slice")
+    parser.add_argument("--retries", type=int, default=0, help="of the whole job, by JobSet")
+    parser.add_argument("--cpu", default="1", help="per machine")
+    parser.add_argument("--memory", default="4Gi", help="per machine")
+    parser.add_argument("--tpu", default="", help="GKE's accelerator, such as tpu-v5p-slice")
+    parser.add_argument("--topology", default="", help="chips of a slice, such as 2x2x4")
+    parser.add_argument("--chips", type=int, default=4, help="TPU chips per machine")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--queue", default="", help="of Kueue")
+    parser.add_argument("arguments", nargs="*", help="of the program, after --")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
