@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the ranks of all processes, and prints the sum and the process's surroundings as JSON."""
+"""Adds the ranks of all processes, and prints the sum and the process's surroundings as JSON.
+
+The argument fail-in-rank-1 makes one process fail; wait-with-pid-in=DIR makes all of them wait.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import time
+from pathlib import Path
 
 import torch
 from torch import distributed
@@ -15,6 +20,7 @@ def main() -> None:
     distributed.init_process_group("gloo")
     value = torch.tensor([float(distributed.get_rank() + 1)])
     distributed.all_reduce(value)
+    _misbehave(sys.argv[-1])
     row = {
         "arguments": sys.argv[1:],
         "doors": sorted(name for name in os.environ if name.startswith("PAR_")),
@@ -25,6 +31,15 @@ def main() -> None:
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
     distributed.destroy_process_group()
+
+
+def _misbehave(argument: str) -> None:
+    if argument == "fail-in-rank-1" and distributed.get_rank() == 1:
+        raise SystemExit("asked to fail")
+    name, _, directory = argument.partition("=")
+    if name == "wait-with-pid-in":
+        Path(directory, f"{os.getpid()}.pid").touch()
+        time.sleep(600)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a job on this machine: each machine of the job is a torchrun here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+from torch_google.launch import environments
+from torch_google.launch.submit.scheduler import (
+    Cancelled,
+    Job,
+    Processes,
+    cancellable,
+    launch_variables,
+    say,
+)
+
+
+def run(job: Job) -> int:
+    """Run a job until it ends. Return its status, or 128 plus the signal that cancelled it."""
+    env = _environment()
+    processes = Processes(sys.stdout)
+    with tempfile.TemporaryDirectory(prefix="submit-") as logs:
+        try:
+            with cancellable():
+                port = _free_port()
+                for index in range(job.machines):
+                    place = {
+                        "JOB_COMPLETION_INDEX": str(index),
+                        "MASTER_ADDR": "127.0.0.1",
+                        "MASTER_PORT": str(port),
+                        "PET_NNODES": str(job.machines),
+                    }
+                    directory = Path(logs, str(index))
+                    processes.start(job.command(directory), env | place)
+                ranks = job.machines * job.processes
+                say(f"started {job.par.name}: {ranks} ranks on {job.machines} machines, all here")
+                status = processes.wait(_report)
+        except Cancelled as cancelled:
+            say(f"{signal.Signals(cancelled.signal).name}: cancelling, which ends all ranks")
+            processes.stop()
+            say("cancelled")
+            return 128 + cancelled.signal
+        finally:
+            processes.stop()
+    say("succeeded" if status == 0 else f"failed with status {status}")
+    return status
+
+
+def _report(machine: int, status: int) -> None:
+    if status:
+        say(f"machine {machine} failed with status {status}; ending the others")
+    else:
+        say(f"machine {machine} is done")
+
+
+def _environment() -> dict[str, str]:
+    """Return this environment without the variables of a scheduler that started this process."""
+    names = {name for environment in environments.ENVIRONMENTS for name in environment.variables}
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    return kept | launch_variables()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+    return port

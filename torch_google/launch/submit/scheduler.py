@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all schedulers share: a job, and the processes whose output is the job's log."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+# torchrun waits 30 s for its workers after a signal, and then kills them.
+_GRACE = 40.0
+_POLL = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A program to start: `processes` on each of `machines`."""
+
+    par: Path
+    arguments: tuple[str, ...]
+    machines: int = 1
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("machines", "processes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name}={getattr(self, name)}: expected 1 or more")
+
+    def command(self, log_directory: Path) -> list[str]:
+        """Return the command for one machine. Each line of a rank gets the rank's number."""
+        options = [f"--nproc-per-node={self.processes}", "--tee=3", f"--log-dir={log_directory}"]
+        return [str(self.par), *options, "--", *self.arguments]
+
+
+def launch_variables() -> dict[str, str]:
+    """Return the variables that make a PAR run torchrun, and torchrun name ranks in logs."""
+    return {
+        "PAR_MAIN": "torch_google.launch",
+        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",
+    }
+
+
+class SubmitError(Exception):
+    """An error for a job that cannot be submitted. The message is one line."""
+
+
+class Cancelled(Exception):
+    """Ctrl-C or a SIGTERM. signal: its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.signal = number
+
+
+@contextlib.contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise Cancelled in the main thread at the first SIGINT or SIGTERM; ignore further ones."""
+
+    def cancel(number: int, _frame: FrameType | None) -> None:
+        for other in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(other, signal.SIG_IGN)
+        raise Cancelled(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, cancel)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def say(text: str) -> None:
+    print(f"submit: {text}", file=sys.stderr, flush=True)
+
+
+class Processes:
+    """The processes of a job on this machine. Their lines go to one stream, never mixed."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+        self._lock = threading.Lock()
+        self._processes: list[subprocess.Popen[str]] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, command: list[str], env: Mapping[str, str]) -> None:
+        process = subprocess.Popen(
+            command,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="backslashreplace",
+            # Ctrl-C reaches only this process, which then ends the job in order.
+            start_new_session=True,
+        )
+        thread = threading.Thread(target=self._copy, args=(process,), daemon=True)
+        thread.start()
+        self._processes.append(process)
+        self._threads.append(thread)
+
+    def _copy(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            with self._lock:
+                self._output.write(line if line.endswith("\n") else line + "\n")
+                self._output.flush()
+
+    def wait(self, ended: Callable[[int, int], None] = lambda number, status: None) -> int:
+        """Wait for all processes. Return 0, or the status of the first that failed.
+
+        If one fails, end the others, because they would wait for it. ended: is called with the
+        number and the status of each process.
+        """
+        running = dict(enumerate(self._processes))
+        result = 0
+        while running:
+            for number, process in list(running.items()):
+                status = process.poll()
+                if status is None:
+                    continue
+                del running[number]
+                ended(number, status)
+                if status and not result:
+                    result = status if status > 0 else 128 - status
+                    self.stop()
+            time.sleep(_POLL)
+        self._drain()
+        return result
+
+    def stop(self, grace: float = _GRACE) -> None:
+        """End the processes that run: by SIGTERM, then by SIGKILL for their groups."""
+        running = [process for process in self._processes if process.poll() is None]
+        for process in running:
+            process.terminate()
+        deadline = time.monotonic() + grace
+        for process in running:
+            try:
+                process.wait(max(deadline - time.monotonic(), 0))
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self._drain()
+
+    def _drain(self) -> None:
+        """Copy the rest of the output. A worker that outlives torchrun must not hold the job."""
+        for thread in self._threads:
+            thread.join(timeout=5)

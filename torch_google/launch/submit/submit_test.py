@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Submit a real PAR on this machine: logs of all ranks, status, failures and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torch_google.launch.submit import main, slurm
+from torch_google.launch.submit.scheduler import Job
+
+_PROGRAM = Path(__file__).parents[1] / "testing/sum.par"
+_SUBMIT = (
+    "from torch_google.launch.submit.main import main; import sys; sys.exit(main(sys.argv[1:]))"
+)
+_SRUN = """\
+#!/bin/sh
+echo "$PAR_MAIN $TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
+printf '%s\\n' "$@"
+exit 7
+"""
+
+
+def _submit(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _SUBMIT, f"--par={_PROGRAM}", *arguments],
+        env=dict(os.environ, PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_logs_of_all_ranks_are_one_stream() -> None:
+    process = _submit("--machines=2", "--processes=2", "--", "a")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, output + errors
+    rows = [re.fullmatch(r"\[(\d)\] ?(\{.*\})", line) for line in output.splitlines()]
+    seen = {int(row[1]): json.loads(row[2]) for row in rows if row}
+    assert sorted(seen) == [0, 1, 2, 3], output
+    for rank, row in seen.items():
+        assert (row["rank"], row["sum"], row["arguments"]) == (rank, 10.0, ["a"])
+    assert "started sum.par: 4 ranks on 2 machines" in errors
+    assert errors.endswith("submit: succeeded\n")
+
+
+def test_a_failure_of_one_rank_ends_the_job() -> None:
+    process = _submit("--machines=2", "--", "fail-in-rank-1")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 1, output + errors
+    assert "machine 1 failed with status 1; ending the others" in errors
+    assert "asked to fail" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    process = _submit("--processes=2", "--", f"wait-with-pid-in={tmp_path}")
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("*.pid"))) < 2 and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, output + errors
+    assert errors.endswith("submit: cancelled\n")
+    for file in tmp_path.glob("*.pid"):
+        assert not _alive(int(file.stem)), output + errors
+
+
+def _alive(pid: int) -> bool:
+    """Return whether a process runs and is not just waiting for its parent."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_slurm_gets_one_task_per_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text(_SRUN)
+    srun.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    options = ["--scheduler=slurm", "--machines=2", "--processes=4", "--option=--partition=main"]
+    assert main.main(["--par=/shared/x.par", *options, "--", "--epochs=1"]) == 7
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "torch_google.launch [${rank}] "
+    assert (
+        lines[1:]
+        == slurm.command(Job(Path("/shared/x.par"), ("--epochs=1",), 2, 4), ["--partition=main"])[
+            1:
+        ]
+    )
+    assert "--ntasks-per-node=1" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--machines=0"], 1, "submit: --machines=0: expected 1 or more"),
+        (["--option=--x"], 1, "submit: --option=--x: only --scheduler=slurm takes options"),
+        (["--scheduler=slurm"], 3, "submit: srun is not on PATH"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str],
+    status: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert main.main(["--par=x.par", *arguments]) == status
+    error = capsys.readouterr().err
+    assert error.startswith(message)
+    assert error.count("\n") == 1
