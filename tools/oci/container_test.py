@@ -125,6 +125,7 @@ def test_the_program_runs_without_rights(
         "arguments": ["a"],
         "cache": "/cache/par",
         "file": "/app/hello.par/tools/oci/testing/hello.py",
+        "localhost": "127.0.0.1",
         "shell": False,
         "squares": [9],
         "sum": 45,

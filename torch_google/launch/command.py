@@ -22,6 +22,11 @@ _DOORS = (
     "PAR_MAIN",
     "PAR_TRACE_IMPORTS",
 )
+# These make a PAR run torchrun, and torchrun prefix lines with ranks if it has the option --tee=3.
+LAUNCH_VARIABLES = {
+    "PAR_MAIN": "torch_google.launch",
+    "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",
+}
 
 
 def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,8 @@ import math
 import re
 from typing import Any
 
+from torch_google.launch.command import LAUNCH_VARIABLES
+
 _USER = 65532
 _PORT = 29500
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,45}[a-z0-9])?")  # leaves room for the names of pods
@@ -192,13 +194,13 @@ def _pod(job: Job, variables: list[dict[str, Any]]) -> dict[str, Any]:
             "cloud.google.com/gke-tpu-accelerator": job.tpu.accelerator,
             "cloud.google.com/gke-tpu-topology": job.tpu.topology,
         }
-    arguments = [f"--nproc-per-node={job.processes}", "--", *job.arguments]
+    arguments = [f"--nproc-per-node={job.processes}", "--tee=3", "--", *job.arguments]
     container = {
         "name": "program",
         "image": job.image,
         "args": arguments,
         "env": [
-            _variable("PAR_MAIN", "torch_google.launch"),
+            *(_variable(name, value) for name, value in LAUNCH_VARIABLES.items()),
             *variables,
             *(_variable(name, value) for name, value in job.env),
         ],

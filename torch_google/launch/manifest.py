@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     """Print JSON. Return 0, or 1 after one line if the job cannot be described."""
     options = _parse(arguments)
     try:
-        objects = manifest(_job(options), jobset=options.jobset)
+        objects = manifest(job(options), jobset=options.jobset)
     except JobError as error:
         print(f"manifest: --{error}", file=sys.stderr)
         return 1
@@ -26,7 +26,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _job(options: argparse.Namespace) -> Job:
+def job(options: argparse.Namespace) -> Job:
+    """Return the job that the options of add_options describe. Raises JobError for a mistake."""
     tpu = None
     if options.tpu:
         tpu = Tpu(options.tpu, options.topology, options.chips)
@@ -53,10 +54,10 @@ def _variable(item: str) -> tuple[str, str]:
     return name, value
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="manifest", description=__doc__.partition("\n")[0])
-    parser.add_argument("--name", required=True, help="of the job")
-    parser.add_argument("--image", required=True, help="the address that NAME.push prints")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that describe a job for Kubernetes."""
+    parser.add_argument("--name", default="", help="of the job")
+    parser.add_argument("--image", default="", help="the address that NAME.push prints")
     parser.add_argument("--machines", type=int, default=1, help="of each slice")
     parser.add_argument("--processes", type=int, default=1, help="per machine")
     parser.add_argument("--slices", type=int, default=1, help="more than one needs JobSet")
@@ -70,6 +71,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--queue", default="", help="of Kueue")
     parser.add_argument("arguments", nargs="*", help="of the program, after --")
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="manifest", description=__doc__.partition("\n")[0])
+    add_options(parser)
     return parser.parse_args(arguments)
 
 

@@ -32,6 +32,8 @@ def test_options_become_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("--env=A", "manifest: --env: found 'A', expected NAME=VALUE"),
         ("--machines=0", "manifest: --machines: found 0"),
+        ("--image=", "manifest: --image: found none"),
+        ("--name=", "manifest: --name: found ''"),
         ("--tpu=tpu-v6e-slice", "manifest: --topology: found ''"),
     ],
 )

@@ -7,6 +7,7 @@ import getpass
 import json
 import multiprocessing
 import os
+import socket
 import sys
 
 import numpy
@@ -29,6 +30,7 @@ def main() -> None:
                 "arguments": sys.argv[1:],
                 "cache": os.environ.get("PAR_CACHE_DIR"),
                 "file": __file__,
+                "localhost": socket.gethostbyname("localhost"),
                 "libraries": numpy._core._multiarray_umath.__file__,
                 "shell": os.path.exists("/bin/sh"),
                 "squares": squares,

@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 
 from torch_google.launch import environments
+from torch_google.launch.command import LAUNCH_VARIABLES
 from torch_google.launch.submit.scheduler import (
     Cancelled,
     Job,
     Processes,
     cancellable,
-    launch_variables,
     say,
 )
 
@@ -63,7 +63,7 @@ def _environment() -> dict[str, str]:
     """Return this environment without the variables of a scheduler that started this process."""
     names = {name for environment in environments.ENVIRONMENTS for name in environment.variables}
     kept = {name: value for name, value in os.environ.items() if name not in names}
-    return kept | launch_variables()
+    return kept | LAUNCH_VARIABLES
 
 
 def _free_port() -> int:

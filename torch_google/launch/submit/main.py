@@ -7,27 +7,21 @@ bazel run //PACKAGE:NAME.submit -- --scheduler=local --processes=2 -- ARGUMENTS 
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from pathlib import Path
 
-from torch_google.launch.submit import local, slurm
+from torch_google.launch.kubernetes import JobError, manifest
+from torch_google.launch.manifest import add_options, job
+from torch_google.launch.submit import kubernetes, local, slurm
 from torch_google.launch.submit.scheduler import Job, SubmitError
-
-_SCHEDULERS = ("local", "slurm")
 
 
 def main(arguments: list[str]) -> int:
     """Return the job's status, 1 for a wrong option, or 3 if no job can be submitted here."""
     options = _parse(arguments)
     try:
-        job = Job(
-            options.par.absolute(), tuple(options.arguments), options.machines, options.processes
-        )
-        if options.scheduler == "slurm":
-            return slurm.run(job, options.option)
-        if options.option:
-            raise ValueError(f"--option={options.option[0]}: only --scheduler=slurm takes options")
-        return local.run(job)
+        return _SCHEDULERS[options.scheduler](options)
     except ValueError as error:
         print(f"submit: {error}", file=sys.stderr)
         return 1
@@ -36,18 +30,49 @@ def main(arguments: list[str]) -> int:
         return 3
 
 
+def _job(options: argparse.Namespace) -> Job:
+    arguments = tuple(options.arguments)
+    return Job(options.par.absolute(), arguments, options.machines, options.processes)
+
+
+def _local(options: argparse.Namespace) -> int:
+    if options.option:
+        raise ValueError(f"--option={options.option[0]}: --scheduler=local takes no options")
+    return local.run(_job(options))
+
+
+def _slurm(options: argparse.Namespace) -> int:
+    return slurm.run(_job(options), options.option)
+
+
+def _kubernetes(options: argparse.Namespace) -> int:
+    if not options.name:
+        # A new name for each job, because a finished one may still exist.
+        stem = options.par.stem.lower().replace("_", "-")[:40]
+        options.name = f"{stem}-{secrets.token_hex(3)}"
+    try:
+        objects = manifest(job(options), jobset=options.jobset)
+    except JobError as error:
+        raise ValueError(f"--{error}") from None
+    return kubernetes.run(kubernetes.Submission(objects, tuple(options.option)))
+
+
+_SCHEDULERS = {"local": _local, "slurm": _slurm, "kubernetes": _kubernetes}
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="submit", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--par", type=Path, required=True, help="path of the program where the job runs"
     )
-    parser.add_argument("--scheduler", choices=_SCHEDULERS, default="local")
-    parser.add_argument("--machines", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=1, help="per machine")
+    parser.add_argument("--scheduler", choices=tuple(_SCHEDULERS), default="local")
     parser.add_argument(
-        "--option", action="append", default=[], help="of srun, such as --option=--partition=main"
+        "--option",
+        action="append",
+        default=[],
+        help="of srun or kubectl, such as --option=--partition=main or --option=--namespace=team",
     )
-    parser.add_argument("arguments", nargs="*", help="of the program, after --")
+    add_options(parser)
     return parser.parse_args(arguments)
 
 

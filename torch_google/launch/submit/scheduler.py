@@ -41,14 +41,6 @@ class Job:
         return [str(self.par), *options, "--", *self.arguments]
 
 
-def launch_variables() -> dict[str, str]:
-    """Return the variables that make a PAR run torchrun, and torchrun name ranks in logs."""
-    return {
-        "PAR_MAIN": "torch_google.launch",
-        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",
-    }
-
-
 class SubmitError(Exception):
     """An error for a job that cannot be submitted. The message is one line."""
 
@@ -138,6 +130,14 @@ class Processes:
             time.sleep(_POLL)
         self._drain()
         return result
+
+    def join(self, seconds: float) -> None:
+        """Wait at most this long for all processes."""
+        deadline = time.monotonic() + seconds
+        for process in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(deadline - time.monotonic(), 0))
+        self._drain()
 
     def stop(self, grace: float = _GRACE) -> None:
         """End the processes that run: by SIGTERM, then by SIGKILL for their groups."""

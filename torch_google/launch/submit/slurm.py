@@ -9,13 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
+from torch_google.launch.command import LAUNCH_VARIABLES
 from torch_google.launch.submit.scheduler import (
     Cancelled,
     Job,
     Processes,
     SubmitError,
     cancellable,
-    launch_variables,
     say,
 )
 
@@ -45,7 +45,7 @@ def run(job: Job, options: list[str]) -> int:
     processes = Processes(sys.stdout)
     try:
         with cancellable():
-            processes.start(command(job, options), dict(os.environ) | launch_variables())
+            processes.start(command(job, options), dict(os.environ) | LAUNCH_VARIABLES)
             say(f"asked Slurm for {job.machines} machines for {job.par.name}")
             status = processes.wait()
     except Cancelled as cancelled:

@@ -108,7 +108,7 @@ def test_slurm_gets_one_task_per_machine(
     ("arguments", "status", "message"),
     [
         (["--machines=0"], 1, "submit: --machines=0: expected 1 or more"),
-        (["--option=--x"], 1, "submit: --option=--x: only --scheduler=slurm takes options"),
+        (["--option=--x"], 1, "submit: --option=--x: --scheduler=local takes no options"),
         (["--scheduler=slurm"], 3, "submit: srun is not on PATH"),
     ],
 )
