@@ -23,7 +23,7 @@ def test_options_before_the_dashes_are_those_of_torchrun() -> None:
     program = ["--no-python", "x.par", "--epochs=1", "--", "y"]
     assert found == [*place, "--nproc-per-node=2", *program]
     assert torchrun_arguments("x.par", ["--epochs=1"], {}) == [
-        "--standalone", "--no-python", "x.par", "--epochs=1"
+        "--standalone", "--local-addr=127.0.0.1", "--no-python", "x.par", "--epochs=1"
     ]  # fmt: skip
 
 

@@ -38,7 +38,8 @@ class Place:
         """Return the options of torchrun. A job on one machine needs no fixed port."""
         processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
         if self.nodes == 1:
-            return ["--standalone", *processes]
+            # Not by the machine's name, which a container may be unable to resolve.
+            return ["--standalone", "--local-addr=127.0.0.1", *processes]
         return [
             f"--nnodes={self.nodes}",
             f"--node-rank={self.node_rank}",

@@ -101,8 +101,8 @@ def test_a_direct_start_is_one_machine() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (Place(1), ["--standalone"]),
-        (Place(1, processes=2), ["--standalone", "--nproc-per-node=2"]),
+        (Place(1), ["--standalone", "--local-addr=127.0.0.1"]),
+        (Place(1, processes=2), ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]),
         (
             Place(2, 1, "n1", 5, 4),
             [
