@@ -43,6 +43,7 @@ __all__ = [
     "autoload",
     "compile_step",
     "custom_kernel",
+    "estimate",
     "export_stablehlo",
     "from_jax",
     "lowering",
@@ -51,9 +52,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name == "estimate":  # a package that can be called
+        return import_module(f"{__name__}.estimate")
+    if name in _LAZY:
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

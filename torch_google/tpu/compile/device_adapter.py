@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -241,6 +242,18 @@ def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
             f"'{device_type}'. Do not register {type(adapter).__name__}"
         )
     _ADAPTERS[device_type] = adapter
+
+
+@contextmanager
+def replaced_adapters(adapters: Mapping[str, DeviceAdapter]) -> Iterator[None]:
+    """Replace the adapters of these device types in all threads until the block ends."""
+    before = dict(_ADAPTERS)
+    _ADAPTERS.update(adapters)
+    try:
+        yield
+    finally:
+        _ADAPTERS.clear()
+        _ADAPTERS.update(before)
 
 
 def adapter_of(device: torch.device) -> DeviceAdapter:

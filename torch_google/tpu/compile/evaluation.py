@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -23,6 +25,12 @@ from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
+# Returns the context in which a node is evaluated, for callers that name the operators in XLA's
+# text. It is no part of a program's key, so it must not change the program.
+NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = ContextVar(
+    "NODE_SCOPE", default=lambda node, position: nullcontext()
+)
+
 
 class Evaluation:
     """One evaluation. `key` is the JAX key for random operators, including those in subgraphs."""
@@ -36,6 +44,7 @@ class Evaluation:
     def run(self, inputs: Sequence[Any]) -> Any:
         """Return the results for these inputs, with the structure of the graph's output."""
         remaining = iter(inputs)
+        scope = NODE_SCOPE.get()
         for position, node in enumerate(self.graph.graph.nodes):
             if node.op == "placeholder":
                 self.values[node] = next(remaining)
@@ -44,7 +53,8 @@ class Evaluation:
             elif node.op == "output":
                 return self._values_of(node.args[0])
             else:
-                self.values[node] = self._call(node, position)
+                with scope(node, position):
+                    self.values[node] = self._call(node, position)
         raise ValueError("tpu: a graph of torch.compile has no output")
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:

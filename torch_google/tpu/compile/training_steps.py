@@ -74,7 +74,7 @@ def compile_step(
 
     def run(*args: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
-        _initialise(optimizer)
+        initialise(optimizer)
         # Look up these attributes on every call, because loading a state can replace them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
         # Pass the learning rate as a tensor, so that it is an input of the program and a
@@ -293,7 +293,7 @@ def _tensor(rate: float | torch.Tensor) -> torch.Tensor:
     return rate if isinstance(rate, torch.Tensor) else torch.tensor(rate, device="cpu")
 
 
-def _initialise(optimizer: torch.optim.Optimizer) -> None:
+def initialise(optimizer: torch.optim.Optimizer) -> None:
     """Create the optimizer's state now, with its counters on the device."""
     for group in optimizer.param_groups:
         fresh = [p for p in group["params"] if p.requires_grad and p not in optimizer.state]

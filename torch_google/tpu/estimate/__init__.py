@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates of memory and time on TPUs that are not there.
+
+The package can be called: `torch_google.tpu.estimate(model, inputs, topology="v5e:4x4")`.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch_google.tpu.estimate.estimation import estimate
+    from torch_google.tpu.estimate.report import Report
+
+__all__ = ["Report", "estimate"]
+
+_MODULES = {"estimate": "estimation", "Report": "report"}
+
+
+class _Callable(ModuleType):
+    """A package that is its own main function, as `python -m` needs a package of this name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Report:
+        from torch_google.tpu.estimate.estimation import estimate
+
+        return estimate(*args, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peak numbers of TPUs, per chip, and their sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+SOURCE = (
+    "Peaks: Cloud TPU's documentation, pages 'TPU v4', 'TPU v5e', 'TPU v5p', 'TPU v6e' and 'TPU7x'. "
+    "Usable HBM: the limit in libtpu 0.0.42.1's own out-of-memory error"
+)
+
+
+@dataclass(frozen=True)
+class Chip:
+    """The peaks of one chip. A chip has `devices` of JAX, which share its peaks equally.
+
+    `flops` is for bfloat16, in operations per second; `bandwidth` is the HBM's and `links` that of
+    all connections to other chips, in bytes per second. `usable` is one device's HBM, in bytes.
+    """
+
+    flops: float
+    bandwidth: float
+    links: float
+    usable: float
+    devices: int = 1
+
+    @property
+    def device_flops(self) -> float:
+        """Return the peak of one device in bfloat16."""
+        return self.flops / self.devices
+
+    @property
+    def device_bandwidth(self) -> float:
+        """Return the HBM bandwidth of one device."""
+        return self.bandwidth / self.devices
+
+    @property
+    def device_links(self) -> float:
+        """Return the bandwidth of one device's connections to other chips."""
+        return self.links / self.devices
+
+
+# Gbit/s of interconnect per chip, in the documentation: 2400, 1600, 4800, 3584, 9600.
+CHIPS = {
+    "v4": Chip(275e12, 1228e9, 300e9, 15.25 * GIB, devices=2),
+    "v5e": Chip(197e12, 819e9, 200e9, 15.75 * GIB),
+    "v5p": Chip(459e12, 2765e9, 600e9, 95.74 * GIB),
+    "v6e": Chip(918e12, 1640e9, 448e9, 31.25 * GIB),
+    "tpu7x": Chip(2307e12, 7380e9, 1200e9, 94.75 * GIB, devices=2),
+}
+
+# A product of float32 is this many products of bfloat16, by the precision of torch.tpu.
+PASSES = {"default": 1, "high": 3, "highest": 6}
+
+
+def chip(generation: str) -> Chip:
+    """Return the peaks of a TPU. Raises ValueError if they are not in the table."""
+    if generation not in CHIPS:
+        raise ValueError(
+            f"tpu: estimate: no peak numbers for TPU {generation!r}; there are those of "
+            f"{', '.join(CHIPS)}. Add a row to torch_google/tpu/estimate/chips.py"
+        )
+    return CHIPS[generation]

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates what a model needs and takes on TPUs that are not there."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from jax.sharding import Mesh
+
+from torch_google.tpu import _C
+from torch_google.tpu.estimate import hlo
+from torch_google.tpu.estimate.advice import advice
+from torch_google.tpu.estimate.capture import Captured, Shard, capture
+from torch_google.tpu.estimate.chips import PASSES, SOURCE, Chip, chip
+from torch_google.tpu.estimate.report import Buffer, Collective, Cost, Report
+from torch_google.tpu.runtime.topology import Topology, topology
+
+_UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def estimate(
+    model: torch.nn.Module,
+    inputs: Sequence[Any],
+    *,
+    topology: str = "v5e",
+    loss: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    mesh: Mapping[str, int] | None = None,
+    shard: Shard | None = None,
+) -> Report:
+    """Return the estimate of a training step, or of `model(*inputs)` if `loss` is None.
+
+    The model's tensors and the inputs must be on the device `meta`; they are replaced by tensors of
+    the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
+    returns a scalar. The optimizer is AdamW by default.
+
+    `mesh` has the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
+    product is at most the topology's number of devices. The inputs' first dimension is distributed
+    over the first axis. `shard(name, shape)` returns the axis of each dimension of a parameter, or None. By
+    default, the axes are distributed over the parameter's dimensions, the largest one first.
+
+    Raises ValueError for a wrong topology, mesh or tensor, and RuntimeError if libtpu is missing.
+    """
+    described = _topology(topology)
+    peaks = chip(described.generation)
+    devices, made = _mesh(described, mesh)
+    _check(model, inputs)
+    _start()
+    if loss is not None and optimizer is None:
+        optimizer = torch.optim.AdamW(model.parameters())
+    parameters = sum(p.numel() for p in model.parameters())
+    captured = capture(model, loss, inputs, optimizer, devices=devices, mesh=made, shard=shard)
+    began = time.monotonic()
+    base: dict[str, Any] = {
+        "topology": described.name,
+        "mesh": dict(mesh or {}),
+        "devices": len(captured.devices),
+        "parameters": parameters,
+        "available": int(peaks.usable),
+        "trace_seconds": captured.seconds,
+    }
+    try:
+        compiled = captured.lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return _too_large(captured, error, time.monotonic() - began, base, peaks)
+    return _report(captured, compiled, time.monotonic() - began, base, peaks)
+
+
+def _report(
+    captured: Captured,
+    compiled: jax.stages.Compiled,
+    seconds: float,
+    base: dict[str, Any],
+    peaks: Chip,
+) -> Report:
+    memory: Any = compiled.memory_analysis()
+    analysis: Any = compiled.cost_analysis() or {}
+    text = str(compiled.as_text())
+    instructions = hlo.entry(text)
+    arguments = int(memory.argument_size_in_bytes)
+    results, aliased = int(memory.output_size_in_bytes), int(memory.alias_size_in_bytes)
+    temporaries = int(memory.temp_size_in_bytes)
+    code = int(memory.generated_code_size_in_bytes)
+    flops = float(analysis.get("flops", 0.0))
+    bytes_ = int(analysis.get("bytes accessed", 0.0))
+    kinds = hlo.collectives(text)
+    talk = sum(c.bytes * _hops(kind) for kind, c in kinds.items())
+    costs = operator_costs(captured, instructions, peaks)
+    return Report(
+        **base,
+        needed=arguments + results - aliased + temporaries + code,
+        arguments=arguments,
+        results=results,
+        aliased=aliased,
+        temporaries=temporaries,
+        code=code,
+        flops=flops,
+        model_flops=float(sum(o.flops for o in captured.operators.values())),
+        bytes=bytes_,
+        compute_seconds=flops * _passes() / peaks.device_flops,
+        memory_seconds=bytes_ / peaks.device_bandwidth,
+        link_seconds=talk / peaks.device_links,
+        compile_seconds=seconds,
+        buffers=buffers(captured, instructions, memory),
+        costs=costs,
+        collectives=tuple(Collective(k, c.count, c.bytes) for k, c in sorted(kinds.items())),
+        advice=advice(captured.operators.values()),
+        notes=_notes(text, talk),
+    )
+
+
+def _too_large(
+    captured: Captured, error: Exception, seconds: float, base: dict[str, Any], peaks: Chip
+) -> Report:
+    """Return the report for a program that the compiler rejects because it does not fit."""
+    message = str(error)
+    required = re.search(r"(?:temporaries \(|Used )([\d.]+)([KMGT]?)", message)
+    limit = re.search(r"available HBM \(([\d.]+)([KMGT]?)", message)
+    sizes = [
+        math.prod(s.shape) * s.dtype.itemsize for s in jax.tree.leaves(captured.lowered.in_avals)
+    ]
+    known = sum(sizes) // len(captured.devices)
+    base = {**base, "available": _bytes(limit) if limit else base["available"]}
+    return Report(
+        **base,
+        needed=_bytes(required) if required else known,
+        arguments=known,
+        results=0,
+        aliased=0,
+        temporaries=0,
+        code=0,
+        flops=0.0,
+        model_flops=float(sum(o.flops for o in captured.operators.values())),
+        bytes=0,
+        compute_seconds=0.0,
+        memory_seconds=0.0,
+        link_seconds=0.0,
+        compile_seconds=seconds,
+        buffers=(),
+        costs=(),
+        collectives=(),
+        advice=advice(captured.operators.values()),
+        notes=("The compiler stopped, so there are no times.", SOURCE),
+        error=message,
+    )
+
+
+def buffers(
+    captured: Captured, instructions: Sequence[hlo.Instruction], memory: Any
+) -> tuple[Buffer, ...]:
+    """Return the buffers at the peak, the largest first. They add up to what the program needs."""
+    rows = []
+    for instruction in instructions:
+        if instruction.opcode == "parameter":
+            index = instruction.argument
+            names = captured.arguments
+            name = names[index] if index is not None and index < len(names) else ""
+            rows.append(Buffer(name or instruction.name, "argument", instruction.bytes))
+    room = int(memory.temp_size_in_bytes)
+    for instruction in hlo.live_at_peak(instructions):
+        if instruction.bytes > room:
+            continue  # XLA writes it in place of an argument or result
+        room -= instruction.bytes
+        operator = captured.operators.get(-1 if instruction.node is None else instruction.node)
+        name = f"{operator.module} {operator.op} {operator.line}" if operator else instruction.name
+        rows.append(Buffer(name.strip(), "temporary", instruction.bytes))
+    if room:
+        rows.append(Buffer("other temporaries, in loops or between buffers", "temporary", room))
+    fresh = int(memory.output_size_in_bytes - memory.alias_size_in_bytes)
+    rows.append(Buffer("results that replace no argument", "result", fresh))
+    rows.append(Buffer("the program", "code", int(memory.generated_code_size_in_bytes)))
+    return tuple(sorted((r for r in rows if r.bytes), key=lambda row: -row.bytes))
+
+
+def operator_costs(
+    captured: Captured, instructions: Sequence[hlo.Instruction], peaks: Chip
+) -> tuple[Cost, ...]:
+    """Return the cost of each operator of the graph, the longest first."""
+    rows: dict[tuple[str, str, str], list[float]] = {}
+    devices = len(captured.devices)
+
+    def row(node: int | None, opcode: str) -> list[float]:
+        operator = captured.operators.get(-1 if node is None else node)
+        key = (
+            (operator.module, operator.op, operator.line)
+            if operator
+            else ("", f"({opcode}, by XLA)", "")
+        )
+        return rows.setdefault(key, [0.0, 0.0, 0.0])
+
+    for position, operator in captured.operators.items():
+        if operator.flops:
+            row(position, "")[0] += operator.flops / devices
+    moved = hlo.traffic(instructions)
+    for instruction in instructions:
+        if moved[instruction.name] or instruction.cycles:
+            own = row(instruction.node, instruction.opcode.removesuffix("-start"))
+            own[1] += moved[instruction.name]
+            own[2] += instruction.cycles
+    costs = []
+    for (module, op, line), (flops, bytes_, cycles) in rows.items():
+        computing = flops * _passes() / peaks.device_flops
+        seconds = max(computing, bytes_ / peaks.device_bandwidth)
+        utilisation = computing / seconds if seconds else 0.0
+        costs.append(Cost(module, op, line, flops, int(bytes_), seconds, int(cycles), utilisation))
+    return tuple(sorted(costs, key=lambda cost: (-cost.seconds, cost.module, cost.op)))
+
+
+def _notes(text: str, talk: float) -> tuple[str, ...]:
+    notes = [
+        "Compiled, never run: a roofline is a lower bound, and latencies are not in it.",
+        "The module of a backward operator is that of the values that it uses.",
+        SOURCE,
+    ]
+    if re.search(r" while\(", text):
+        notes.insert(1, "The program has loops: their bodies count once, in times and traffic.")
+    if talk:
+        notes.insert(1, "Interconnect: the result of a collective once, of all-reduce twice.")
+    return tuple(notes)
+
+
+def _hops(kind: str) -> int:
+    """Return how often a collective sends its result: an all-reduce scatters and then gathers."""
+    return 2 if kind == "all-reduce" else 1
+
+
+def _passes() -> int:
+    return PASSES[str(torch.tpu.get_precision())]
+
+
+def _bytes(size: re.Match[str]) -> int:
+    return int(float(size[1]) * _UNITS[size[2]])
+
+
+def _topology(name: str) -> Topology:
+    # JAX would also try to start a TPU, because libtpu is installed, and wait for it.
+    if not _C.started():
+        os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
+        if jax.config.jax_platforms is None:
+            jax.config.update("jax_platforms", "cpu")
+    return topology(name)
+
+
+def _start() -> None:
+    from torch_google.tpu.registration import register
+
+    register()
+    torch.tpu.init()
+
+
+def _mesh(
+    described: Topology, sizes: Mapping[str, int] | None
+) -> tuple[tuple[jax.Device, ...], Mesh | None]:
+    if not sizes:
+        return described.devices[:1], None
+    count = math.prod(sizes.values())
+    if count > len(described.devices) or count < 1:
+        raise ValueError(
+            f"tpu: estimate: the mesh has {count} devices, and {described.name} has "
+            f"{len(described.devices)}. Choose a larger topology or a smaller mesh"
+        )
+    devices = described.devices[:count]
+    # Axes of this class are of the kind Auto: XLA chooses the shardings of all values in between.
+    return devices, Mesh(np.array(devices).reshape(tuple(sizes.values())), tuple(sizes))
+
+
+def _check(model: torch.nn.Module, inputs: Sequence[Any]) -> None:
+    named = (*model.named_parameters(), *model.named_buffers())
+    tensors = [*named, *((f"input {i}", value) for i, value in enumerate(inputs))]
+    for name, tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.device.type != "meta":
+            raise ValueError(
+                f"tpu: estimate: {name} is on {tensor.device}. Create the model and its inputs in "
+                "`with torch.device('meta')`, so that they take no memory"
+            )

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the text of a compiled program: instructions, sizes, names, and live buffers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+_WIDTHS = {"pred": 8, "token": 0, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "c64": 64, "c128": 128}
+_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
+_TILE = re.compile(r"T\(([\d,]+)\)")
+_SPACE = re.compile(r"S\((\d+)\)")
+_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
+_NAME = re.compile(r"%([\w.-]+)")
+# Instructions whose result is (part of) an operand's buffer.
+_ALIASES = frozenset({"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "domain"})
+_FREE = frozenset({*_ALIASES, "parameter", "constant", "after-all", "partition-id", "replica-id"})
+_DONE = ("-done", "-update")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction of the entry computation. `bytes` is the size of its result in HBM."""
+
+    name: str
+    opcode: str
+    operands: tuple[str, ...]
+    bytes: int
+    scope: str
+    cycles: int
+    root: bool
+    text: str = field(repr=False)
+
+    @property
+    def node(self) -> int | None:
+        """Return the graph's node that the instruction computes, or None if XLA added it."""
+        label = re.search(r"/n(\d+)(?:/|$)", self.scope)
+        return int(label[1]) if label else None
+
+    @property
+    def argument(self) -> int | None:
+        """Return the index among the program's arguments, if this is one of them."""
+        index = re.fullmatch(r"inputs\[(\d+)\]", self.scope)
+        return int(index[1]) if index and self.opcode == "parameter" else None
+
+
+def size_of(type_text: str, *, everywhere: bool = False) -> int:
+    """Return the bytes that a type's arrays take in HBM, with the padding of their tiles.
+
+    `everywhere` also counts arrays in other memories, such as a TPU's VMEM.
+    """
+    total = 0
+    for dtype, sizes, layout in _ARRAY.findall(type_text):
+        space = _SPACE.search(layout)
+        if space and space[1] != "0" and not everywhere:
+            continue
+        total += _bits(dtype) * _elements(sizes, layout) // 8
+    return total
+
+
+def entry(text: str) -> list[Instruction]:
+    """Return the instructions of the entry computation, in the order in which they run.
+
+    Raises ValueError if the text has no entry computation.
+    """
+    instructions = list(_entry(text))
+    if not instructions:
+        raise ValueError("tpu: estimate: the compiler's text has no entry computation")
+    return instructions
+
+
+def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
+    """Return the HBM bytes that each instruction reads and writes. A slice reads all of its source.
+
+    Asynchronous copies count where they start.
+    """
+    sizes = {i.name: i.bytes for i in instructions}
+    return {
+        i.name: 0
+        if i.opcode in _FREE or i.opcode.endswith(_DONE)
+        # The type of a started copy has both its result and its operand.
+        else size_of(i.text)
+        if i.opcode.endswith("-start")
+        else i.bytes + sum(sizes.get(operand, 0) for operand in i.operands)
+        for i in instructions
+    }
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """The collectives of one kind: their number, and the bytes of their results on a device."""
+
+    count: int
+    bytes: int
+
+
+def collectives(text: str) -> dict[str, Collectives]:
+    """Return the collectives of all computations by kind. One in a loop counts once."""
+    found: dict[str, Collectives] = {}
+    for line in text.splitlines():
+        parsed = _INSTRUCTION.match(line)
+        split = parsed and _opcode(parsed[3])
+        if not split:
+            continue
+        kind = split[1].removesuffix("-start")
+        if kind in COLLECTIVES:
+            result = size_of(split[0], everywhere=True)
+            # A started all-gather and its like return (operands, results).
+            if split[1].endswith("-start") and kind != "all-reduce" and split[0].startswith("("):
+                result = max(
+                    size_of(match[0], everywhere=True) for match in _ARRAY.finditer(split[0])
+                )
+            before = found.get(kind, Collectives(0, 0))
+            found[kind] = Collectives(before.count + 1, before.bytes + result)
+    return found
+
+
+def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """Return the temporaries in HBM at the moment when they take the most, the largest first.
+
+    Arguments are not among them, because they live for the whole program. A result that XLA writes
+    in place of an argument counts as a temporary here.
+    """
+    owner: dict[str, tuple[str, ...]] = {}
+    last: dict[str, int] = {}
+    by_name = {i.name: i for i in instructions}
+    for index, instruction in enumerate(instructions):
+        for operand in instruction.operands:
+            for name in owner.get(operand, ()):
+                last[name] = index
+        aliases = instruction.opcode in _ALIASES or instruction.opcode.endswith(_DONE)
+        if aliases:
+            owner[instruction.name] = tuple(
+                dict.fromkeys(n for o in instruction.operands for n in owner.get(o, ()))
+            )
+        else:
+            owner[instruction.name] = (instruction.name,)
+            last[instruction.name] = index
+        if instruction.root:
+            for name in owner[instruction.name]:
+                last[name] = len(instructions)
+    held = {
+        name
+        for name in last
+        if by_name[name].opcode not in ("parameter", "constant") and by_name[name].bytes
+    }
+    ends: dict[int, list[str]] = {}
+    for name in held:
+        ends.setdefault(last[name], []).append(name)
+    now, most, peak_at = 0, -1, 0
+    for index, instruction in enumerate(instructions):
+        now += instruction.bytes if instruction.name in held else 0
+        if now > most:
+            most, peak_at = now, index
+        now -= sum(by_name[name].bytes for name in ends.get(index, ()))
+    born = {i.name: index for index, i in enumerate(instructions)}
+    at_peak = [by_name[n] for n in held if born[n] <= peak_at <= last[n]]
+    return sorted(at_peak, key=lambda i: (-i.bytes, i.name))
+
+
+def _entry(text: str) -> Iterator[Instruction]:
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("ENTRY"):
+            inside = True
+        elif inside and line.startswith("}"):
+            return
+        elif inside and (parsed := _INSTRUCTION.match(line)):
+            split = _opcode(parsed[3])
+            if split is not None:
+                yield _instruction(bool(parsed[1]), parsed[2], *split)
+
+
+def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) -> Instruction:
+    operands = _NAME.findall(_parenthesised(rest))
+    scope = re.search(r'op_name="([^"]*)"', rest)
+    cycles = re.search(r'"estimated_cycles":"(\d+)"', rest)
+    return Instruction(
+        name,
+        opcode,
+        tuple(operands),
+        _started(type_text) if opcode.endswith("-start") else size_of(type_text),
+        scope[1] if scope else "",
+        int(cycles[1]) if cycles else 0,
+        root,
+        f"{type_text} {opcode}",
+    )
+
+
+def _started(type_text: str) -> int:
+    """Return the HBM bytes that a started copy makes. Its type is (result, operand, context)."""
+    first = _ARRAY.search(type_text)
+    return size_of(first[0]) if first else 0
+
+
+def _opcode(text: str) -> tuple[str, str, str] | None:
+    """Split an instruction into its type, its opcode, and the rest from the parenthesis on."""
+    end = len(_parenthesised(text)) + 2 if text.startswith("(") else text.find(" ")
+    parsed = re.match(r"\s*([\w-]+)(\(.*)", text[end:], re.DOTALL)
+    return (text[:end], parsed[1], parsed[2]) if parsed else None
+
+
+def _parenthesised(text: str) -> str:
+    """Return the text inside the first pair of parentheses."""
+    depth = 0
+    start = text.find("(")
+    for index in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if depth == 0:
+            return text[start + 1 : index]
+    return text[start + 1 :]
+
+
+def _bits(dtype: str) -> int:
+    digits = re.match(r"(?:bf|[suf])(\d+)", dtype)
+    return _WIDTHS.get(dtype, int(digits[1]) if digits else 0)
+
+
+def _elements(sizes: str, layout: str) -> int:
+    shape = [int(size) for size in sizes.split(",") if size]
+    tile = _TILE.search(layout)
+    order = layout.partition(":")[0]
+    if not shape or tile is None:
+        return math.prod(shape)
+    # `order` lists the dimensions from the fastest one on; the tile covers the fastest ones.
+    fastest = [int(d) for d in order.split(",") if d]
+    lengths = [int(length) for length in tile[1].split(",")]
+    for dimension, length in zip(fastest, reversed(lengths), strict=False):
+        shape[dimension] = -(-shape[dimension] // length) * length
+    return math.prod(shape)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader of compiled programs, on programs that are compiled here and on lines of a TPU's."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from torch_google.tpu.estimate import hlo
+
+_TPU = """\
+HloModule jit_f, is_scheduled=true
+
+ENTRY %main (a: f32[130,200], b: f32[130,200]) -> f32[130,200] {
+  %a = f32[130,200]{1,0:T(8,128)} parameter(0), metadata={op_name="inputs[0]"}
+  %b = f32[130,200]{1,0:T(8,128)} parameter(1), metadata={op_name="inputs[1]"}
+  %copy-start = (f32[130,200]{1,0:T(8,128)S(1)}, f32[130,200]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(%a)
+  %copy-done = f32[130,200]{1,0:T(8,128)S(1)} copy-done(%copy-start)
+  %big = f32[130,400]{1,0:T(8,128)} fusion(%copy-done, %b), kind=kLoop, calls=%f, metadata={op_name="jit(f)/n12/add"}, backend_config={"estimated_cycles":"42"}
+  %ar = (f32[8]{0}, bf16[8]{0}) all-reduce(%big, %b), to_apply=%sum
+  ROOT %small = f32[130,200]{1,0:T(8,128)} fusion(%big, %ar), kind=kLoop, calls=%g, metadata={op_name="jit(f)/n13"}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("f32[130,200]{1,0:T(8,128)}", 136 * 256 * 4),
+        ("f32[130,200]{0,1:T(8,128)}", 256 * 200 * 4),  # the first dimension is the fastest
+        ("bf16[16,128]{1,0:T(8,128)(2,1)}", 16 * 128 * 2),
+        ("f32[130,200]{1,0:T(8,128)S(1)}", 0),
+        ("(s64[3]{0}, pred[5]{0})", 29),
+        ("f32[]", 4),
+        ("c128[2]{0}", 32),
+        ("s4[4]{0}", 2),
+        ("token[]", 0),
+    ],
+)
+def test_sizes_have_the_padding_of_tiles(text: str, size: int) -> None:
+    assert hlo.size_of(text) == size
+
+
+def test_sizes_in_other_memories() -> None:
+    assert hlo.size_of("f32[8]{0:S(1)}", everywhere=True) == 32
+
+
+def test_lines_of_a_tpu() -> None:
+    instructions = {i.name: i for i in hlo.entry(_TPU)}
+    one = 136 * 256 * 4
+    assert instructions["a"].argument == 0
+    assert instructions["big"].node == 12
+    assert instructions["big"].cycles == 42
+    assert instructions["small"].node == 13
+    assert instructions["copy-start"].node is None
+    moved = hlo.traffic(list(instructions.values()))
+    assert moved["copy-start"] == one  # it reads HBM and writes VMEM
+    assert moved["copy-done"] == moved["a"] == 0
+    assert moved["big"] == one + instructions["big"].bytes
+    assert hlo.collectives(_TPU) == {"all-reduce": hlo.Collectives(1, 8 * 4 + 8 * 2)}
+    live = [i.name for i in hlo.live_at_peak(list(instructions.values()))]
+    assert live == ["big", "small", "ar"]
+
+
+def test_a_compiled_program() -> None:
+    def function(x: jax.Array) -> jax.Array:
+        with jax.named_scope("n7"):
+            y = x @ x
+        with jax.named_scope("n8"):
+            return jnp.sort(y, axis=0) @ x
+
+    shape = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+    compiled = jax.jit(function).lower(shape).compile()
+    instructions = hlo.entry(str(compiled.as_text()))
+    assert {7, 8} <= {i.node for i in instructions}
+    (parameter,) = (i for i in instructions if i.opcode == "parameter")
+    assert parameter.bytes == 256 * 256 * 4
+    live = sum(i.bytes for i in hlo.live_at_peak(instructions))
+    # The product, or the product and its sorted copy, and the result.
+    assert 256 * 256 * 4 <= live <= 5 * 256 * 256 * 4
+
+
+def test_text_without_a_program() -> None:
+    with pytest.raises(ValueError, match="no entry computation"):
+        hlo.entry("HloModule empty")

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates with the compiler for TPUs. The target is manual, because libtpu is a large wheel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from torch_google.tpu.estimate import Report, estimate
+
+
+def _estimate(width: int, batch: int, **options: Any) -> Report:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        x = torch.empty(batch, width)
+    return estimate(model, (x,), **options)
+
+
+def test_one_chip() -> None:
+    report = _estimate(1024, 1024, topology="v5e")
+    assert report.fits
+    assert report.parameters == 2 * (1024 * 1024 + 1024)
+    assert report.model_flops == 2 * 2 * 1024**3
+    assert abs(report.flops / report.model_flops - 1) < 0.05
+    assert any(cost.cycles for cost in report.costs)
+    assert {b.name for b in report.buffers} >= {"0.weight", "2.weight", "input 0"}
+
+
+def test_a_mesh_divides_arguments_and_communicates() -> None:
+    one = _estimate(1024, 1024, topology="v5e")
+    four = _estimate(1024, 1024, topology="v5e:2x2", mesh={"data": 4})
+    assert four.arguments < 0.3 * one.arguments
+    assert four.collectives
+
+
+def test_too_large() -> None:
+    report = _estimate(1 << 16, 1 << 10, topology="v5e")
+    assert not report.fits
+    assert report.verdict.startswith("does not fit by")

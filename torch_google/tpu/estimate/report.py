@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: what a program needs and takes on each device, as data, as text, and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of the program on one device. `kind` is argument, result, temporary or code."""
+
+    name: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one operator at one line, per device.
+
+    `flops` are those of products, `bytes` HBM traffic, `seconds` the roofline: the longer of both
+    at the chip's peaks. `cycles` is the compiler's own estimate, 0 if it gives none.
+    """
+
+    module: str
+    op: str
+    line: str
+    flops: float
+    bytes: int
+    seconds: float
+    cycles: int
+    utilisation: float
+
+
+@dataclass(frozen=True)
+class Collective:
+    """The collectives of one kind: their number, and the bytes of their results on a device."""
+
+    kind: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """An estimate. All numbers are per device unless they say otherwise; a device runs no program.
+
+    `error` is the compiler's own message if the program does not fit. Then only the arguments are
+    known, and `needed` is the compiler's number, or the arguments if it gives none.
+    """
+
+    topology: str
+    mesh: dict[str, int]
+    devices: int
+    parameters: int
+    needed: int
+    available: int
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    code: int
+    flops: float
+    model_flops: float
+    bytes: int
+    compute_seconds: float
+    memory_seconds: float
+    link_seconds: float
+    trace_seconds: float
+    compile_seconds: float
+    buffers: tuple[Buffer, ...]
+    costs: tuple[Cost, ...]
+    collectives: tuple[Collective, ...]
+    advice: tuple[str, ...]
+    notes: tuple[str, ...]
+    error: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the program fits in the device's HBM."""
+        return not self.error and self.needed <= self.available
+
+    @property
+    def seconds(self) -> float:
+        """Return the roofline of the whole program: no run can be faster."""
+        return max(self.compute_seconds, self.memory_seconds, self.link_seconds)
+
+    @property
+    def bound(self) -> str:
+        """Return which of the peaks limits the program."""
+        limits = {
+            "products": self.compute_seconds,
+            "HBM": self.memory_seconds,
+            "interconnect": self.link_seconds,
+        }
+        return max(limits, key=limits.__getitem__)
+
+    @property
+    def verdict(self) -> str:
+        """Return whether the program fits, and by how much."""
+        gap = abs(self.available - self.needed) / _GB
+        if self.fits:
+            return f"fits, with {gap:.2f} GB to spare"
+        return f"does not fit by {gap:.2f} GB"
+
+    def json(self) -> str:
+        """Return the report as JSON."""
+        derived = {"fits": self.fits, "verdict": self.verdict, "bound": self.bound}
+        data = {**dataclasses.asdict(self), **derived, "seconds": self.seconds}
+        return json.dumps(data, indent=2) + "\n"
+
+    def text(self, rows: int = 12) -> str:
+        """Return the report as text with so many rows of buffers and of operators."""
+        return "\n".join([*self._summary(), *self._buffers(rows), *self._costs(rows), *self._end()])
+
+    def _summary(self) -> list[str]:
+        mesh = ", ".join(f"{axis}={size}" for axis, size in self.mesh.items())
+        lines = [
+            f"{self.topology}, {self.devices} device{'s' * (self.devices > 1)}"
+            + (f" as {mesh}" if mesh else "")
+            + f"; {self.parameters:,} parameters",
+            f"Each device: {self.verdict} "
+            f"({self.needed / _GB:.2f} of {self.available / _GB:.2f} GB)",
+        ]
+        if self.error:
+            return lines
+        return [
+            *lines,
+            f"  arguments {self.arguments / _GB:.3f}, new results "
+            f"{max(0, self.results - self.aliased) / _GB:.3f}, temporaries "
+            f"{self.temporaries / _GB:.3f}, code {self.code / _GB:.3f} GB",
+            f"Roofline {self.seconds * 1e3:.3f} ms, bound by {self.bound}: products "
+            f"{self.compute_seconds * 1e3:.3f} ms ({self.flops / 1e12:.3f} TFLOP), HBM "
+            f"{self.memory_seconds * 1e3:.3f} ms ({self.bytes / _GB:.2f} GB), interconnect "
+            f"{self.link_seconds * 1e3:.3f} ms",
+            f"Traced in {self.trace_seconds:.1f} s, compiled in {self.compile_seconds:.1f} s",
+        ]
+
+    def _buffers(self, rows: int) -> list[str]:
+        if not self.buffers:
+            return []
+        lines = ["", "Memory at the peak, the largest buffers:"]
+        for buffer in self.buffers[:rows]:
+            lines.append(f"  {buffer.bytes / 1e6:12,.2f} MB  {buffer.kind:9}  {buffer.name}")
+        rest = self.buffers[rows:]
+        if rest:
+            total = sum(buffer.bytes for buffer in rest)
+            lines.append(f"  {total / 1e6:12,.2f} MB  {len(rest)} more")
+        return lines
+
+    def _costs(self, rows: int) -> list[str]:
+        if not self.costs:
+            return []
+        total = sum(cost.seconds for cost in self.costs) or 1.0
+        lines = ["", "Time per operator, the roofline of each:"]
+        for cost in self.costs[:rows]:
+            lines.append(
+                f"  {100 * cost.seconds / total:5.1f} %  {cost.seconds * 1e6:10.1f} us  "
+                f"{100 * cost.utilisation:3.0f} % of peak  {cost.op:28}  {cost.module}  {cost.line}"
+            )
+        if self.costs[rows:]:
+            rest = sum(cost.seconds for cost in self.costs[rows:])
+            lines.append(f"  {100 * rest / total:5.1f} %  {rest * 1e6:10.1f} us  the others")
+        return lines
+
+    def _end(self) -> list[str]:
+        lines: list[str] = []
+        if self.collectives:
+            lines += ["", "Collectives:"]
+            lines += [
+                f"  {c.count:4} x {c.kind}, {c.bytes / 1e6:,.1f} MB" for c in self.collectives
+            ]
+        if self.error:
+            lines += ["", "The compiler says:", *(f"  {line}" for line in self.error.splitlines())]
+        for title, items in (("Advice", self.advice), ("Notes", self.notes)):
+            if items:
+                lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
+        return lines
