@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of import.py: each module has NAME, HELP, add_arguments and run. See main.py."""
 
-from tools.importer.commands.context import Access, Command, Context
+from tools.importer.commands.context import Access, Command, Context, Scope
 
-__all__ = ["Access", "Command", "Context"]
+__all__ = ["Access", "Command", "Context", "Scope"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from tools.importer.commands.context import Access, Context
+from tools.importer.commands.context import Access, Context, Scope
 from tools.importer.errors import ExitCode
 from tools.importer.session import (
     DESK,
@@ -20,6 +20,7 @@ from tools.importer.session import (
 NAME = "abort"
 HELP = "discard the unfinished command and restore the workspace"
 ACCESS = Access.UNDOES
+SCOPE = Scope.STATE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

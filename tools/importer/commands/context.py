@@ -32,6 +32,14 @@ class Access(enum.Enum):
     UNDOES = "undoes"  # runs alone; the command itself rolls back a half-published tree
 
 
+class Scope(enum.Enum):
+    """The projects of a command: its module's constant SCOPE; the default is PROJECT."""
+
+    PROJECT = "project"  # the one that --project names
+    WORKSPACE = "workspace"  # all or none; `project` has only the workspace
+    STATE = "state"  # the unfinished command's; `project` may have only the workspace
+
+
 class Command(Protocol):
     """The interface of a command module in this package."""
 

@@ -65,6 +65,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         force=args.force,
         dry_run=context.dry_run,
         only=[_patch_name(series, name) for name in args.patch or ()],
+        selection=context.project.selection,
     )
     target = context.cwd / args.to
     done = (

@@ -18,6 +18,7 @@ from tools.importer.commands.summary import (
 )
 from tools.importer.engine import Carry, Decision, PatchResult
 from tools.importer.errors import ExitCode, UserError
+from tools.importer.project import SBOM, TREE
 from tools.importer.session import (
     KNOWN_CALLS,
     SESSION_FILES,
@@ -164,9 +165,11 @@ def _publish(
     pin = moved_pin(project, new, carried, report)
     pin_path = project.pin.relative_to(project.workspace).as_posix()
     if pin is not None:
-        from tools.importer.metadata import render_all
+        from tools.importer.metadata import render_all, render_project
 
-        files |= render_all(project, pin)
+        # Only a workspace with a bill of materials has all that the bill is made of.
+        render = render_all if (project.workspace / SBOM).exists() else render_project
+        files |= render(project, pin)
         files[pin_path] = pin_bytes(pin)
     transaction = Transaction(project.workspace, project.state, what=f"the import of {new.label}")
     for path, data in files.items():
@@ -185,6 +188,8 @@ def _publish(
         report.say(line)
     if changes and pin is None:
         report.say(f"the build stays where it is: {new.label} has no natives for it in this origin")
+    elif pin_path in changes.changed and project.builder == TREE:
+        report.say(f"the build's pin moved: run the tests of what depends on {project.name}")
     elif pin_path in changes.changed:
         report.say(
             "the build's pin moved: run third_party/pypi/update.py, then `import.py metadata`, then "
@@ -221,7 +226,11 @@ def _check_licence(
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(
-        old, new, recorded=load_record(context.project), acknowledged=work.acknowledge_licence
+        old,
+        new,
+        recorded=load_record(context.project),
+        acknowledged=work.acknowledge_licence,
+        paths=context.project.licence.files,
     )
     for line in record.changes:
         context.report.say(line)

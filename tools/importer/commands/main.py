@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from tools.importer.apply import ApplyError
-from tools.importer.commands.context import Access, Command, Context
+from tools.importer.commands.context import Access, Command, Context, Scope
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.git_environment import without_callers_repository
 from tools.importer.ownership import check_own
-from tools.importer.project import load_project
+from tools.importer.project import STATE, load_project, no_project, project_names
 from tools.importer.report import JsonReport, Report, flush, make_report, tell
-from tools.importer.session import lock, pending, recover
+from tools.importer.session import lock, pending, read_unfinished, recover
 
 Loader = Callable[[], Command]
 
@@ -36,6 +36,7 @@ def _in(module: str) -> Loader:
 
 # Commands by their name, in the order in which the help lists them.
 COMMANDS: Mapping[str, Loader] = {
+    "init": _in("init"),
     "import": _in("import_"),
     "continue": _in("continue_"),
     "skip": _in("skip"),
@@ -55,6 +56,7 @@ COMMANDS: Mapping[str, Loader] = {
 }
 
 _DEFAULT = "import"
+_FIRST_PROJECT = "torch"
 _HELP = ("-h", "--help")
 
 # Errors that the system can cause in any program. Any other OSError is a bug in the importer.
@@ -122,7 +124,14 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
     # When run directly from a checkout, work on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
     cwd = _called_from()
-    project = load_project((cwd / root).resolve(), shared.project)
+    workspace = (cwd / root).resolve()
+    scope = getattr(command, "SCOPE", Scope.PROJECT)
+    if scope is Scope.WORKSPACE or (scope is Scope.STATE and not project_names(workspace)):
+        if shared.project:
+            raise UserError(f"{args.command} takes no --project. Leave it out")
+        project = no_project(workspace)
+    else:
+        project = load_project(workspace, shared.project or _default_project(workspace))
     return _guarded(command, args, Context(project, report, shared.dry_run, cwd))
 
 
@@ -150,6 +159,18 @@ def _called_from() -> Path:
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )
     return Path(next(filter(None, directories), None) or os.getcwd())
+
+
+def _default_project(workspace: Path) -> str:
+    """Return the project of the unfinished command; otherwise torch, or the only project."""
+    try:
+        unfinished = read_unfinished(workspace / STATE)
+    except UserError:
+        unfinished = None  # the command that needs the file reports it
+    known = project_names(workspace)
+    if unfinished is not None and unfinished.project in known:
+        return unfinished.project
+    return known[0] if len(known) == 1 else _FIRST_PROJECT
 
 
 def _with_command(arguments: list[str], commands: Mapping[str, Loader]) -> list[str]:
@@ -194,7 +215,9 @@ def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 def _shared_parser() -> argparse.ArgumentParser:
     """Return the options that are accepted both before and after the command word."""
     parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
-    parser.add_argument("--project", default="torch", help="third_party/PROJECT (torch)")
+    parser.add_argument(
+        "--project", help="third_party/PROJECT (that of the unfinished command, or torch)"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument("--dry-run", action="store_true", help="show everything, change nothing")
     parser.add_argument("--workspace", metavar="DIR", help="the workspace (the one of this tool)")

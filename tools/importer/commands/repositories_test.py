@@ -29,6 +29,7 @@ class Workspace:
         self.v1 = commit_files(self.upstream, TREE)
         settings = {
             "name": "torch",
+            "builder": "torch_wheel",
             "pin": "third_party/torch/pin.json",
             "series": "patches/torch",
             "metadata": "third_party/torch/METADATA",

@@ -97,6 +97,7 @@ def make_workspace(directory: Path) -> SampleWorkspace:
     torch.mkdir(parents=True)
     settings = {
         "name": "torch",
+        "builder": "torch_wheel",
         "pin": "third_party/torch/pin.json",
         "series": "patches/torch",
         "metadata": "third_party/torch/METADATA",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from tools.importer.commands.context import Access, Context
+from tools.importer.commands.context import Access, Context, Scope
 from tools.importer.engine import Skip
 from tools.importer.errors import ExitCode
 from tools.importer.session import DESK, EDITING, read_unfinished, unsettled, waits_for_files
@@ -13,6 +13,7 @@ from tools.importer.session import DESK, EDITING, read_unfinished, unsettled, wa
 NAME = "status"
 HELP = "show the unfinished command and the next step (exit status 2: a patch waits)"
 ACCESS = Access.READS
+SCOPE = Scope.STATE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ NAME = "vendor"
 HELP = "commit the patched tree into a monorepo, as one commit with labels"
 ACCESS = Access.READS
 
-_KEEP = "torch/google/**"
+_KEEP = "{project}/google/**"
 _AUTHOR = Person("importer", "importer@invalid")
 
 
@@ -42,13 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         metavar="DIR",
         required=True,
-        help="the tree's directory there: third_party/py/torch",
+        help="the tree's directory there: third_party/py/NAME",
     )
     parser.add_argument(
         "--keep",
         metavar="GLOB",
         action="append",
-        help=f"below DIR, never touched; may be repeated ({_KEEP})",
+        help="below DIR, never touched; may be repeated (PROJECT/google/**)",
     )
     parser.add_argument("--branch", help="the branch to commit to (the one that is checked out)")
     parser.add_argument("--author", metavar="'NAME <ADDRESS>'", help=f"of the commit ({_AUTHOR})")
@@ -76,7 +76,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         OverlaySnapshot(snapshot, patched),
     )
     branch = f"refs/heads/{args.branch.removeprefix('refs/heads/')}" if args.branch else None
-    place = Place(args.at, [_KEEP] if args.keep is None else args.keep, branch)
+    keep = [_KEEP.format(project=project.name)] if args.keep is None else args.keep
+    place = Place(args.at, keep, branch)
     try:
         result = vendor(
             repository,

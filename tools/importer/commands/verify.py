@@ -7,9 +7,9 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from third_party.torch.unpack import read_pin
+from tools.importer.builders import builder_of
 from tools.importer.commands.context import Access, Context
-from tools.importer.editing import open_release, pinned_wheel, tree_up_to
+from tools.importer.editing import open_release, tree_up_to
 from tools.importer.engine import read_base
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.origins import open_pin
@@ -23,7 +23,6 @@ from tools.importer.verify import (
     compare,
     hash_tree,
     read_vendored,
-    rebuild,
 )
 
 NAME = "verify"
@@ -33,7 +32,7 @@ ACCESS = Access.READS
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--tree", metavar="DIR", help="compare this tree: `@torch`'s directory, or its site"
+        "--tree", metavar="DIR", help="compare this tree: the directory of `@PROJECT`, or its site"
     )
     parser.add_argument("--wheel", metavar="FILE", help="the pinned wheel, to fetch nothing")
 
@@ -46,13 +45,9 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     project, report = context.project, context.report
     if bool(args.into) != bool(args.at) or (args.branch and not args.into):
         raise UserError("--into names the repository, --at the directory in it. Give both")
-    pin = read_pin(project.pin)
-    wheel = context.cwd / args.wheel if args.wheel else pinned_wheel(project, report)
-    if not wheel.is_file():
-        raise UserError(f"{wheel}: no such file. Name the wheel of {project.pin}")
-    seam = project.pin.parent / "seam"
-    rebuilt = rebuild(wheel, pin, project.series_of(pin.tag), seam, report)
-    differences = [*rebuilt.differences, *_base(context, project.series_of(pin.tag))]
+    wheel = context.cwd / args.wheel if args.wheel else None
+    rebuilt = builder_of(project).rebuild(project, wheel, report)
+    differences = [*rebuilt.differences, *_base(context, project.series_of(rebuilt.tag))]
     if args.into:
         differences += _vendored(context, args)
     if args.tree:
@@ -62,11 +57,13 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     if differences:
         report.say(f"{len(differences)} differences from what {project.pin} and its series say")
     else:
-        report.say(f"verified: {len(rebuilt.entries)} files of {pin.tag}, tree {rebuilt.tree_hash}")
+        report.say(
+            f"verified: {len(rebuilt.entries)} files of {rebuilt.tag}, tree {rebuilt.tree_hash}"
+        )
     report.result(
         {
             "same": not differences,
-            "tag": pin.tag,
+            "tag": rebuilt.tag,
             "tree_hash": rebuilt.tree_hash,
             "series": rebuilt.series_digest,
             "files": len(rebuilt.entries),
@@ -97,4 +94,10 @@ def _tree(context: Context, tree: Path, rebuilt: Rebuilt) -> Iterator[Difference
         raise UserError(f"{tree} cannot be compared: {rebuilt.differences[0]}. Fix that first")
     if (tree / "site").is_dir():
         tree = tree / "site"
-    yield from compare("tree", rebuilt.entries, hash_tree(tree, context.report))
+    builder = builder_of(context.project)
+    entries = {
+        path: entry
+        for path, entry in hash_tree(tree, context.report).items()
+        if path in rebuilt.entries or not builder.is_generated(context.project, path)
+    }
+    yield from compare("tree", rebuilt.entries, entries)

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
+from tools.importer.builders import builder_of
 from tools.importer.editing.release import Release, built_label, series_directory
 from tools.importer.engine import read_base, record_base
 from tools.importer.engine.base import JSON_FILE
-from tools.importer.errors import UserError
 from tools.importer.origins import open_pin, resolve
 from tools.importer.origins.cache import user_cache
 from tools.importer.project import Project
@@ -37,7 +36,7 @@ def open_unrecorded(project: Project, report: Report, label: str | None = None) 
 
 def pinned_wheel(project: Project, report: Report) -> Path:
     """Return the wheel file that the build is pinned to, fetching it if it is not cached."""
-    pin = _build_pin(project)
+    pin = builder_of(project).origin_pin(project)
     sha256 = str(pin["sha256"])
     cache = user_cache()
     file = cache.file(sha256)
@@ -55,24 +54,6 @@ def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
     except (OSError, ValueError, KeyError, TypeError):
         # The recorded base is unreadable, and will be replaced anyway.
         if directory.name == built_label(project):
-            return open_pin(project, report, _build_pin(project))
+            return open_pin(project, report, builder_of(project).origin_pin(project))
         return resolve(project, report, tag=directory.name)
     return open_pin(project, report, recorded)
-
-
-def _build_pin(project: Project) -> Mapping[str, object]:
-    """Return pin.json as an origin's pin."""
-    try:
-        pin = json.loads(project.pin.read_text(encoding="utf-8"))
-        return {
-            "kind": "wheel",
-            "tag": pin["tag"],
-            "project": project.origins["wheel"]["project"],
-            "version": pin["version"],
-            "filename": pin["wheel"]["filename"],
-            "sha256": pin["wheel"]["sha256"],
-            "commit": pin["commit"],
-            "natives": True,
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{project.pin}: {error!r}. Restore it from version control") from None

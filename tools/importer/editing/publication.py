@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from third_party.torch.unpack import read_pin, tree_hash_of
+from tools.importer.builders import builder_of
 from tools.importer.editing.release import Release, built_label
 from tools.importer.editing.staged import staged
 from tools.importer.engine import apply_to_snapshot, base_files, header_of, record_base
@@ -62,12 +61,11 @@ def publication(
         # If only the comments in `series` or the base change, the tree's hash stays the same.
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
-            pin = read_pin(project.pin)
             for name, data in base.items():
                 (series.root / name).write_bytes(data)  # tells the build which files wheels lack
-            pinned = tree_hash_of(wheel(), series.root, _seam(project))
+            builder = builder_of(project)
             path = project.pin.relative_to(project.workspace).as_posix()
-            out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
+            out[path], pinned = builder.after_edit(project, release.snapshot, series, wheel)
             last = (path,)
     return Publication(out, last, pinned)
 
@@ -94,15 +92,3 @@ def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
 
 def _diff_of(data: bytes) -> bytes:
     return data[len(header_of(data)) :]
-
-
-def _seam(project: Project) -> Path:
-    return project.pin.parent / "seam"
-
-
-def _with_hash(text: str, old: str, new: str) -> bytes:
-    """Replace only the hash, because users also edit this file."""
-    quoted = json.dumps(old)
-    head, separator, tail = text.rpartition(quoted)
-    assert separator, "read_pin has just read it"
-    return f"{head}{json.dumps(new)}{tail}".encode()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.importer.engine import (
@@ -27,6 +27,7 @@ from tools.importer.errors import UserError
 from tools.importer.git_repo.checkout import names
 from tools.importer.git_repo.repository import GITLINK, Repository, TreeEntry
 from tools.importer.git_repo.upstream_history import UpstreamChange
+from tools.importer.selection import ours_in
 from tools.importer.series import Series, SeriesError, load_series
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
@@ -106,7 +107,13 @@ def cherry_pick(
     changes: list[Change] = []
     conflicts: list[str] = []
     left_out: list[str] = []
-    for touched in _touched(repository, change):
+    for upstreams in _touched(repository, change):
+        path = ours_in(snapshot, upstreams.path)
+        new_path = ours_in(snapshot, upstreams.new_path)
+        if path is None or new_path is None:
+            left_out.append(upstreams.new_path)
+            continue
+        touched = replace(upstreams, path=path, new_path=new_path)
         if touched.before is None and touched.after is None:
             left_out.append(touched.path)  # a submodule, which is an id and not a file
             continue

@@ -18,6 +18,7 @@ from tools.importer.git_repo.exclusive import exclusive
 from tools.importer.git_repo.letter import Letter, letter_of, mbox
 from tools.importer.git_repo.plain_file import write_file
 from tools.importer.git_repo.repository import Person, Repository, TreeEntry
+from tools.importer.selection import SelectedSnapshot, Selection
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
 
@@ -56,6 +57,7 @@ class Offer:
     force: bool = False
     dry_run: bool = False
     only: Collection[str] = field(default=())  # patch names; empty means all
+    selection: Selection = field(default_factory=Selection)  # from upstream's paths to ours
 
     @property
     def patches(self) -> list[Patch]:
@@ -74,7 +76,15 @@ def export_branches(
         return []
     with exclusive(repository):
         start = _start(repository, offer)
-        work = _Branches(repository, offer, CommitSnapshot(repository, start), person, when)
+        upstream = CommitSnapshot(repository, start)
+        tree = SelectedSnapshot(
+            upstream,
+            offer.selection,
+            label=upstream.label,
+            natives=False,
+            where=str(repository.place),
+        )
+        work = _Branches(repository, offer, tree, start, person, when)
         carried = carry(offer.series, offer.base, work.start, keep_going=True)
         return [
             work.export(result, bodies) for result in carried.results if result.patch.name in wanted
@@ -100,13 +110,15 @@ class _Branches:
         self,
         repository: Repository,
         offer: Offer,
-        start: CommitSnapshot,
+        start: SelectedSnapshot,
+        commit: str,
         person: Person,
         when: datetime.datetime,
     ) -> None:
         self.repository = repository
         self.offer = offer
         self.start = start
+        self.commit = commit
         self.person = person
         self.when = when
 
@@ -154,10 +166,12 @@ class _Branches:
         message = letter.commit_message(self.person)
         old = repository.find(ref)
         entries = {
-            path: TreeEntry(blob.mode, repository.write_blob(blob.data)) if blob else None
+            self.start.upstreams(path): TreeEntry(blob.mode, repository.write_blob(blob.data))
+            if blob
+            else None
             for path, blob in changes.items()
         }
-        tree = repository.changed_tree(self.start.commit, entries)
+        tree = repository.changed_tree(self.commit, entries)
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
         name = ref.removeprefix("refs/heads/")
@@ -172,9 +186,7 @@ class _Branches:
             )
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
-        commit = repository.commit(
-            tree, [self.start.commit], message, author=self.person, when=self.when
-        )
+        commit = repository.commit(tree, [self.commit], message, author=self.person, when=self.when)
         repository.move(ref, commit, old, f"export: {letter.title}")
         return (State.REPLACED if old else State.NEW), "", commit
 
@@ -182,7 +194,7 @@ class _Branches:
         repository = self.repository
         return (
             repository.find(commit, "tree") == tree
-            and repository.find(f"{commit}^") == self.start.commit
+            and repository.find(f"{commit}^") == self.commit
             and repository.message(commit).strip() == message.strip()
         )
 

@@ -18,13 +18,15 @@ from tools.importer.metadata.metadata_file import (
     load_metadata,
 )
 from tools.importer.metadata.workspace import (
-    SBOM,
     Problem,
     check_all,
+    render_added,
     render_all,
+    render_project,
     render_workspace,
     write_all,
 )
+from tools.importer.project import SBOM
 
 __all__ = [
     "ACKNOWLEDGE",
@@ -41,7 +43,9 @@ __all__ = [
     "licence_file",
     "load_metadata",
     "load_record",
+    "render_added",
     "render_all",
+    "render_project",
     "render_workspace",
     "words_digest",
     "write_all",

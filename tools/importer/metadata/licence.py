@@ -12,17 +12,17 @@ import difflib
 import hashlib
 import json
 import posixpath
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.importer.errors import UserError
 from tools.importer.metadata.vendored import read_json
-from tools.importer.project import Project
+from tools.importer.project import Licence, Project
+from tools.importer.selection import whole
 from tools.importer.snapshot import SYMLINK, Snapshot
 
-# Paths in upstream's repository, whatever paths the origin uses.
-PATHS = ("LICENSE", "NOTICE")
 ACKNOWLEDGE = "--acknowledge-licence"
 
 _MOST_LINKS = 8
@@ -44,23 +44,30 @@ class LicenceRecord:
 
 
 def check_licence(
-    old: Snapshot | None, new: Snapshot, *, recorded: LicenceRecord | None, acknowledged: bool
+    old: Snapshot | None,
+    new: Snapshot,
+    *,
+    recorded: LicenceRecord | None,
+    acknowledged: bool,
+    paths: Sequence[str] = Licence().files,
 ) -> LicenceRecord:
     """Return the record for `new`. Raises UserError if a changed text is not acknowledged.
 
     `old` is the project's current tree, if available. It stands in for a missing record, and the
     error shows how `new` differs from it. If the origin of `new` never contains a file, its record
     is kept. A file that no earlier tree could contain is recorded and reported as first seen.
+    `paths` are the licence files in upstream's repository, whatever paths the origin uses.
     """
+    old, new = whole(old) if old else None, whole(new)
     digests = dict(recorded.digests) if recorded else {}
     changes = []
-    for path in PATHS:
-        if not new.carries(path):
+    for path in paths:
+        if not _carries(new, path):
             continue
         before, after = _text(old, path), _text(new, path)
         known = digests.get(path) or (words_digest(before) if before is not None else None)
         digest = words_digest(after) if after is not None else None
-        first_sight = known is None and (old is None or not old.carries(path))
+        first_sight = known is None and (old is None or not _carries(old, path))
         if digest != known and not first_sight:
             change = _change(path, before, after, known, old, new)
             if not acknowledged:
@@ -100,6 +107,7 @@ def words_digest(text: bytes) -> str:
 
 def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
     """Return a file's bytes, following links within the tree."""
+    path = _place(snapshot, path) if snapshot else path
     for _ in range(_MOST_LINKS):
         blob = snapshot.read(path) if snapshot else None
         if blob is None or blob.mode != SYMLINK:
@@ -107,6 +115,18 @@ def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
         target = blob.data.decode("utf-8", "replace")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return None
+
+
+def _place(snapshot: Snapshot, path: str) -> str:
+    """Return the path of a licence file, which a wheel has in its .dist-info."""
+    if snapshot.read(path) is None:
+        place = re.compile(rf"[^/]+\.dist-info/(licenses/)?{re.escape(path)}")
+        return next((each for each in sorted(snapshot.paths()) if place.fullmatch(each)), path)
+    return path
+
+
+def _carries(snapshot: Snapshot, path: str) -> bool:
+    return snapshot.carries(path) or snapshot.read(_place(snapshot, path)) is not None
 
 
 def _change(

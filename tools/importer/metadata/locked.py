@@ -18,6 +18,7 @@ from tools.importer.metadata.starlark import calls
 from tools.importer.metadata.vendored import read_json, read_text
 
 LICENCES = "third_party/licences.json"
+LOCK = "third_party/pypi/lock.json"
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ def _texts() -> dict[str, str]:
     }
     imported = {
         "name": "torch",
+        "builder": "torch_wheel",
         "pin": "third_party/torch/pin.json",
         "series": "patches/torch",
         "metadata": "third_party/torch/METADATA",

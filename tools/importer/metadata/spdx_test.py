@@ -12,11 +12,11 @@ import fastjsonschema
 import pytest
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
+from tools.importer.metadata import SBOM
 from tools.importer.metadata.locked import Locked, Wheels
 from tools.importer.metadata.metadata_file import LicenseType, Metadata, Url, UrlType
 from tools.importer.metadata.spdx import Inventory, render
 from tools.importer.metadata.vendored import Vendored
-from tools.importer.metadata.workspace import SBOM
 
 _HERE = Path(__file__).parent
 _HOME = Url(UrlType.HOMEPAGE, "https://zlib.net")

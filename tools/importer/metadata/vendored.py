@@ -13,7 +13,8 @@ from urllib.parse import quote
 from tools.importer.errors import UserError
 from tools.importer.metadata.metadata_file import Url, UrlType
 from tools.importer.metadata.starlark import constant
-from tools.importer.project import Project, load_project
+from tools.importer.project import TREE, Project, load_project
+from tools.importer.tree_pin import TreePin, parse_tree_pin
 
 _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 
@@ -54,6 +55,8 @@ def projects(workspace: Path) -> list[Project]:
 
 def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ...]) -> Vendored:
     """Return a project at the version in the build's `pin`. Raises UserError."""
+    if project.builder == TREE:
+        return _of_tree(project, parse_tree_pin(project.pin, dict(pin)), needs)
     wheel = pin.get("wheel")
     try:
         if not isinstance(wheel, Mapping):
@@ -83,6 +86,39 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
         sha256=sha256,
         local_modifications=series,
         source_info=f"Upstream commit {commit}, patched by {series}",
+        needs=needs,
+    )
+
+
+def _of_tree(project: Project, pin: TreePin, needs: tuple[str, ...]) -> Vendored:
+    """Return a project whose tree may come from any origin."""
+    origin, version = pin.origin, pin.version or pin.tag
+    urls: list[Url] = []
+    purls: list[str] = []
+    if origin.get("kind") in ("sdist", "wheel"):
+        purls.append(_purl("pypi", str(origin["project"]), str(origin["version"])))
+    git = str(origin.get("url") if origin.get("kind") == "git" else "") or project.origins.get(
+        "git", {}
+    ).get("url", "")
+    if git:
+        urls.append(Url(UrlType.GIT, git))
+    if git and pin.commit:
+        purls.append(_git_purl(git, project.name, pin.commit))
+    if origin.get("kind") == "archive":
+        urls.append(Url(UrlType.ARCHIVE, str(origin["url"])))
+    series = project.series_of(pin.tag).relative_to(project.workspace).as_posix()
+    commit = f"commit {pin.commit}" if pin.commit else f"{origin.get('kind')} {version}"
+    return Vendored(
+        name=project.name,
+        metadata=project.metadata.relative_to(project.workspace).as_posix(),
+        version=pin.tag,
+        release=version,
+        urls=tuple(urls),
+        purls=tuple(purls or [_purl("generic", project.name, version)]),
+        filename=str(origin.get("filename", "")),
+        sha256=str(origin.get("sha256", "")),
+        local_modifications=series,
+        source_info=f"Upstream {commit}, patched by {series}",
         needs=needs,
     )
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.metadata import spdx
-from tools.importer.metadata.locked import modules, own_module, wheels
-from tools.importer.metadata.metadata_file import UPDATE, load_metadata
+from tools.importer.metadata.locked import LOCK, modules, own_module, wheels
+from tools.importer.metadata.metadata_file import UPDATE, Metadata, load_metadata
 from tools.importer.metadata.vendored import (
     Vendored,
     buildifier,
@@ -23,9 +23,7 @@ from tools.importer.metadata.vendored import (
     projects,
     read_json,
 )
-from tools.importer.project import Project
-
-SBOM = "third_party/sbom.spdx.json"
+from tools.importer.project import SBOM, Project
 
 
 @dataclass(frozen=True, order=True)
@@ -52,27 +50,58 @@ def render_all(
     return {path: files[path] for path in sorted((own, SBOM))}
 
 
+def render_project(
+    project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
+) -> dict[str, bytes]:
+    """Return the project's METADATA as it would be with a build pin. Raises UserError."""
+    vendored = of_project(project, pin, ())
+    metadata = _at(load_metadata(project.metadata), vendored, today or _today())
+    return {vendored.metadata: metadata.dumps()}
+
+
+def render_added(
+    project: Project,
+    metadata: Metadata,
+    pin: Mapping[str, object],
+    *,
+    today: datetime.date | None = None,
+) -> dict[str, bytes]:
+    """Return the METADATA of a new project, and the bill of materials if the workspace has one."""
+    vendored = of_project(project, pin, ())
+    current = _at(metadata, vendored, today or _today())
+    files = {vendored.metadata: current.dumps()}
+    if (project.workspace / SBOM).exists():
+        added = (vendored, current)
+        files[SBOM] = render_workspace(project.workspace, today=today, added=added)[SBOM]
+    return files
+
+
 def render_workspace(
     workspace: Path,
     *,
     pins: Mapping[str, Mapping[str, object]] | None = None,
     today: datetime.date | None = None,
+    added: tuple[Vendored, Metadata] | None = None,
 ) -> dict[str, bytes]:
     """Return every generated file by its path from the root; `pins` replace the projects' pins.
 
-    Raises UserError if an input is missing or cannot be read.
+    `added` is a project that is not in the workspace yet. A workspace with neither locks nor a bill
+    of materials has only its projects' METADATA. Raises UserError if an input is missing or cannot
+    be read.
     """
+    if not (workspace / SBOM).exists() and not (workspace / LOCK).exists():
+        files: dict[str, bytes] = {}
+        for project in projects(workspace):
+            files |= render_project(project, read_json(project.pin), today=today)
+        return files
     today = today or _today()
     locked = wheels(workspace)
     rendered = []
     for vendored in _vendored(workspace, pins or {}, locked.of_torch):
-        metadata = load_metadata(workspace / vendored.metadata).at(
-            vendored.version,
-            vendored.urls,
-            modifications=vendored.local_modifications,
-            today=today,
-        )
-        rendered.append((vendored, metadata))
+        metadata = load_metadata(workspace / vendored.metadata)
+        rendered.append((vendored, _at(metadata, vendored, today)))
+    if added is not None:
+        rendered = sorted([*rendered, added], key=lambda row: row[0].name)
     name, version = own_module(workspace)
     inventory = spdx.Inventory(name, version, rendered, locked, modules(workspace))
     files = {vendored.metadata: metadata.dumps() for vendored, metadata in rendered}
@@ -101,6 +130,12 @@ def write_all(workspace: Path) -> list[str]:
             _replace(workspace / path, data)
             written.append(path)
     return written
+
+
+def _at(metadata: Metadata, vendored: Vendored, today: datetime.date) -> Metadata:
+    return metadata.at(
+        vendored.version, vendored.urls, modifications=vendored.local_modifications, today=today
+    )
 
 
 def _vendored(

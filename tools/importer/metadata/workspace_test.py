@@ -11,14 +11,13 @@ from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.metadata import sample_workspace
 from tools.importer.metadata.metadata_file import load_metadata, loads
 from tools.importer.metadata.workspace import (
-    SBOM,
     Problem,
     check_all,
     render_all,
     render_workspace,
     write_all,
 )
-from tools.importer.project import load_project
+from tools.importer.project import SBOM, load_project
 
 _REAL = Path(__file__).parents[3]
 _DAY = datetime.date(2030, 2, 3)

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Origins of upstream trees: wheels, Debian's sources, git, archives and directories."""
 
-from tools.importer.origins.choice import at_hand, open_pin, resolve
+from tools.importer.origins.choice import at_hand, open_pin, resolve, select
+from tools.importer.origins.git_mirror import is_repository
 from tools.importer.origins.git_origin import GitSnapshot
 from tools.importer.origins.origin import OriginSnapshot
 
-__all__ = ["GitSnapshot", "OriginSnapshot", "at_hand", "open_pin", "resolve"]
+__all__ = [
+    "GitSnapshot",
+    "OriginSnapshot",
+    "at_hand",
+    "is_repository",
+    "open_pin",
+    "resolve",
+    "select",
+]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.importer.errors import EnvironmentProblem, UserError
-from tools.importer.origins import debian, git_origin, local, wheel
+from tools.importer.origins import debian, git_origin, local, published, sdist, wheel
 from tools.importer.origins.cache import Cache, CacheProblem, user_cache
 from tools.importer.origins.debian import DebianOrigin
 from tools.importer.origins.git_mirror import is_repository
@@ -25,14 +25,18 @@ from tools.importer.origins.origin import (
     near,
     text_of,
 )
+from tools.importer.origins.published import ArchiveUrlOrigin, PathOrigin
+from tools.importer.origins.sdist import SdistOrigin
 from tools.importer.origins.wheel import (
     SourceWheelOrigin,
     WheelOrigin,
     read_build_pin,
+    setting,
     wheel_settings,
 )
-from tools.importer.project import Project
+from tools.importer.project import TREE, Project
 from tools.importer.report import Report
+from tools.importer.selection import SelectedSnapshot
 
 
 def resolve(
@@ -45,10 +49,11 @@ def resolve(
 ) -> OriginSnapshot:
     """Return upstream's tree for a tag or ref; report its origin and why others were rejected.
 
-    `origin` is `wheel`, `debian`, `git`, `git+URL`, a directory, a repository or an archive. Raises
-    UserError (unknown tag, with similar ones) or EnvironmentProblem (no origin can be reached).
+    `origin` is a kind of import.json (`sdist`, `wheel`, `git`, ...), `git+URL`, a directory, a
+    repository or an archive. Raises UserError (unknown tag, with similar ones) or
+    EnvironmentProblem (no origin can be reached).
     """
-    wanted = Wanted(tag, ref)
+    wanted = Wanted(tag, ref, project.version_of(tag) if tag else None)
     _check_style(project, tag)
     cache = user_cache()
     candidates = _candidates(project, report, cache, wanted, origin)
@@ -71,8 +76,9 @@ def resolve(
                 raise cache.problem(str(error)) from error
             passed.append(f"{candidate.title}: {error}")
         else:
-            _tell(report, snapshot, candidate, passed)
-            return snapshot
+            chosen = select(project, snapshot)
+            _tell(report, chosen, candidate, passed)
+            return chosen
     if forbidden:
         # Report only the constraint, because the user can fix it with one setting.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
@@ -87,13 +93,15 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
         wheel.KIND: lambda: _configured(project, _wheels(project, report, cache), wheel.KIND)[0],
         debian.KIND: lambda: DebianOrigin(text_of(pin, "package"), cache, report),
         git_origin.KIND: lambda: GitOrigin(text_of(pin, "url"), cache, report),
+        sdist.KIND: lambda: SdistOrigin(text_of(pin, "project"), cache, report),
+        published.KIND: lambda: ArchiveUrlOrigin(text_of(pin, "url"), cache, report),
         local.ARCHIVE_KIND: lambda: ArchiveOrigin(None, cache, report),
         local.TREE_KIND: lambda: TreeOrigin(None, report),
     }
     if kind not in table:
         raise UserError(f"no origin of kind '{kind}'. There are: {', '.join(sorted(table))}")
     try:
-        return table[kind]().open(pin)
+        return select(project, table[kind]().open(pin))
     except NotHereError as error:
         raise EnvironmentProblem(
             f"the pinned {pin.get('version') or kind} can no longer be had: {error}"
@@ -101,10 +109,29 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
 
 
 def at_hand(project: Project, report: Report, pin: Pin) -> OriginSnapshot | None:
-    """Return the pinned tree if its wheel is cached, else None. Fetches nothing."""
-    if pin.get("kind") != wheel.KIND or user_cache().file(text_of(pin, "sha256")) is None:
+    """Return the pinned tree if its archive is cached, else None. Fetches nothing."""
+    if pin.get("kind") not in _CACHED or user_cache().file(text_of(pin, "sha256")) is None:
         return None
     return open_pin(project, report, pin)
+
+
+# The kinds of pin whose archive is in the cache, by its sha256.
+_CACHED = (wheel.KIND, sdist.KIND, published.KIND)
+
+
+def select(project: Project, snapshot: OriginSnapshot) -> OriginSnapshot:
+    """Return the project's part of upstream's tree, under the project's name for the release."""
+    label = project.label_of(snapshot.pin) or snapshot.label
+    takes_any = project.builder == TREE
+    if not project.selection and label == snapshot.label and snapshot.natives >= takes_any:
+        return snapshot
+    return SelectedSnapshot(
+        snapshot,
+        project.selection,
+        label=label,
+        natives=takes_any or snapshot.natives,
+        where=os.fspath(project.file),
+    )
 
 
 def _candidates(
@@ -116,11 +143,21 @@ def _candidates(
         wheels = _wheels(project, report, cache)
         return [
             *wheels[:1],
+            *_sdist(project, report, cache),
+            *_archive(project, report, cache),
+            *_directory(project, report, cache),
             *_git(project, report, cache),
             *_debian(project, report, cache),
             *wheels[1:],
         ]
-    table = {wheel.KIND: _wheels, git_origin.KIND: _git, debian.KIND: _debian}
+    table = {
+        wheel.KIND: _wheels,
+        sdist.KIND: _sdist,
+        published.KIND: _archive,
+        published.DIRECTORY_KIND: _directory,
+        git_origin.KIND: _git,
+        debian.KIND: _debian,
+    }
     if origin in table:
         return _configured(project, table[origin](project, report, cache), origin)
     if origin.startswith("git+") or "://" in origin:
@@ -139,7 +176,9 @@ def _candidates(
 
 def _configured(project: Project, origins: list[Origin], kind: str) -> list[Origin]:
     if not origins:
-        raise UserError(f"import.json of {project.name} has no settings of '{kind}'. Add them")
+        raise UserError(
+            f"import.json of {project.name} has no settings of '{kind}'. Add them to its 'origins'"
+        )
     return origins
 
 
@@ -148,17 +187,48 @@ def _wheels(project: Project, report: Report, cache: Cache) -> list[Origin]:
     if settings is None:
         return []
     native = WheelOrigin(settings, cache, report)
+    if settings.contents is None:
+        return [native]
     return [native, SourceWheelOrigin(settings, cache, report, native)]
 
 
+def _sdist(project: Project, report: Report, cache: Cache) -> list[Origin]:
+    if sdist.KIND not in project.origins:
+        return []
+    return [SdistOrigin(setting(project, sdist.KIND, "project"), cache, report)]
+
+
+def _archive(project: Project, report: Report, cache: Cache) -> list[Origin]:
+    settings = project.origins.get(published.KIND)
+    if settings is None:
+        return []
+    if "path" in settings:
+        return [PathOrigin(_below(project, settings["path"]), cache, report)]
+    return [ArchiveUrlOrigin(setting(project, published.KIND, "url"), cache, report)]
+
+
+def _directory(project: Project, report: Report, cache: Cache) -> list[Origin]:
+    if published.DIRECTORY_KIND not in project.origins:
+        return []
+    path = setting(project, published.DIRECTORY_KIND, "path")
+    return [PathOrigin(_below(project, path), cache, report)]
+
+
+def _below(project: Project, path: str) -> str:
+    """Return a path of import.json, which is relative to the workspace, as an absolute one."""
+    return os.path.join(project.workspace, path)
+
+
 def _git(project: Project, report: Report, cache: Cache) -> list[Origin]:
-    settings = project.origins.get(git_origin.KIND)
-    return [GitOrigin(settings["url"], cache, report)] if settings else []
+    if git_origin.KIND not in project.origins:
+        return []
+    return [GitOrigin(setting(project, git_origin.KIND, "url"), cache, report)]
 
 
 def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
-    settings = project.origins.get(debian.KIND)
-    return [DebianOrigin(settings["package"], cache, report)] if settings else []
+    if debian.KIND not in project.origins:
+        return []
+    return [DebianOrigin(setting(project, debian.KIND, "package"), cache, report)]
 
 
 def _check_style(project: Project, tag: str | None) -> None:
@@ -167,6 +237,11 @@ def _check_style(project: Project, tag: str | None) -> None:
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(
             f"no {tag} of {project.name}: its tags are as {usual}. Did you mean v{tag}?"
+        )
+    if tag and tag[0].isdigit() and project.version_of(tag) is None and project.builder == TREE:
+        raise UserError(
+            f"no {tag} of {project.name}: {project.file}: key 'tags' is '{project.tags}'. Did you"
+            f" mean {project.tag_of(tag)}?"
         )
 
 

@@ -169,7 +169,10 @@ def test_an_origin_without_settings(project: Project) -> None:
     [
         ({}, "has no text under 'kind'"),
         ({"kind": "wheel"}, "has no settings of 'wheel'"),
-        ({"kind": "svn"}, "no origin of kind 'svn'. There are: debian, git, tarball, tree, wheel"),
+        (
+            {"kind": "svn"},
+            "no origin of kind 'svn'. There are: archive, debian, git, sdist, tarball, tree, wheel",
+        ),
         ({"kind": "tree", "path": "/x", "hash": 1}, "/x: no such directory"),
         ({"kind": "git", "url": "/x", "commit": "main"}, "the pin's commit is 'main', not 40 hex"),
         ({"kind": "debian", "package": "pytorch", "tag": "v1"}, "names no files"),

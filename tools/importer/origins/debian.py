@@ -9,12 +9,12 @@ import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tools.importer.archives.archive import write_tree
+from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import EnvironmentProblem, UserError
-from tools.importer.origins.archive import write_tree
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.debian_source import DebianArchive, SourceFile
 from tools.importer.origins.origin import NotHereError, Pin, Wanted, text_of
-from tools.importer.origins.zip_tree import ArchiveSnapshot
 from tools.importer.report import Report
 
 KIND = "debian"

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.importer.archives.safe_path import check_link, check_path
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.git_mirror import GitError, GitMirror
 from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
-from tools.importer.origins.safe_path import check_link, check_path
 from tools.importer.report import Report
 from tools.importer.snapshot import MODES, SYMLINK, Blob
 

@@ -8,12 +8,12 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from tools.importer.archives.archive import write_tree
+from tools.importer.archives.safe_path import check_link
+from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import UserError
-from tools.importer.origins.archive import write_tree
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.origin import Pin, Wanted, text_of
-from tools.importer.origins.safe_path import check_link
-from tools.importer.origins.zip_tree import ArchiveSnapshot
 from tools.importer.report import Report
 from tools.importer.snapshot import SYMLINK, Blob
 from tools.importer.tree import Entry, entry_of, file_digest, hash_entries

@@ -20,10 +20,14 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for a release tag, or a git ref or commit; without both, the latest state."""
+    """A request for a release tag, or a git ref or commit; without both, the latest state.
+
+    `release` is the version that the project's tag pattern reads from the tag.
+    """
 
     tag: str | None = None
     ref: str | None = None
+    release: str | None = None
 
     def __post_init__(self) -> None:
         if self.tag is not None and self.ref is not None:
@@ -41,7 +45,7 @@ class Wanted:
     def version(self) -> str | None:
         """The version that a release tag names; None if the tag is not a release tag."""
         match = _RELEASE.fullmatch(self.tag or "")
-        return match[1] if match else None
+        return self.release or (match[1] if match else None)
 
 
 class NotHereError(Exception):

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -64,6 +66,7 @@ def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
     (directory / "contents.json").write_text(json.dumps(_CONTENTS))
     settings = {
         "name": "torch",
+        "builder": "torch_wheel",
         "pin": "third_party/torch/pin.json",
         "series": "patches/torch",
         "metadata": "third_party/torch/METADATA",
@@ -146,3 +149,49 @@ def commit_files(repository: Path, files: Mapping[str, bytes | None], tag: str =
 def _record_hash(data: bytes) -> str:
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     return f"sha256={digest}"
+
+
+def write_project(root: Path, name: str, **settings: object) -> Project:
+    """Write an import.json with `settings` into a workspace below `root`, and read it."""
+    directory = root / "third_party" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "import.json").write_text(json.dumps({"name": name, **settings}))
+    return load_project(root, name)
+
+
+def make_sdist(directory: Path, name: str, version: str, files: Mapping[str, bytes]) -> Path:
+    """Write an sdist whose PKG-INFO and LICENSE are in `files`, or are made up."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: A library\n"
+    info += "License: MIT\nHome-page: https://example.com/lib\n"
+    members = {"PKG-INFO": info.encode(), "LICENSE": b"Do as you like.\n", **files}
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{stem}.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        for member, data in sorted(members.items()):
+            item = tarfile.TarInfo(f"{stem}/{member}")
+            item.size = len(data)
+            packed.addfile(item, io.BytesIO(data))
+    return path
+
+
+def make_pure_wheel(directory: Path, name: str, version: str, files: Mapping[str, bytes]) -> Path:
+    """Write a pure-Python wheel that pip accepts."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"{stem}.dist-info"
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: A library\n"
+    wheel = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    members = {
+        **files,
+        f"{info}/METADATA": f"{text}License: MIT\n".encode(),
+        f"{info}/WHEEL": wheel.encode(),
+        f"{info}/LICENSE": b"Do as you like.\n",
+    }
+    rows = [f"{path},{_record_hash(data)},{len(data)}" for path, data in members.items()]
+    members[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as packed:
+        for member, data in members.items():
+            packed.writestr(member, data)
+    return path

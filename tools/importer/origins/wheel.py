@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from third_party.pypi import target
+from tools.importer.archives.safe_path import check_path
+from tools.importer.archives.zip_tree import ZipMembers, open_zip
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import machine_pip
 from tools.importer.origins.cache import Cache, CacheProblem
 from tools.importer.origins.machine_pip import ConstrainedError, Request
 from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
-from tools.importer.origins.safe_path import check_path
+from tools.importer.origins.pure_wheel import PureWheelSnapshot
 from tools.importer.origins.wheel_contents import WheelContents, kind_of, read_contents
-from tools.importer.origins.zip_tree import ZipMembers, open_zip
 from tools.importer.project import Project
 from tools.importer.report import Report
 from tools.importer.snapshot import Blob
@@ -45,7 +46,7 @@ class WheelSettings:
     project: str
     local: str | None
     extra_index: str | None
-    contents: WheelContents
+    contents: WheelContents | None  # None: all files are upstream's (pure_wheel.py)
 
 
 def wheel_settings(project: Project) -> WheelSettings | None:
@@ -53,16 +54,24 @@ def wheel_settings(project: Project) -> WheelSettings | None:
     settings = project.origins.get(KIND)
     if settings is None:
         return None
+    contents = settings.get("contents")
+    return WheelSettings(
+        setting(project, KIND, "project"),
+        settings.get("local_version"),
+        _extra_index(project.pin),
+        read_contents(project.workspace / contents) if contents else None,
+    )
+
+
+def setting(project: Project, kind: str, key: str) -> str:
+    """Return a setting of an origin. Raises UserError, which names the file and the key."""
     try:
-        name, contents = settings["project"], project.workspace / settings["contents"]
-    except KeyError as error:
+        return project.origins[kind][key]
+    except KeyError:
         raise UserError(
-            f"import.json of {project.name}: the wheel origin lacks {error}. See"
+            f"{project.file}: key 'origins': '{kind}' lacks '{key}'. Add it; see"
             " tools/importer/origins/README.md"
         ) from None
-    return WheelSettings(
-        name, settings.get("local_version"), _extra_index(project.pin), read_contents(contents)
-    )
 
 
 def read_build_pin(pin: Path) -> dict[str, object]:
@@ -81,13 +90,15 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 class WheelOrigin:
     """The wheel that the build itself uses: for its platform, without CUDA."""
 
-    title = "the build's wheel"
+    @property
+    def title(self) -> str:
+        return "the build's wheel" if self._settings.contents else "the package index, as wheel"
 
     def __init__(self, settings: WheelSettings, cache: Cache, report: Report) -> None:
         self._settings, self._cache, self._report = settings, cache, report
         self.listed: tuple[str, ...] = ()
 
-    def find(self, wanted: Wanted) -> WheelSnapshot:
+    def find(self, wanted: Wanted) -> Tree:
         version = _version(wanted)
         if self._settings.local:
             version += f"+{self._settings.local}"
@@ -97,7 +108,7 @@ class WheelOrigin:
             self.listed = error.known
             raise
 
-    def open(self, pin: Pin) -> WheelSnapshot:
+    def open(self, pin: Pin) -> Tree:
         """Return the pinned wheel, from either wheel origin."""
         sha256, filename = text_of(pin, "sha256"), text_of(pin, "filename")
         file = self._cache.file(sha256)
@@ -113,22 +124,22 @@ class WheelOrigin:
                 for index in _indexes(self._settings)
             ]
             return self._first(iter(requests), Wanted(tag=text_of(pin, "tag")), pin)
-        return WheelSnapshot(file, self._settings, dict(pin))
+        return _opened(file, self._settings, self._cache, pin)
 
-    def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> WheelSnapshot:
+    def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> Tree:
         """Return the wheel that an earlier call fetched (indexes never change one), or fetch it."""
         name = f"{self._settings.project}-{version}"
         noted = self._cache.named(name)
         file = self._cache.file(noted["sha256"]) if noted else None
         if noted is not None and file is not None:
-            return _snapshot(file, noted["filename"], noted["sha256"], wanted, self._settings)
+            return _snapshot(
+                file, noted["filename"], noted["sha256"], wanted, self._settings, self._cache
+            )
         snapshot = self._first(requests, wanted)
         self._cache.note(name, {key: text_of(snapshot.pin, key) for key in ("filename", "sha256")})
         return snapshot
 
-    def _first(
-        self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None
-    ) -> WheelSnapshot:
+    def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
         """Return the wheel for the first request that pip can fulfil, or raise the best error."""
         reasons: list[str] = []
         known: list[str] = []
@@ -152,7 +163,7 @@ class WheelOrigin:
             raise NotHereError("; ".join(reasons), known=known)
         raise EnvironmentProblem("; ".join(reasons))
 
-    def _fetch(self, request: Request, wanted: Wanted, pin: Pin | None) -> WheelSnapshot:
+    def _fetch(self, request: Request, wanted: Wanted, pin: Pin | None) -> Tree:
         label = f"Fetching {request.requirement} with pip"
         with self._cache.scratch() as directory, self._report.progress(label):
             wheel = machine_pip.download(request, directory)
@@ -163,13 +174,15 @@ class WheelOrigin:
                 f"{filename}: sha256 is {sha256}, the pin says {pin['sha256']}."
                 " Distrust the index; import again if the new bytes are the right ones"
             )
-        return _snapshot(file, filename, sha256, wanted, self._settings)
+        return _snapshot(file, filename, sha256, wanted, self._settings, self._cache)
 
 
 class SourceWheelOrigin(WheelOrigin):
     """A wheel for any platform, because all wheels of a version have the same Python sources."""
 
-    title = "another platform's wheel, for its sources"
+    @property
+    def title(self) -> str:
+        return "another platform's wheel, for its sources"
 
     def __init__(
         self, settings: WheelSettings, cache: Cache, report: Report, native: WheelOrigin
@@ -177,7 +190,7 @@ class SourceWheelOrigin(WheelOrigin):
         super().__init__(settings, cache, report)
         self._native = native
 
-    def find(self, wanted: Wanted) -> WheelSnapshot:
+    def find(self, wanted: Wanted) -> Tree:
         version = _version(wanted)
         listed = self._native.listed
         if listed and _plain(f"v{version}") not in map(_plain, listed):
@@ -191,6 +204,7 @@ class WheelSnapshot:
     def __init__(self, file: Path, settings: WheelSettings, pin: Pin) -> None:
         packed = open_zip(file)
         contents = settings.contents
+        assert contents is not None, "such a wheel is opened as a PureWheelSnapshot"
         self._members = ZipMembers(
             file,
             packed,
@@ -217,11 +231,20 @@ class WheelSnapshot:
         return path in self._members.paths or self._contents.would_hold(path, self._kinds)
 
 
+Tree = WheelSnapshot | PureWheelSnapshot
+
+
+def _opened(file: Path, settings: WheelSettings, cache: Cache, pin: Pin) -> Tree:
+    if settings.contents is None:
+        return PureWheelSnapshot(file, cache, pin)
+    return WheelSnapshot(file, settings, dict(pin))
+
+
 def _snapshot(
-    file: Path, filename: str, sha256: str, wanted: Wanted, settings: WheelSettings
-) -> WheelSnapshot:
+    file: Path, filename: str, sha256: str, wanted: Wanted, settings: WheelSettings, cache: Cache
+) -> Tree:
     project, version, *_ = filename.split("-")
-    stamp = _stamp(file, project)
+    stamp = _stamp(file, project) if settings.contents else {}
     if stamp.get("__version__", version) != version:
         raise UserError(
             f"{filename}: {project}/version.py says {stamp['__version__']}. Distrust the index"
@@ -241,7 +264,7 @@ def _snapshot(
         "commit": stamp.get("git_version"),
         "natives": natives,
     }
-    return WheelSnapshot(file, settings, pin)
+    return _opened(file, settings, cache, pin)
 
 
 def _stamp(file: Path, project: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The importer's sessions: atomic publication, and commands that wait for user action."""
 
-from tools.importer.session.build_pin import moved_pin, pin_bytes
+from tools.importer.session.build_pin import moved_pin
 from tools.importer.session.conflict import Unsettled, read_resolution, unsettled
 from tools.importer.session.journal import pending, recover, roll_back
 from tools.importer.session.local_edits import check_committed, uncommitted
@@ -43,6 +43,7 @@ from tools.importer.session.unfinished import (
     read_unfinished,
     write_unfinished,
 )
+from tools.importer.tree_pin import pin_bytes
 
 __all__ = [
     "DESK",

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the build's pin to the imported wheel, with the hash of its patched tree."""
+"""Move the build's pin to the imported tree, with the hash of that tree after our series."""
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
-
-from tools.importer.errors import UserError
 from tools.importer.project import Project
 from tools.importer.report import Report
-from tools.importer.session.reimport import Carried, write_directory
+from tools.importer.session.reimport import Carried
 from tools.importer.snapshot import Snapshot
 
 
@@ -21,39 +16,7 @@ def moved_pin(
 
     Raises UserError if the patched tree cannot be built.
     """
-    # Imported lazily, because `status` needs neither the origins nor the unpacker.
-    from third_party.torch.unpack import tree_hash_of
-    from tools.importer.origins import OriginSnapshot
-    from tools.importer.origins.cache import user_cache
+    # Imported lazily, because `status` needs no builder.
+    from tools.importer.builders import builder_of
 
-    if not (isinstance(new, OriginSnapshot) and new.natives):
-        return None
-    for key in ("version", "filename", "sha256"):
-        if not isinstance(new.pin.get(key), str):
-            raise UserError(f"the wheel of {new.label}: its origin did not state its {key}")
-    wheel = user_cache().file(str(new.pin["sha256"]))
-    assert wheel is not None, "an opened wheel is in the cache"
-    old = json.loads(project.pin.read_text(encoding="utf-8"))
-    seam = project.pin.parent / "seam"
-    with (
-        tempfile.TemporaryDirectory(prefix="series-") as scratch,
-        report.progress(f"Hashing the patched tree of {new.label}"),
-    ):
-        write_directory(Path(scratch), carried.files)
-        tree = tree_hash_of(wheel, Path(scratch), seam)
-    return {
-        "tag": new.label,
-        "commit": new.commit,
-        "version": new.pin["version"],
-        "wheel": {
-            **old["wheel"],  # keep its index, which has builds without CUDA
-            "filename": new.pin["filename"],
-            "sha256": new.pin["sha256"],
-        },
-        "tree_hash": tree,
-    }
-
-
-def pin_bytes(pin: dict[str, object]) -> bytes:
-    """Return the bytes of pin.json. The same pin gives the same bytes."""
-    return (json.dumps(pin, indent=2) + "\n").encode()
+    return builder_of(project).after_import(project, new, carried.files, report)

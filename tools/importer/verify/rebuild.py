@@ -25,6 +25,7 @@ class Rebuilt:
     series_digest: str | None
     entries: Mapping[str, Entry]
     differences: tuple[Difference, ...]
+    tag: str = ""
 
 
 def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) -> Rebuilt:
@@ -41,13 +42,13 @@ def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) ->
     contents = hash_wheel(wheel, report)
     differences += check_record(wheel, contents)
     if contents.damaged:
-        return Rebuilt(None, None, {}, tuple(differences))
+        return Rebuilt(None, None, {}, tuple(differences), pin.tag)
     try:
         with report.progress("Patching"):
             build = patched_tree(wheel, patches, seam, members=contents.members)
     except (ApplyError, SeriesError) as error:
         differences.append(Difference("series", Kind.DAMAGED, patches.name, str(error)))
-        return Rebuilt(None, None, {}, tuple(differences))
+        return Rebuilt(None, None, {}, tuple(differences), pin.tag)
     for name, stated, pinned in (
         ("version", build.version, pin.version),
         ("commit", build.commit, pin.commit),
@@ -57,4 +58,4 @@ def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) ->
             note = f"{name} is {pinned}, the rebuilt tree has {stated}"
             differences.append(Difference("pin", Kind.CHANGED, pin.file, note))
     entries = {path: member.entry for path, member in build.members.items()}
-    return Rebuilt(build.tree_hash, build.series_digest, entries, tuple(differences))
+    return Rebuilt(build.tree_hash, build.series_digest, entries, tuple(differences), pin.tag)

@@ -128,6 +128,7 @@ def make_sample(root: Path) -> SampleWheel:
     (root / contents).write_text(json.dumps({"roots": ["torch"], "built": [], "left_out": []}))
     settings = {
         "name": "torch",
+        "builder": "torch_wheel",
         "pin": "third_party/torch/pin.json",
         "series": "patches/torch",
         "metadata": "third_party/torch/METADATA",

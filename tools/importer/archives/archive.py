@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from tools.importer.archives.safe_path import check_link, check_nesting, check_path, is_gits_own
 from tools.importer.errors import UserError
-from tools.importer.origins.safe_path import check_link, check_nesting, check_path, is_gits_own
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -8,10 +8,9 @@ import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from tools.importer.archives.archive import mode_of, read_summary
+from tools.importer.archives.safe_path import check_link
 from tools.importer.errors import EnvironmentProblem
-from tools.importer.origins.archive import mode_of, read_summary
-from tools.importer.origins.origin import Pin
-from tools.importer.origins.safe_path import check_link
 from tools.importer.snapshot import SYMLINK, Blob
 
 
@@ -60,7 +59,7 @@ class ArchiveSnapshot:
         tree: Path,
         *,
         label: str,
-        pin: Pin,
+        pin: Mapping[str, object],
         absent: Callable[[str], bool] = lambda path: False,
     ) -> None:
         packed = open_zip(tree)

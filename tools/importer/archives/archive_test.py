@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tools.importer.archives.archive import write_tree
+from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import UserError
-from tools.importer.origins.archive import write_tree
-from tools.importer.origins.zip_tree import ArchiveSnapshot
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob
 from tools.par.testing.budget import examples
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from tools.importer.archives.safe_path import check_link, check_nesting, check_path
 from tools.importer.errors import UserError
-from tools.importer.origins.safe_path import check_link, check_nesting, check_path
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Begin a project: settings, pin, empty series and metadata, from one upstream release."""
+
+from tools.importer.beginning.first_files import first_files
+from tools.importer.beginning.first_origin import FirstOrigin, parse_origin
+from tools.importer.beginning.layout import Layout, layout_of
+from tools.importer.beginning.package_info import PackageInfo, read_package_info
+
+__all__ = [
+    "FirstOrigin",
+    "Layout",
+    "PackageInfo",
+    "first_files",
+    "layout_of",
+    "parse_origin",
+    "read_package_info",
+]

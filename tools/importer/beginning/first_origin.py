@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the origin that `init` is given: which kind it is, and which release it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.importer.errors import UserError
+from tools.importer.origins import is_repository
+
+_PACKAGE = re.compile(r"(pypi|sdist|wheel|debian):([A-Za-z0-9][A-Za-z0-9._-]*)(?:==(\S+))?")
+_KINDS = {"pypi": "sdist", "sdist": "sdist", "wheel": "wheel", "debian": "debian"}
+_FORMS = (
+    "pypi:NAME==VERSION, wheel:NAME==VERSION, debian:PACKAGE==VERSION, a git URL, an archive or a"
+    " directory"
+)
+
+
+@dataclass(frozen=True)
+class FirstOrigin:
+    """An origin: its `kind` and `settings` in import.json, the release, and `--origin`'s value.
+
+    `origin` is None if the settings alone lead to the release.
+    """
+
+    kind: str
+    settings: Mapping[str, str]
+    tag: str
+    tags: str = "v{version}"
+    origin: str | None = None
+    moves: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def origins(self) -> dict[str, dict[str, str]]:
+        """The value of `origins` in import.json; empty if each import names its files."""
+        return {self.kind: dict(self.settings)} if self.settings else {}
+
+
+def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> FirstOrigin:
+    """Return the origin that `text` names. Raises UserError."""
+    match = _PACKAGE.fullmatch(text)
+    if match:
+        scheme, name, version = match.groups()
+        pattern = tags or _pattern(tag, version)
+        if version is None and tag is None:
+            raise UserError(f"--origin {text}: names no release. Write {scheme}:{name}==VERSION")
+        if version is not None:
+            tag = tag or pattern.replace("{version}", version).replace("*", version)
+        key = "package" if scheme == "debian" else "project"
+        return FirstOrigin(_KINDS[scheme], {key: name}, tag or "", pattern, _KINDS[scheme])
+    if tag is None:
+        raise UserError(f"--origin {text}: give its release with --tag. Origins are {_FORMS}")
+    pattern = tags or _pattern(tag, None)
+    if text.startswith("git+") or "://" in text:
+        return FirstOrigin("git", {"url": text.removeprefix("git+")}, tag, pattern, "git")
+    path = Path(os.path.abspath(cwd / text))
+    if not path.exists():
+        raise UserError(f"--origin {text}: no such path. Origins are {_FORMS}")
+    if is_repository(path):
+        return FirstOrigin("git", {"url": os.fspath(path)}, tag, pattern, "git")
+    kind = "directory" if path.is_dir() else "archive"
+    settings = {"path": _with_release(os.fspath(path), tag, pattern)}
+    if settings["path"] == os.fspath(path):
+        settings = {}  # the path has no release in it, so each import names its own
+    return FirstOrigin(kind, settings, tag, pattern, os.fspath(path))
+
+
+def _pattern(tag: str | None, version: str | None) -> str:
+    """Return a tag's pattern: the tag without its version. Without a tag, most use `v`."""
+    if tag is None:
+        return "v{version}"
+    match = re.search(re.escape(version) if version else r"\d[\w.]*$", tag)
+    if match is None:
+        raise UserError(f"--tag {tag}: no version in it. Give the pattern: --tags 'v{{version}}'")
+    return f"{tag[: match.start()]}{{version}}{tag[match.end() :]}"
+
+
+def _with_release(path: str, tag: str, pattern: str) -> str:
+    """Replace the release in the last part of a path."""
+    directory, slash, name = path.rpartition("/")
+    before, _, after = pattern.partition("{version}")
+    version = tag.removeprefix(before).removesuffix(after)
+    for text, mark in ((tag, "{tag}"), (version, "{version}")):
+        if text and text in name:
+            return f"{directory}{slash}{name.replace(text, mark)}"
+    return path

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The builders by their name in import.json. A new builder is a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tools.importer.builders.builder import Builder
+from tools.importer.builders.torch_wheel import TorchWheel
+from tools.importer.builders.tree import TreeBuilder
+from tools.importer.errors import UserError
+from tools.importer.project import TREE, Project
+
+_BUILDERS: Mapping[str, Builder] = {"torch_wheel": TorchWheel(), TREE: TreeBuilder()}
+
+
+def builder_of(project: Project) -> Builder:
+    """Return the project's builder. Raises UserError."""
+    try:
+        return _BUILDERS[project.builder]
+    except KeyError:
+        raise UserError(
+            f"{project.file}: key 'builder' is '{project.builder}', which does not exist. Use one"
+            f" of {', '.join(sorted(_BUILDERS))}, or leave the key out"
+        ) from None

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow the README from `init`: real commands on small copies of real libraries' histories.
+
+The releases have the shape of absl-py 1.4.0, 2.1.0 and 2.3.0, of fsspec and of accelerate. Each is
+imported as sdist and as wheel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tools.importer.commands.main import main
+from tools.importer.origins.origin_fixtures import (
+    commit_files,
+    git,
+    make_pure_wheel,
+    make_sdist,
+)
+from tools.importer.session.faults import killed_at
+
+Release = Mapping[str, str]
+
+# absl-py: a handler that 2.1.0 moves within its file, and a licence header that 2.3.0 changes.
+_HANDLER = '''\
+class PythonHandler(logging.StreamHandler):
+  """A handler class."""
+
+  def __init__(self, stream=None):
+    super(PythonHandler, self).__init__(stream)
+    self.stream = stream
+    self.current_file_name = None
+
+  def flush(self):
+    self.acquire()
+    try:
+      self.stream.flush()
+    finally:
+      self.release()
+'''
+_PREFIX = '''\
+def get_absl_log_prefix(record):
+  """Returns the absl log prefix for the log record."""
+  created_tuple = time.localtime(record.created)
+  return '%c%02d%02d ' % (severity, created_tuple.tm_mon, created_tuple.tm_mday)
+'''
+_ABSL = {
+    "1.4.0": {
+        "absl/__init__.py": "# Copyright 2017\n",
+        "absl/logging/__init__.py": f"# Copyright 2017\nimport logging\n\n{_PREFIX}\n\n{_HANDLER}",
+        "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = 0\n",
+    },
+    "2.1.0": {
+        "absl/__init__.py": "# Copyright 2017\n",
+        "absl/logging/__init__.py": f"# Copyright 2017\nimport logging\n\n{_HANDLER}\n\n{_PREFIX}",
+        "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = 0\n",
+    },
+    "2.3.0": {
+        "absl/__init__.py": "# Copyright 2017\n",
+        "absl/logging/__init__.py": "# Copyright 2017\nimport logging\nimport time\n\n"
+        + _HANDLER.replace("super(PythonHandler, self)", "super()")
+        + f"\n\n{_PREFIX}",
+        # This release has the second patch.
+        "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = False\n",
+    },
+}
+_FSSPEC = {
+    "2025.3.0": {"fsspec/registry.py": "known = {\n    'file': 1,\n    'memory': 2,\n}\n"},
+    "2025.5.0": {
+        "fsspec/registry.py": "known = {\n    'dir': 0,\n    'file': 1,\n    'memory': 2,\n}\n"
+    },
+}
+_DEVICES = "".join(
+    f"        elif is_{name}_available():\n            return torch.device('{name}')\n"
+    for name in ("mlu", "sdaa", "musa", "npu", "hpu")
+)
+_STATE = (
+    "class PartialState:\n    def default_device(self):\n        if is_mps_available():\n"
+    f"            return torch.device('mps')\n{_DEVICES}        else:\n"
+    "            return torch.device('cpu')\n"
+)
+_ACCELERATE = {
+    "1.10.0": {"accelerate/__init__.py": "", "accelerate/state.py": _STATE},
+    "1.11.0": {
+        "accelerate/__init__.py": "",
+        "accelerate/state.py": _STATE.replace(
+            "        else:",
+            "        elif is_neuron_available():\n            return torch.device('neuron')\n        else:",
+        ),
+    },
+}
+_DEVICE = (
+    "            return torch.device('cpu')",
+    "            return torch.accelerator.current_accelerator() or torch.device('cpu')",
+)
+
+
+class _Index:
+    """A workspace, and a folder with releases that pip uses as an index."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self.index, self._capsys = root / "workspace", root / "index", capsys
+        (self.root / "third_party").mkdir(parents=True, exist_ok=True)
+
+    def publish(self, name: str, releases: Mapping[str, Release], *, src: bool) -> None:
+        for version, files in releases.items():
+            data = {path: text.encode() for path, text in files.items()}
+            make_pure_wheel(self.index, name, version, data)
+            moved = {f"src/{path}" if src else path: text for path, text in data.items()}
+            make_sdist(
+                self.index, name, version, {**moved, "tests/test_x.py": b"", "setup.py": b""}
+            )
+
+    def run(self, *arguments: str) -> int:
+        return main(["--workspace", str(self.root), *arguments])
+
+    def ok(self, *arguments: str) -> str:
+        """Run a command that must succeed; return its output."""
+        self._capsys.readouterr()
+        code = self.run(*arguments)
+        out, err = self._capsys.readouterr()
+        assert code == 0, f"{arguments}: {code}: {out}{err}"
+        return out
+
+    def patch(self, project: str, subject: str, path: str, *edits: tuple[str, str]) -> None:
+        """Add a patch as the README says."""
+        self.ok(
+            *("--project", project, "new", subject, path, "--owner", "us", "--reason", "build"),
+            *("--upstream", "None yet", "--extension-point", "None", "--test", "t.py::t"),
+        )
+        file = self.root / ".import/edit/tree" / path
+        text = file.read_text()
+        for old, new in edits:
+            assert old in text
+            text = text.replace(old, new)
+        file.write_text(text)
+        self.ok("refresh")  # finds the project whose patch is being edited
+
+    def pin(self, project: str) -> dict[str, object]:
+        text = (self.root / "third_party" / project / "pin.json").read_text()
+        data: dict[str, object] = json.loads(text)
+        return data
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.root).as_posix(): path.read_bytes()
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and ".import" not in path.parts
+        }
+
+
+@pytest.fixture(name="index")
+def _index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> _Index:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_CONSTRAINT", "")
+    return _Index(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("scheme", ["pypi", "wheel"])
+def test_absl_over_three_releases(index: _Index, scheme: str) -> None:
+    index.publish("absl-py", _ABSL, src=False)
+    index.ok(
+        "init", "absl_py", "--origin", f"{scheme}:absl-py==1.4.0", "--at", "third_party/absl_py"
+    )
+    logging = "absl/logging/__init__.py"
+    index.patch("absl_py", "Flush once", logging, ("      self.stream.flush()", "      flush()"))
+    index.patch("absl_py", "Say False", "absl/flags/_flag.py", ("present = 0", "present = False"))
+    assert "verified: " in index.ok("verify")
+    first = index.pin("absl_py")
+    out = index.ok("--project", "absl_py", "--tag", "v2.1.0")
+    assert "2 of 2 patches" in out
+    assert index.pin("absl_py")["previous"] == {
+        key: first[key] for key in ("tag", "origin", "tree_hash")
+    }
+    out = index.ok("--tag", "v2.3.0")  # the only project of this workspace
+    assert "landed upstream, dropped from the series: say-false.patch" in out
+    assert (index.root / "patches/absl_py/v2.3.0/series").read_text().split()[-1] == (
+        "flush-once.patch"
+    )
+    assert "verified: " in index.ok("verify")
+    assert index.pin("absl_py")["version"] == "2.3.0"
+    assert "patches/absl_py/v2.3.0" in (index.root / "third_party/absl_py/METADATA").read_text()
+    assert index.run("--tag", "v2.3.0") == 4
+    assert index.run("metadata") == 4
+    assert "say-false.patch" in index.ok("drift", "v2.1.0", "v2.3.0", "--series", "v1.4.0")
+    index.ok("drop", "flush-once")
+    assert index.run("verify") == 0
+
+
+@pytest.mark.parametrize("scheme", ["pypi", "wheel"])
+def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
+    package = {version: {"fsspec/__init__.py": "", **files} for version, files in _FSSPEC.items()}
+    index.publish("fsspec", package, src=False)
+    index.ok(
+        *("init", "fsspec", "--origin", f"{scheme}:fsspec==2025.3.0", "--tags", "{version}"),
+        *("--licence", "BSD-3-Clause"),
+    )
+    registry = "fsspec/registry.py"
+    index.patch(
+        "fsspec", "Know cns", registry, ("    'memory': 2,", "    'memory': 2,\n    'cns': 3,")
+    )
+    index.ok("--tag", "2025.5.0")
+    assert "verified: " in index.ok("verify")
+    assert (
+        'license_note: "BSD-3-Clause"' in (index.root / "third_party/fsspec/METADATA").read_text()
+    )
+
+
+def test_accelerate_moves_from_sdists_to_wheels(index: _Index) -> None:
+    """Paths are the same for both origins, because `src/` is moved away."""
+    index.publish("accelerate", _ACCELERATE, src=True)
+    index.ok("init", "accelerate", "--origin", "pypi:accelerate==1.10.0")
+    index.patch("accelerate", "Know the device tpu", "accelerate/state.py", _DEVICE)
+    sdist = index.ok("--tag", "v1.11.0")
+    assert "know-the-device-tpu.patch" in sdist
+    patch = index.root / "patches/accelerate/v1.11.0/know-the-device-tpu.patch"
+    text = patch.read_text()
+    assert "current_accelerator" in text
+    settings = index.root / "third_party/accelerate/import.json"
+    data = json.loads(settings.read_text())
+    data["origins"]["wheel"] = {"project": "accelerate"}
+    settings.write_text(json.dumps(data))
+    index.ok("--tag", "v1.11.0", "--origin", "wheel")
+    assert index.pin("accelerate")["origin"]["kind"] == "wheel"  # type: ignore[index]
+    assert patch.read_text() == text
+    assert "verified: " in index.ok("verify")
+
+
+def test_a_project_from_git_offers_and_picks_at_upstreams_paths(
+    index: _Index, tmp_path: Path
+) -> None:
+    upstream = tmp_path / "upstream"
+    lines = [f"line {number}\n" for number in range(20)]
+    files = {"src/lib/__init__.py": b"", "src/lib/a.py": "".join(lines).encode(), "docs/x": b"x"}
+    commit_files(upstream, files, "v1.0")
+    lines[15] = "fixed\n"
+    fix = commit_files(upstream, {"src/lib/a.py": "".join(lines).encode(), "docs/x": b"y"})
+    index.ok("init", "lib", "--origin", str(upstream), "--tag", "v1.0", "--licence", "MIT")
+    assert json.loads((index.root / "third_party/lib/import.json").read_text())["move"] == {
+        "src/": ""
+    }
+    out = index.ok("cherry-pick", fix, "--owner", "us", "--subject", "Fix it")
+    assert "left out  docs/x" in out
+    patch = (index.root / "patches/lib/v1.0/fix-it.patch").read_text()
+    assert "+++ b/lib/a.py" in patch
+    for key in ("user.name", "user.email"):
+        commit_config(upstream, key)
+    index.ok("export", "--to", str(upstream), "--onto", "v1.0")
+    assert read_at(upstream, "lib/fix-it", "src/lib/a.py") == "".join(lines)
+    assert "verified: " in index.ok("verify")
+    index.ok("--ref", fix)
+    assert index.pin("lib")["commit"] == fix
+    assert index.pin("lib")["tag"] == fix[:12]
+
+
+def test_init_killed_at_any_call_leaves_all_or_nothing(
+    index: _Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
+    command = ("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
+    for number in range(1000):
+        sample = _Index(tmp_path / str(number), capsys)
+        killed = killed_at(number, lambda each=sample: each.run(*command))  # type: ignore[misc]
+        sample.run("status")  # completes what was half published
+        files = sample.files()
+        assert not files or "third_party/absl_py/pin.json" in files, number
+        if not files:
+            assert sample.run(*command) == 0
+        assert sample.run("--project", "absl_py", "verify") == 0
+        if not killed:
+            return
+    raise AssertionError("init never ended")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absl-py", "--origin", "pypi:absl-py==1.4.0"), "cannot be the name of a project"),
+        (("absl_py", "--origin", "pypi:absl-py"), "names no release"),
+        (("absl_py", "--origin", "pypi:absl-py==9"), "no v9 of absl_py"),
+        (("absl_py", "--origin", "pypi:absl-py==1.4.0", "--at", "lib"), "Use third_party/absl_py"),
+        (("absl_py", "--origin", "pypi:absl-py==1.4.0", "--move", "src"), "not OLD/=NEW/"),
+        (("absl_py", "--origin", "pypi:absl-py==1.4.0", "--include", "x/**"), "no file that is"),
+    ],
+)
+def test_init_with_bad_input_writes_nothing(
+    index: _Index, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
+    assert index.run("init", *arguments) == 1
+    err = capsys.readouterr().err.strip().splitlines()[-1]
+    assert message in err
+    assert index.files() == {}
+
+
+def test_init_twice(index: _Index, capsys: pytest.CaptureFixture[str]) -> None:
+    index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
+    command = ("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
+    assert index.run(*command, "--dry-run") == 0
+    assert index.files() == {}
+    index.ok(*command)
+    assert index.run(*command) == 1
+    assert "import.json: already exists" in capsys.readouterr().err
+
+
+def commit_config(repository: Path, key: str) -> None:
+    git(repository, "config", key, "a@example.org")
+
+
+def read_at(repository: Path, branch: str, path: str) -> str:
+    return f"{git(repository, 'show', f'{branch}:{path}')}\n"

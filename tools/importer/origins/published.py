@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Origins whose address has the release in it: an archive at a URL, an archive or a directory.
+
+In import.json, the address has `{tag}` or `{version}`. The pin of a URL is the archive's sha256;
+the files of a path are pinned like any other local ones (local.py).
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tools.importer.archives.archive import write_tree
+from tools.importer.archives.zip_tree import ArchiveSnapshot
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.origins.cache import Cache
+from tools.importer.origins.local import ArchiveOrigin, TreeOrigin
+from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Wanted, text_of
+from tools.importer.report import Report
+
+KIND = "archive"
+DIRECTORY_KIND = "directory"
+
+_SECONDS = 60
+_CHUNK = 1 << 20
+
+
+class ArchiveUrlOrigin:
+    """An archive at `url`, fetched by Python with the proxies that the environment names."""
+
+    title = "an archive's address"
+
+    def __init__(self, url: str, cache: Cache, report: Report) -> None:
+        self._url, self._cache, self._report = url, cache, report
+
+    def find(self, wanted: Wanted) -> ArchiveSnapshot:
+        url = address(self._url, wanted)
+        sha256 = self._fetch(url)
+        return self._snapshot({"kind": KIND, "tag": wanted.tag, "url": url, "sha256": sha256})
+
+    def open(self, pin: Pin) -> ArchiveSnapshot:
+        url, sha256 = text_of(pin, "url"), text_of(pin, "sha256")
+        if self._cache.file(sha256) is None:
+            digest = self._fetch(url)
+            if digest != sha256:
+                raise UserError(
+                    f"{url}: sha256 is {digest}, the pin says {sha256}. Distrust the server, or"
+                    " import again if the new bytes are the right ones"
+                )
+        return self._snapshot(pin)
+
+    def _fetch(self, url: str) -> str:
+        label = f"Fetching {url}"
+        with self._cache.scratch() as directory, self._report.progress(label):
+            try:
+                with (
+                    urllib.request.urlopen(url, timeout=_SECONDS) as source,
+                    (directory / "archive").open("wb") as out,
+                ):
+                    while chunk := source.read(_CHUNK):
+                        out.write(chunk)
+            except urllib.error.HTTPError as error:
+                if error.code in (404, 410):
+                    raise NotHereError(f"{url}: HTTP status {error.code}") from error
+                raise EnvironmentProblem(f"{url}: HTTP status {error.code}") from error
+            except urllib.error.URLError as error:
+                raise EnvironmentProblem(f"{url}: {error.reason}") from error
+            return self._cache.keep(directory / "archive")[1]
+
+    def _snapshot(self, pin: Pin) -> ArchiveSnapshot:
+        sha256, name = text_of(pin, "sha256"), text_of(pin, "url")
+        file = self._cache.file(sha256)
+        assert file is not None, "it has just been cached"
+        tree = self._cache.tree(sha256, lambda out: write_tree(file, name, out))
+        return ArchiveSnapshot(tree, label=text_of(pin, "tag"), pin=dict(pin))
+
+
+class PathOrigin:
+    """An archive or a directory at a path with the release in it."""
+
+    title = "a path"
+
+    def __init__(self, path: str, cache: Cache, report: Report) -> None:
+        self._path, self._cache, self._report = path, cache, report
+
+    def find(self, wanted: Wanted) -> OriginSnapshot:
+        path = Path(os.path.abspath(address(self._path, wanted)))
+        if path.is_dir():
+            return TreeOrigin(path, self._report).find(wanted)
+        if not path.exists():
+            raise NotHereError(f"{path}: no such file", known=self._known(path.parent, wanted))
+        return ArchiveOrigin(path, self._cache, self._report).find(wanted)
+
+    def open(self, pin: Pin) -> OriginSnapshot:
+        raise AssertionError(f"{dict(pin)}: pins of local files have another kind")
+
+    def _known(self, directory: Path, wanted: Wanted) -> list[str]:
+        """Return the tags of the other releases at this path."""
+        before, _, after = address(self._path, wanted, keep="{}").rpartition("/")[2].partition("{}")
+        if not directory.is_dir() or "{}" in str(directory):
+            return []
+        names = (
+            name.removeprefix(before).removesuffix(after)
+            for name in sorted(os.listdir(directory))
+            if name.startswith(before) and name.endswith(after)
+        )
+        prefix = (wanted.tag or "").removesuffix(wanted.version or "")
+        return [name if "{tag}" in self._path else f"{prefix}{name}" for name in names]
+
+
+def address(pattern: str, wanted: Wanted, keep: str | None = None) -> str:
+    """Return the address of a release; with `keep`, that text is in place of the release."""
+    if wanted.tag is None:
+        raise NotHereError(f"{wanted.name} is not a tag, and this address is of releases")
+    if "{version}" in pattern and wanted.version is None:
+        raise NotHereError(f"{wanted.name} is not the tag of a release")
+    tag, version = (wanted.tag, wanted.version or "") if keep is None else (keep, keep)
+    return pattern.replace("{tag}", tag).replace("{version}", version)
