@@ -110,6 +110,17 @@ def write_metadata(project: Project, pin: TreePin, tree: Snapshot, site: Path) -
                 _write(folder / "entry_points.txt", Blob(points.data))
 
 
+def distribution(site: Path) -> Mapping[str, object]:
+    """Return the name, the version and the requirements that the tree's metadata states."""
+    (file,) = site.glob("*.dist-info/METADATA")
+    message = email.parser.BytesHeaderParser().parsebytes(file.read_bytes())
+    return {
+        "distribution": str(message["Name"]),
+        "version": str(message["Version"]),
+        "requires": sorted(set(requirements(site))),
+    }
+
+
 def requirements(site: Path) -> Iterator[str]:
     """Yield the normalised names of the distributions that the tree requires without extras."""
     for file in sorted(site.glob("*.dist-info/METADATA")):
@@ -148,8 +159,8 @@ def main(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     try:
         unpack(load_project(args.workspace.resolve(), args.project), args.out)
-        names: Mapping[str, object] = {"requires": sorted(set(requirements(args.out / "site")))}
-        (args.out / "requires.json").write_text(json.dumps(names) + "\n", encoding="utf-8")
+        facts = distribution(args.out / "site")
+        (args.out / "requires.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
