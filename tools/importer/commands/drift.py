@@ -18,6 +18,7 @@ from tools.importer.drift import (
     Target,
     measure,
     to_document,
+    to_explanation,
     to_json,
     to_page,
     to_terminal,
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the release whose series to compare (default: the pinned one)",
     )
     parser.add_argument("--format", choices=sorted(_FORMATS), default="text")
+    parser.add_argument(
+        "--explain", metavar="PATCH", help="in place of the table, the reasons for one patch"
+    )
     parser.add_argument("--output", metavar="FILE", help="write to this file, not to the terminal")
     parser.add_argument(
         "--exit-code", action="store_true", help="end with 2 if a patch needs a person"
@@ -63,6 +67,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     releases += [(f"--ref {ref}", {"ref": ref}) for ref in dict.fromkeys(args.ref)]
     if not releases:
         raise UserError("no release is named. Name one or more: `import.py drift v2.14.1`")
+    if args.explain and args.format != "text":
+        raise UserError(f"--explain prints text, not {args.format}. Leave --format out")
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
@@ -142,10 +148,10 @@ def _pinned(project: Project) -> str:
 def _write(args: argparse.Namespace, context: Context, table: Table) -> None:
     report = context.report
     if args.output is None:
-        report.say(_on_screen(args.format, table).removesuffix("\n"))
+        report.say(_on_screen(args, table).removesuffix("\n"))
         return
     file = context.cwd / args.output
-    text = _FORMATS[args.format](table)
+    text = _text(args, table)
     if context.dry_run:
         report.say(f"{file}: would be written, {len(text.encode())} bytes")
     elif write_report(file, text):
@@ -154,7 +160,11 @@ def _write(args: argparse.Namespace, context: Context, table: Table) -> None:
         report.say(f"{file}: the same as it was")
 
 
-def _on_screen(style: str, table: Table) -> str:
-    if style == "text" and sys.stdout.isatty():
+def _on_screen(args: argparse.Namespace, table: Table) -> str:
+    if args.format == "text" and not args.explain and sys.stdout.isatty():
         return to_terminal(table, width=shutil.get_terminal_size().columns)
-    return _FORMATS[style](table)
+    return _text(args, table)
+
+
+def _text(args: argparse.Namespace, table: Table) -> str:
+    return to_explanation(table, args.explain) if args.explain else _FORMATS[args.format](table)

@@ -3,6 +3,7 @@
 
 from tools.importer.drift.advice import Attention, attention
 from tools.importer.drift.document import from_document, to_document, to_json
+from tools.importer.drift.explain import to_explanation
 from tools.importer.drift.output import write_report
 from tools.importer.drift.page import to_page
 from tools.importer.drift.table import (
@@ -31,6 +32,7 @@ __all__ = [
     "measure",
     "measure_release",
     "to_document",
+    "to_explanation",
     "to_json",
     "to_page",
     "to_terminal",
