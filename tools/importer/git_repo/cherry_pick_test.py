@@ -314,3 +314,32 @@ def test_across_a_network_commits_are_fetched_and_files_when_read(
         copy, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)"
     ).split()
     assert 0 < object_types.count("blob") < 6
+
+
+@pytest.mark.parametrize("form", ["squash", "merge", "bot"])
+def test_every_way_in_which_github_merges(upstream: Upstream, form: str) -> None:
+    """Mentions of #8 before and after it, and its revert, are other changes."""
+    files = {"torch/b.py": edited(3, b"fixed\n", LINES[:20])}
+    upstream.commit({"note": b"1\n"}, "Prepare for #8 (#7)")
+    if form == "merge":
+        git(upstream.path, "checkout", "-q", "-b", "side")
+        upstream.commit(files, "wip")
+        git(upstream.path, "checkout", "-q", "main")
+        upstream.commit({"note": b"2\n"}, "Meanwhile (#6)")
+        message = "Merge pull request #8 from someone/side\n\nFix the third line"
+        git(upstream.path, "merge", "-q", "--no-ff", "-m", message, "side")
+    elif form == "squash":
+        upstream.commit(files, "Fix the third line (#8)\n\n* wip\n* more (#2)")
+    else:
+        upstream.commit(files, "Fix the third line\n\nPull Request resolved: https://h/o/r/pull/8")
+    merged = git(upstream.path, "rev-parse", "HEAD")
+    upstream.commit({"note": b"3\n"}, "Follow up on (#8) (#9)\n\nSee (#8).\nMerge pull request #8")
+    upstream.commit({"note": b"4\n"}, 'Revert "Fix the third line (#8)" (#10)')
+    history = open_history(str(upstream.path), upstream.cache, Lines())
+    try:
+        change = history.find("#8")
+    finally:
+        history.repository.close()
+    assert (change.commit, change.title, change.pull) == (merged, "Fix the third line", 8)
+    picked = upstream.pick("8")
+    assert picked.paths == ("torch/b.py",)

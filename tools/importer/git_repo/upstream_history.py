@@ -120,26 +120,42 @@ class UpstreamHistory:
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return main's newest commit whose message names this pull request."""
+        """Return main's newest commit that is this pull request, merged in one of GitHub's ways.
+
+        ghstack's and pytorch's bots write `Pull Request resolved:`, a squash ends its title with
+        `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that only
+        mentions the number is another change.
+        """
         if not mains:
             return None
+        forms = (
+            rf"^Pull Request resolved: .*/pull/{number}\s*$",
+            rf"\A[^\n]*\(#{number}\)\s*$",
+            rf"\AMerge pull request #{number} from ",
+        )
         out = self._log(
             "--extended-regexp",
-            f"--grep=^Pull Request resolved: .*/pull/{number}[[:space:]]*$",
-            "--format=%H%x00%s",
+            # git matches line by line, so it only proposes candidates.
+            f"--grep=(^Pull Request resolved: .*/pull/|\\(#|^Merge pull request #){number}",
+            "--format=%H%x00%B%x01",
             *mains,
             "--",
         )
-        for line in out.splitlines():
-            commit, _, subject = line.partition("\0")
-            if not subject.startswith("Revert "):
+        for row in out.split("\1"):
+            commit, _, message = row.strip().partition("\0")
+            if message.startswith("Revert "):
+                continue
+            if any(re.search(form, message, re.MULTILINE) for form in forms):
                 return commit
         return None
 
     def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
         # The change of a merge commit is its diff against the first parent.
         base = self.repository.find(f"{commit}^") or EMPTY_TREE
-        subject = self._log("--max-count=1", "--format=%s", commit, "--").strip()
+        message = self._log("--max-count=1", "--format=%B", commit, "--").strip()
+        subject, _, rest = message.partition("\n")
+        if subject.startswith("Merge pull request #") and rest.strip():
+            subject = rest.strip().splitlines()[0]  # GitHub writes the pull request's title there
         return UpstreamChange(base, commit, _title(subject), link, pull)
 
     def _log(self, *arguments: str) -> str:
