@@ -22,12 +22,15 @@ from tools.importer.selection import SelectedSnapshot, Selection
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
 
+# The commit of each branch as the last export left it. No person's command moves these refs.
+_RECORD = "refs/importer/exported/"
+
 _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HEAD")
 
 
 class State(enum.Enum):
     NEW = "new"
-    REPLACED = "replaced"  # overwrote a branch, because of --force
+    REPLACED = "replaced"  # overwrote a branch of an earlier export, or any because of --force
     UNCHANGED = "unchanged"
     LANDED = "landed"  # upstream already has the patch
     REFUSED = "refused"
@@ -172,10 +175,13 @@ class _Branches:
             for path, blob in changes.items()
         }
         tree = repository.changed_tree(self.commit, entries)
+        name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        name = ref.removeprefix("refs/heads/")
-        if old and not self.offer.force:
+        # A branch that is as the last export left it has nothing of a person's.
+        record = _RECORD + name
+        recorded = repository.find(record)
+        if old and not self.offer.force and old != recorded:
             return State.REFUSED, f"branch {name} has other content; --force replaces it", old
         work_tree = repository.checked_out(ref)
         if work_tree:
@@ -187,7 +193,9 @@ class _Branches:
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
         commit = repository.commit(tree, [self.commit], message, author=self.person, when=self.when)
+        # A kill between the two moves leaves a branch that looks like a person's, so it is safe.
         repository.move(ref, commit, old, f"export: {letter.title}")
+        repository.move(record, commit, recorded, f"export: {letter.title}")
         return (State.REPLACED if old else State.NEW), "", commit
 
     def _same(self, commit: str, tree: str, message: str) -> bool:

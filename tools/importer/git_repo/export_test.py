@@ -259,3 +259,19 @@ def test_owners_become_senders(tmp_path: Path, upstream: Path, owner: str, sende
     export_files(request, tmp_path / "mail", request.patches)
     assert sender in (tmp_path / "mail/one.patch").read_bytes()
     git(upstream, "am", str(tmp_path / "mail/one.patch"))
+
+
+def test_a_changed_patch_updates_its_own_branch(upstream: Path, series: Series) -> None:
+    """Without --force, because nobody has changed the branch since the last export."""
+    export(upstream, offer(series))
+    patch = series.root / "first.patch"
+    patch.write_bytes(patch.read_bytes().replace(b"some_test.py::test_it", b"new_test.py::test_it"))
+    changed = load_series(series.root)
+    updated = export(upstream, offer(changed))
+    assert (updated["first"].state, updated["second"].state) == (State.REPLACED, State.UNCHANGED)
+    assert "new_test.py" in git(upstream, "log", "-1", "--format=%B", "torch/first")
+    git(upstream, "checkout", "--quiet", "torch/first")
+    commit_files(upstream, {"review": b"a change asked for in review\n"})
+    git(upstream, "checkout", "--quiet", "main")
+    patch.write_bytes(patch.read_bytes().replace(b"new_test.py", b"other_test.py"))
+    assert export(upstream, offer(load_series(series.root)))["first"].state is State.REFUSED
