@@ -62,6 +62,11 @@ def versions(project: str) -> list[str]:
     return list(_inner("list", project)["versions"])
 
 
+def wheel_versions(project: str) -> list[str]:
+    """Return the versions of `project` that have a wheel, oldest first. Raises SdistError."""
+    return list(_inner("list", project)["wheels"])
+
+
 def fetch(project: str, version: str, directory: Path) -> Sdist:
     """Download the sdist into `directory`. Raises SdistError."""
     answer = _inner("fetch", project, version, os.fspath(directory.absolute()))
@@ -124,18 +129,21 @@ def _inside(root: str, command: str, project: str, *rest: str) -> int:
     from pip._internal.commands import create_command
 
     download = create_command("download")
-    options, _ = download.parse_args(["--no-input", "--no-deps", "--no-binary=:all:", project])
+    options, _ = download.parse_args(["--no-input", "--no-deps", project])
     with download.main_context():
         download.tempdir_registry = download.enter_context(_registry())
         session = download.get_default_session(options)
         finder = download._build_package_finder(options, session)
         found: dict[str, Any] = {}
+        wheels = set()
         for candidate in finder.find_all_candidates(project):
-            if not candidate.link.is_wheel:
+            if candidate.link.is_wheel:
+                wheels.add(str(candidate.version))
+            else:
                 found.setdefault(str(candidate.version), candidate.link)
         known = sorted(found, key=_key)
         if command == "list":
-            print(json.dumps({"versions": known}))
+            print(json.dumps({"versions": known, "wheels": sorted(wheels, key=_key)}))
             return 0
         version, directory = rest
         link = found.get(version)

@@ -12,6 +12,7 @@ from tools.importer.errors import ExitCode, UserError
 from tools.importer.session import (
     check_committed,
     current_label,
+    last_of,
     load_source,
     read_known_calls,
     refuse_unfinished,
@@ -20,6 +21,8 @@ from tools.importer.session import (
 NAME = "import"
 HELP = "carry the series to another upstream release (the default command)"
 
+_LAST = "LAST"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag", help="the release, as upstream calls it: v2.14.1")
@@ -27,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--origin", help="the origin: wheel, debian, a git URL, a path")
     parser.add_argument(
         "--from", dest="source", metavar="LABEL", help="the series to carry (the one of the build)"
+    )
+    parser.add_argument(
+        "--since",
+        metavar="LAST",
+        help="LAST: the last import from that branch, which is the default; otherwise as --from",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing series of that release"
@@ -48,7 +56,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         )
     project, report = context.project, context.report
     refuse_unfinished(project.state)
-    label = args.source or current_label(project)
+    label = _source(args, context)
     if not args.allow_dirty:
         checked = (project.series, project.pin, project.metadata)
         if not check_committed(project.workspace, checked):
@@ -72,3 +80,23 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         known_calls=hashlib.sha256(read_known_calls(project)).hexdigest(),
     )
     return go_on(context, work, source, new, {})
+
+
+def _source(args: argparse.Namespace, context: Context) -> str:
+    """Return the label of the series to carry. Raises UserError."""
+    project, report = context.project, context.report
+    if args.source and args.since:
+        raise UserError("both --from and --since are given. Give one")
+    chosen: str | None = args.source or args.since
+    if chosen and (chosen != _LAST or not args.since):
+        return chosen
+    last = last_of(project, args.ref)
+    if last is not None:
+        report.say(f"since the last import from {args.ref}, {last.label}")
+        return last.label
+    if args.since:
+        raise UserError(
+            f"--since {_LAST}: {project.series} has no import from "
+            f"{args.ref or 'a branch (give --ref)'}. Name the series with --from"
+        )
+    return current_label(project)

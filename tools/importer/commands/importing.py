@@ -28,6 +28,7 @@ from tools.importer.session import (
     Source,
     Transaction,
     Unfinished,
+    branch_files,
     directory_changes,
     finish,
     forecast,
@@ -159,6 +160,7 @@ def _publish(
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(licence)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
+    files |= branch_files(project, new.label, new.pin)
     if rewrites.known != read_known_calls(project):
         known = project.series.relative_to(project.workspace) / KNOWN_CALLS
         files[known.as_posix()] = rewrites.known

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Loader] = {
     "skip": _in("skip"),
     "abort": _in("abort"),
     "status": _in("status"),
+    "sync": _in("sync"),
     "edit": _in("edit"),
     "refresh": _in("refresh"),
     "new": _in("new"),

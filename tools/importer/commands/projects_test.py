@@ -316,3 +316,60 @@ def commit_config(repository: Path, key: str) -> None:
 
 def read_at(repository: Path, branch: str, path: str) -> str:
     return f"{git(repository, 'show', f'{branch}:{path}')}\n"
+
+
+def test_sync_tells_what_is_new_in_every_project(
+    index: _Index, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index.publish("absl-py", _ABSL, src=False)
+    index.publish("fsspec", {"2025.3.0": {"fsspec/__init__.py": ""}}, src=False)
+    index.ok("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
+    index.patch("absl_py", "Say False", "absl/flags/_flag.py", ("present = 0", "present = False"))
+    index.ok("init", "fsspec", "--origin", "wheel:fsspec==2025.3.0")
+    out = index.ok("sync")
+    assert "absl_py: v1.4.0, 2 newer releases, newest v2.3.0\n" in out
+    assert "v2.3.0: 1 landed" in out
+    assert "fsspec: v2025.3.0, no newer releases\n" in out
+    assert index.run("sync", "fsspec") == 4
+    (index.root / "third_party/fsspec/import.json").write_text("{}")
+    capsys.readouterr()
+    assert index.run("--json", "sync") == 1
+    rows = json.loads(capsys.readouterr().out)["projects"]
+    assert "key 'origins' is missing" in rows["fsspec"]["error"]
+    assert rows["absl_py"]["newer"] == ["v2.1.0", "v2.3.0"]
+    assert index.run("sync", "fsspek") == 1
+
+
+def test_daily_imports_of_a_branch_are_a_chain(
+    index: _Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upstream = tmp_path / "upstream"
+    lines = [f"line {number}\n" for number in range(20)]
+
+    def commit(tag: str = "") -> str:
+        files = {"lib/__init__.py": b"", "lib/a.py": "".join(lines).encode()}
+        return commit_files(upstream, files, tag)
+
+    commit("v1.0")
+    index.ok("init", "lib", "--origin", str(upstream), "--tag", "v1.0", "--licence", "MIT")
+    index.patch("lib", "Say ten", "lib/a.py", ("line 10\n", "line ten\n"))
+    assert index.run("--ref", "main", "--since", "LAST") == 1
+    assert "has no import from main" in capsys.readouterr().err
+    lines[10] = "line X\n"
+    first = commit()
+    assert index.run("--ref", "main") == 2
+    conflict = index.root / ".import/conflict/lib/a.py"
+    conflict.write_text("".join(lines).replace("line X\n", "line X, ten\n"))
+    index.ok("continue")
+    # The pin of another project's builder may stay at the release; so does this one.
+    pin = index.root / "third_party/lib/pin.json"
+    pin.write_text(json.dumps({**index.pin("lib"), "tag": "v1.0"}))
+    lines[0] = "line 0, new\n"
+    second = commit()
+    assert f"main is at {second[:12]}" in index.ok("sync")
+    out = index.ok("--ref", "main")
+    assert f"since the last import from main, {first[:12]}" in out
+    assert "1 of 1 patches" in out
+    assert index.run("--ref", "main", "--since", "LAST") == 4
+    branches = json.loads((index.root / "patches/lib/branches.json").read_text())
+    assert branches == {"main": {"label": second[:12], "commit": second}}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The importer's sessions: atomic publication, and commands that wait for user action."""
 
+from tools.importer.session.branches import Last, branch_files, last_of, read_branches
 from tools.importer.session.build_pin import moved_pin
 from tools.importer.session.conflict import Unsettled, read_resolution, unsettled
 from tools.importer.session.journal import pending, recover, roll_back
@@ -52,6 +53,7 @@ __all__ = [
     "SESSION_FILES",
     "Carried",
     "Changes",
+    "Last",
     "Rewrites",
     "Source",
     "Stop",
@@ -60,6 +62,7 @@ __all__ = [
     "Unfinished",
     "Unsettled",
     "back_to_desk",
+    "branch_files",
     "check_committed",
     "check_rewrites",
     "current_label",
@@ -68,11 +71,13 @@ __all__ = [
     "finish",
     "forecast",
     "forget",
+    "last_of",
     "load_source",
     "lock",
     "moved_pin",
     "pending",
     "pin_bytes",
+    "read_branches",
     "read_known_calls",
     "read_resolution",
     "read_unfinished",

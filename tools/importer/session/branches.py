@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last import from each branch of a project, so that the next one continues there.
+
+patches/<project>/branches.json is published with the series. Without it, each import of a branch
+would begin at the release again, and ask again for the decisions of the days before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tools.importer.errors import UserError
+from tools.importer.project import Project
+
+FILE = "branches.json"
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last import from a branch: its series and its commit."""
+
+    label: str
+    commit: str
+
+
+def read_branches(project: Project) -> dict[str, Last]:
+    """Return the last import from each branch. Raises UserError."""
+    file = project.series / FILE
+    try:
+        rows = json.loads(file.read_text(encoding="utf-8"))
+        return {branch: Last(row["label"], row["commit"]) for branch, row in rows.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{file}: {error!r}. Restore it from version control") from None
+
+
+def last_of(project: Project, ref: str | None) -> Last | None:
+    """Return the last import from the branch `ref`, if its series still exists."""
+    last = read_branches(project).get(_branch(ref)) if ref else None
+    return last if last and (project.series_of(last.label) / "series").is_file() else None
+
+
+def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dict[str, bytes]:
+    """Return the file that records an import, by its path; {} if it was not from a branch."""
+    ref, commit = pin.get("ref"), pin.get("commit")
+    if pin.get("tag") or not isinstance(ref, str) or not ref.startswith("refs/heads/"):
+        return {}
+    branches = {**read_branches(project), _branch(ref): Last(label, str(commit))}
+    rows = {branch: vars(last) for branch, last in sorted(branches.items())}
+    path = (project.series / FILE).relative_to(project.workspace).as_posix()
+    return {path: (json.dumps(rows, indent=2) + "\n").encode()}
+
+
+def _branch(ref: str | None) -> str:
+    return (ref or "").removeprefix("refs/heads/")
