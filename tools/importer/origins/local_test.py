@@ -132,7 +132,8 @@ def test_another_archive_under_the_name(project: Project, tree: Path, tmp_path: 
 
 def test_what_is_no_origin(project: Project, tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match="'/nowhere' is no origin: not debian, git, wheel or git\\+URL"
+        UserError,
+        match="'/nowhere' is no origin: not archive, debian, directory, git, sdist, wheel or",
     ):
         resolve(project, Lines(), tag="v1.0.0", origin="/nowhere")
     (tmp_path / "text").write_text("text")
