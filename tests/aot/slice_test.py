@@ -39,7 +39,7 @@ OPERATORS = [
     "linalg.eig",
     "linalg.inv",
 ]
-PRODUCTS = ["mm", "bmm", "matmul", "addmm", "dot", "nn.functional.conv2d", "scatter_reduce.mean"]
+PRODUCTS = ["mm", "bmm", "matmul", "addmm", "dot", "nn.functional.conv2d"]
 
 SLICES = {
     "forward": (OPERATORS, ["float32"], ["forward"]),
