@@ -44,8 +44,9 @@ def estimate(
 
     `mesh` has the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
     product is at most the topology's number of devices. The inputs' first dimension is distributed
-    over the first axis. `shard(name, shape)` returns the axis of each dimension of a parameter, or None. By
-    default, the axes are distributed over the parameter's dimensions, the largest one first.
+    over the first axis. `shard(name, shape)` returns the axis of each dimension of a
+    parameter, or None. By default, the axes are distributed over the parameter's dimensions,
+    the largest one first.
 
     Raises ValueError for a wrong topology, mesh or tensor, and RuntimeError if libtpu is missing.
     """
