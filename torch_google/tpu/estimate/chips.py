@@ -16,8 +16,9 @@ SOURCE = (
 class Chip:
     """The peaks of one chip. A chip has `devices` of JAX, which share its peaks equally.
 
-    `flops` is for bfloat16, in operations per second; `bandwidth` is the HBM's and `links` that of
-    all connections to other chips, in bytes per second. `usable` is one device's HBM, in bytes.
+    `flops` is for bfloat16, in operations per second. `bandwidth` is the HBM's, and `links` that of
+    all connections to other chips in one direction, both in bytes per second. `usable` is one
+    device's HBM, in bytes.
     """
 
     flops: float
@@ -42,13 +43,14 @@ class Chip:
         return self.links / self.devices
 
 
-# Gbit/s of interconnect per chip, in the documentation: 2400, 1600, 4800, 3584, 9600.
+# Newer pages give the interconnect of a chip in both directions together (v5e 400 GB/s, v5p 1200,
+# v6e 800, tpu7x 1200); this is half of that. For v4, an older page gives 2400 Gbit/s per direction.
 CHIPS = {
     "v4": Chip(275e12, 1228e9, 300e9, 15.25 * GIB, devices=2),
     "v5e": Chip(197e12, 819e9, 200e9, 15.75 * GIB),
     "v5p": Chip(459e12, 2765e9, 600e9, 95.74 * GIB),
-    "v6e": Chip(918e12, 1640e9, 448e9, 31.25 * GIB),
-    "tpu7x": Chip(2307e12, 7380e9, 1200e9, 94.75 * GIB, devices=2),
+    "v6e": Chip(918e12, 1638e9, 400e9, 31.25 * GIB),
+    "tpu7x": Chip(2307e12, 7380e9, 600e9, 94.75 * GIB, devices=2),
 }
 
 # A product of float32 is this many products of bfloat16, by the precision of torch.tpu.
