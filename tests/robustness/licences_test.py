@@ -27,7 +27,7 @@ _NOT_LINKED = {
         ],
         "linked by --config=static only",
     ),
-    "torch": "not in this program",
+    **dict.fromkeys(["accelerate", "ignite", "torch"], "Python packages that this program lacks"),
 }
 # A phrase from each project's licence, to detect an empty file or another project's licence.
 _PHRASES = {
