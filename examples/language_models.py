@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language models on the device `meta`, for `python -m torch_google.tpu.estimate`.
 
-The models have the shapes of GPT-2 and Llama 2. They are only estimated: there are no weights.
+The models have the shapes of GPT-2 and Llama 2, but no weights, because they are never run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def llama(
     vocabulary: int = 32000,
     dtype: str = "bfloat16",
 ) -> Step:
-    """Return a training step of a model of Llama 2's shape: 6.7 billion parameters by default."""
+    """Return a training step of a model with Llama 2's shape: 6.7 billion parameters by default."""
     model = Llama(vocabulary, width, layers, heads, inner).to(getattr(torch, dtype))
     return _step(model, vocabulary, batch, length)
 
@@ -55,7 +55,7 @@ class Gpt2Block(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2. The output layer has the embedding's weights."""
+    """GPT-2. The output layer shares the embedding's weights."""
 
     def __init__(self, words: int, width: int, layers: int, heads: int, length: int) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """A model of Llama 2's shape."""
+    """A model with Llama 2's shape."""
 
     def __init__(self, words: int, width: int, layers: int, heads: int, inner: int) -> None:
         super().__init__()

@@ -112,7 +112,7 @@ def _directory(origin: Mapping[str, object], scratch: Path) -> Snapshot:
 
 
 class _WithoutRecord:
-    """A wheel's tree without RECORD, which our patches make wrong."""
+    """A wheel's tree without RECORD, because our patches invalidate it."""
 
     def __init__(self, below: ArchiveSnapshot) -> None:
         self._below = below

@@ -4,7 +4,7 @@
 _SCRIPT = Label("//third_party/imported:unpack.py")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
 
-# Listed so that an edit of any of them runs the repository rule again.
+# The repository rule runs again after an edit of any of these.
 _MODULES = [
     Label("//third_party/imported:fetch.py"),
     Label("//third_party/pypi:fetch_wheel.py"),
@@ -104,13 +104,13 @@ imported_repository = repository_rule(
         "project": attr.string(mandatory = True),
         "settings": attr.label(mandatory = True, doc = "The project's import.json."),
         "siblings": attr.string_dict(doc = "Distribution -> imported project."),
-        "without": attr.string_list(doc = "Requirements that programs do without."),
+        "without": attr.string_list(doc = "Requirements to leave out of the dependencies."),
         "zip_safe": attr.bool(default = True),
     },
 )
 
 def _label(module, project, file):
-    # A project of another workspace is in that workspace's third_party.
+    # If another workspace is the root module, its projects are in its own third_party.
     if module.is_root:
         return Label("@@//third_party/%s:%s" % (project, file))
     return Label("//third_party/%s:%s" % (project, file))
@@ -148,7 +148,7 @@ _project = tag_class(
     attrs = {
         "name": attr.string(mandatory = True, doc = "The folder's name, and the repository's."),
         "without": attr.string_list(
-            doc = "Requirements that are no dependencies, because programs do not import them.",
+            doc = "Requirements to leave out, because programs do not import them.",
         ),
         "zip_safe": attr.bool(
             default = True,

@@ -7,7 +7,7 @@
 The repository rule runs this. It fetches upstream's files by the hashes of the pin, applies the
 series, and compares the hash of the tree with the pinned one. It writes OUT/site (the tree, and
 the metadata of a Python distribution) and OUT/SOURCE_INFO.json. The importer, which writes the
-hash, makes the same tree in memory (tools/importer/builders/tree.py).
+hash to the pin, makes the same tree in memory (tools/importer/builders/tree.py).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def requirements(site: Path) -> Iterator[str]:
 
 
 def _is_optional(marker: str) -> bool:
-    """Return whether a marker is of an extra, or of another Python or system than the build's."""
+    """Return whether a marker is for an extra, or for a Python or system other than the build's."""
     others = (
         r"extra\s*==",
         r"(sys_platform|platform_system)\s*==\s*['\"](?![Ll]inux)",

@@ -7,8 +7,8 @@
 
 `pip download` builds each sdist that it fetches, to read its metadata: it runs upstream's code and
 needs upstream's build tools. So this program uses pip as a library, up to the download. Indexes,
-proxies, certificates and constraints come from the user's configuration. It runs as a program of
-its own, because a pip is seldom importable where it is called.
+proxies, certificates and constraints come from the user's configuration. It runs as a
+separate program, because its callers can seldom import pip.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SdistError(Exception):
 
 
 class MissingError(SdistError):
-    """An index without the release. `known` has the versions that it has as sdists."""
+    """The index has no sdist of the release. `known` lists the versions that have one."""
 
     def __init__(self, message: str, known: list[str]) -> None:
         super().__init__(message)
@@ -162,7 +162,7 @@ def _inside(root: str, command: str, project: str, *rest: str) -> int:
             print(json.dumps({"error": fault, "known": known}))
             return _FORBIDDEN
         filename = os.path.basename(link.filename)
-        # Identity: without it, servers may send a compressed file, which has another hash.
+        # Without "identity", servers may compress the file, which changes its hash.
         response = session.get(
             link.url.partition("#")[0], headers={"Accept-Encoding": "identity"}, stream=True
         )

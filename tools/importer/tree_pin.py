@@ -17,7 +17,7 @@ _TEXTS = ("tag", "tree_hash")
 class TreePin:
     """A pin. `tag` names the series, `origin` has the hashes of upstream's files.
 
-    `previous` has the tag, the origin and the tree hash of the release before.
+    `previous` has the tag, the origin and the tree hash of the previous release.
     """
 
     tag: str

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of PARs: the OCI layout, its statements, and a client of registries. See README.md."""
+"""Container images of PARs: layouts, statements about them, a registry client. See README.md."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run images in containers, with runc: as a user without rights, on a root that is read-only."""
+"""Run images with runc, as an unprivileged user on a read-only root file system."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _run(
 
 @pytest.fixture
 def volumes(tmp_path: Path) -> list[dict[str, Any]]:
-    """Mounts like those of Kubernetes' emptyDir: root owns them, every user may write to them."""
+    """Mounts like Kubernetes' emptyDir: root owns them, and every user may write to them."""
     mounts = []
     for path in ("/cache", "/tmp"):
         source = tmp_path / path.strip("/")

@@ -3,7 +3,7 @@
 
 The files are, in this order, $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json,
 $XDG_RUNTIME_DIR/containers/auth.json and ~/.docker/config.json. The first that knows the registry
-is used. A file has credentials itself or names a helper, a program docker-credential-NAME.
+is used. A file contains credentials, or names a helper: a program docker-credential-NAME.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors and media types of the OCI image format, and JSON with a single form."""
+"""Descriptors and media types of the OCI image format, and canonical JSON."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class Descriptor:
 
 
 def canonical(value: Any) -> bytes:
-    """Return JSON that is the same for equal values."""
+    """Return canonical JSON: equal values give the same bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

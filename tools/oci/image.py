@@ -84,9 +84,9 @@ def _config(
         "PATH": ":".join(filter(None, (program.DIRECTORY, env.get("PATH")))),
         "HOME": program.CACHE,
         "USER": "nonroot",
-        # A directory below the volume, because a PAR accepts only a cache that it owns.
+        # A directory in the volume, because a PAR accepts only a cache that its user owns.
         "PAR_CACHE_DIR": f"{program.CACHE}/par",
-        # For programs without doors, which ignore PAR_CACHE_DIR, and for other caches.
+        # For programs built with `doors = False`, which ignore PAR_CACHE_DIR, and for other caches.
         "XDG_CACHE_HOME": program.CACHE,
     }
     env |= settings.env
@@ -105,7 +105,7 @@ def _config(
 
 
 def _append(config: dict[str, Any], layers: list[Layer]) -> None:
-    """Add layers to a configuration, in which all times are fixed."""
+    """Add layers to a configuration, with fixed timestamps."""
     config |= PLATFORM | {"created": _EPOCH}
     config["rootfs"] = {
         "type": "layers",

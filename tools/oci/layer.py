@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a layer: a tar file, compressed with zstd, whose bytes depend only on its entries.
 
-All times are 0 and all names sorted. The file is compressed in frames of a fixed size, which every
-zstd decoder reads as one stream, so memory does not grow with the layer.
+All timestamps are 0, and all names are sorted. The file is compressed in frames of a fixed size,
+which every zstd decoder reads as one stream, so memory does not grow with the layer.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import _par
 from tools.oci.descriptor import LAYER_ZSTD, Descriptor
 
 _FRAME = 16 << 20  # uncompressed bytes per frame
-# Natives, most of an image, are compressed already, so a higher level would save little.
+# Native libraries are most of an image and are compressed already: a higher level saves little.
 _LEVEL = 3
-_SMALL, _SMALL_LEVEL = 2 << 20, 19  # a small layer is pushed often, and takes no time to compress
+_SMALL, _SMALL_LEVEL = 2 << 20, 19  # small layers are pushed often, and compress quickly
 _BLOCK = tarfile.BLOCKSIZE
 
 

@@ -16,7 +16,7 @@ PLATFORM = {"architecture": "amd64", "os": "linux"}
 
 
 class LayoutError(ValueError):
-    """An error for a directory that is no usable layout. The message names it and the remedy."""
+    """An error for an unusable layout. The message names the directory, and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)

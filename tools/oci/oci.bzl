@@ -9,22 +9,22 @@ OciImageInfo = provider(
     },
 )
 
-# Base images are large, and building an image is as fast as downloading it.
+# Do not cache images: they are large, and building one is as fast as downloading it.
 _NOT_CACHED = {"no-cache": ""}
 
 def oci_image(name, par, base = None, tag = "latest", env = {}, labels = {}, **kwargs):
     """Declares an image that runs a PAR without root rights and without a shell.
 
-    `NAME` is the layout, a directory; `NAME.tar` is the same as a file. `bazel run NAME.push --
-    REGISTRY/REPOSITORY:TAG` pushes it, and prints its digest.
+    `NAME` is the layout, a directory. `NAME.tar` is the same layout as one file.
+    `bazel run NAME.push -- REGISTRY/REPOSITORY:TAG` pushes the image, and prints its digest.
 
     Args:
       name: name of the image.
       par: a par_binary's `NAME.par`, or a list of them. The image runs the first; the others are in
         the same directory, /app.
-      base: the layout of the image below, such as a rules_oci image. By default, it contains only
+      base: the layout of the base image, such as a rules_oci image. By default, it contains only
         the C library.
-      tag: its name in the layout.
+      tag: the image's name in the layout.
       env: environment variables.
       labels: labels of the configuration, which are also annotations of the manifest.
       **kwargs: common attributes.
@@ -40,7 +40,7 @@ def oci_image(name, par, base = None, tag = "latest", env = {}, labels = {}, **k
         **kwargs
     )
 
-    # As large as the image, and few users need it: build it only on request.
+    # The file is as large as the image, and few users need it: build it only on request.
     only_on_request = dict(kwargs, tags = kwargs.get("tags", []) + ["manual"])
     _tar(name = name + ".tar", image = name, **only_on_request)
     _push(name = name + ".push", image = name, **kwargs)

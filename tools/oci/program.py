@@ -2,8 +2,8 @@
 """The layers of programs: PARs, cut into parts, by how often the parts change.
 
 The interpreter comes first, then the packages that the programs share, then other code of the
-workspace, then the programs' own packages.
-A large package has a layer of its own, which all images with the same package share in a registry.
+workspace, then the programs' own packages. A large package has its own layer, so a registry stores
+it once for all images.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tools.par.compiler import parts
 
 DIRECTORY = "/app"
 CACHE = "/cache"
-USER = 65532  # the number that images without root use by convention
-# Bundles of every program, which change with the workspace's interpreter.
+USER = 65532  # the conventional user ID of images that do not run as root
+# Bundles that every program has. They change only with the workspace's interpreter.
 _INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
 # A smaller package shares a layer with others, because each layer costs a request per pull.
 _LARGE = 8 << 20
@@ -42,7 +42,7 @@ class Program:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Program]:
-    """Map a PAR. Raises ValueError if the file is none."""
+    """Map a PAR. Raises ValueError if the file is not a PAR."""
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     # The parts refer to the mapping, so it is unmapped when they are deleted.

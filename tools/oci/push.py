@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push an image and its statements to a registry. The digest stays that of the build.
+"""Push an image and its statements to a registry. The digest stays the build's.
 
     bazel run //PACKAGE:NAME.push -- REGISTRY/REPOSITORY:TAG [TAG ...]
 

@@ -21,11 +21,11 @@ from typing import Any, BinaryIO
 from tools.oci.credentials import Credentials
 from tools.oci.descriptor import INDEX, MANIFEST, Descriptor, canonical
 
-_SECONDS = 300  # without any progress of a transfer
-_TRIES = 4  # of a request that fails for a reason that may pass
+_SECONDS = 300  # timeout of a transfer that makes no progress
+_TRIES = 4  # attempts, if a request fails for a reason that may pass
 _PASSING = frozenset((408, 429, 500, 502, 503, 504))
 _TOO_LARGE = 413
-_SMALLER = 32 << 20  # the chunks of a blob that a server refuses as too large
+_SMALLER = 32 << 20  # chunk size, if a server rejects a whole blob as too large
 _REFERENCE = re.compile(
     r"(?P<registry>[a-zA-Z0-9.-]+(?::\d+)?|\[[0-9a-fA-F:]+\](?::\d+)?)"
     r"/(?P<repository>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
@@ -34,7 +34,7 @@ _REFERENCE = re.compile(
 
 
 class RegistryError(Exception):
-    """An error for a request that failed. status: of HTTP, or 0 without an answer."""
+    """An error for a request that failed. status: the HTTP status, or 0 if there was no answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -102,9 +102,9 @@ class Registry:
         return answer.status == 200
 
     def push_blob(self, descriptor: Descriptor, path: Path, *, chunk: int = 0) -> None:
-        """Send a blob, in one request or in chunks of a number of bytes.
+        """Send a blob in one request, or in chunks of a number of bytes.
 
-        If a server refuses one request as too large, send the blob in chunks.
+        If a server rejects the request as too large, send the blob in chunks.
         """
         if not chunk:
             try:
@@ -223,7 +223,7 @@ class Registry:
         """Send one request. Return None if there is no answer, unless it is the final attempt."""
         request = urllib.request.Request(url, data=body, headers=headers, method=method)
         if self._authorization and url.startswith(self._root + "/"):
-            # Not sent to the storage that a registry redirects to, and which would refuse it.
+            # Do not send it after a redirect to a registry's storage, which would reject it.
             request.add_unredirected_header("Authorization", self._authorization)
         try:
             with self._opener.open(request, timeout=_SECONDS) as response:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push to a real registry; pull by plain HTTP requests that share no code with the client."""
+"""Push to a real registry, and pull with HTTP requests that share no code with the client."""
 
 from __future__ import annotations
 

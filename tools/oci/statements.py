@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements about an image: a bill of materials (SPDX 2.3) and a provenance (SLSA 1, in-toto).
 
-They are manifests of their own that name the image as their subject, so adding them does not change
-the image's digest. The layout of the statements has one manifest per statement.
+They are separate manifests that name the image as their subject, so they do not change the image's
+digest. The layout of the statements has one manifest per statement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPDX = "application/spdx+json"
 IN_TOTO = "application/vnd.in-toto+json"
 _PREDICATE = "in-toto.io/predicate-type"
 _SLSA = "https://slsa.dev/provenance/v1"
-# The meaning of a provenance's parameters; README.md explains them.
+# SLSA's buildType, which identifies the meaning of the parameters. README.md explains them.
 _BUILD_TYPE = "pkg:bazel/torch_google#tools/oci/image/v1"
 _LICENCES = ".par/licences/"
 _LIBC = "pkg:deb/debian/libc6@"
@@ -31,7 +31,7 @@ _LIBC = "pkg:deb/debian/libc6@"
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """Names of the projects in a PAR.
+    """The projects in a PAR, and its digest.
 
     distributions: name -> (version, licence) of each Python package.
     projects: names of the projects that the launcher is linked from.
@@ -62,9 +62,9 @@ def read_contents(par: Path) -> Contents:
 def bill_of_materials(
     image: Image, name: str, contents: list[Contents], workspace: dict[str, Any], *, with_libc: bool
 ) -> dict[str, Any]:
-    """Return an SPDX document. Its packages are those of the workspace's bill that the PARs have.
+    """Return an SPDX document that lists the packages in the PARs.
 
-    A package that the workspace's bill lacks is described by its own metadata.
+    Descriptions come from the workspace's bill of materials, or else from a package's metadata.
     """
     known = {package["SPDXID"]: package for package in workspace["packages"]}
     # Bazel's modules are build tools, not contents.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start torchrun with the arguments that the scheduler's environment asks for.
+"""Start torchrun with arguments that follow from the scheduler's environment.
 
 PAR_MAIN=torch_google.launch ./train.par [TORCHRUN'S OPTIONS --] [ARGUMENTS OF train.par]
 """
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from torch_google.launch import environments
 
-# Variables that make a PAR start another program than its own: workers must not inherit them.
-# PAR_CACHE_DIR and others that only configure the PAR stay.
+# Variables that make a PAR start a program other than its own. Workers must not inherit them, but
+# they keep PAR_CACHE_DIR and others that only configure the PAR.
 _DOORS = (
     "PAR_HELP",
     "PAR_INFO",
@@ -22,7 +22,8 @@ _DOORS = (
     "PAR_MAIN",
     "PAR_TRACE_IMPORTS",
 )
-# These make a PAR run torchrun, and torchrun prefix lines with ranks if it has the option --tee=3.
+# PAR_MAIN makes a PAR run torchrun. The template makes torchrun prefix each line with its rank, if
+# torchrun has the option --tee=3.
 LAUNCH_VARIABLES = {
     "PAR_MAIN": "torch_google.launch",
     "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",
@@ -44,7 +45,7 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def main() -> None:
-    """Replace this process's role by torchrun's. Exits with one line if the job is not clear."""
+    """Run torchrun in this process. Exits with one line if the variables describe no job."""
     program, *arguments = sys.argv
     if "_par" not in sys.builtin_module_names:
         raise SystemExit(f"{program}: not a PAR; build NAME.par and start that")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell from the environment variables of a scheduler where in a job this process is.
+"""Find the place of this machine in a job from the scheduler's environment variables.
 
 Each scheduler is a row of ENVIRONMENTS. The first whose variables are set is used.
 """
@@ -18,14 +18,14 @@ Variables = Mapping[str, str]
 
 
 class PlaceError(ValueError):
-    """An error for variables that do not describe a job. The message names one and the remedy."""
+    """An error for variables that describe no job. The message names one, and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
     """The place of this machine in a job. torchrun starts the processes of one machine.
 
-    processes: on this machine; None if the scheduler does not say.
+    processes: number on this machine; None if the scheduler does not say.
     """
 
     nodes: int
@@ -38,7 +38,7 @@ class Place:
         """Return the options of torchrun. A job on one machine needs no fixed port."""
         processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
         if self.nodes == 1:
-            # Not by the machine's name, which a container may be unable to resolve.
+            # Do not use the machine's name: a container may be unable to resolve it.
             return ["--standalone", "--local-addr=127.0.0.1", *processes]
         return [
             f"--nnodes={self.nodes}",
@@ -99,7 +99,7 @@ def _torchrun(env: Variables) -> None:
 
 
 def _torchx(env: Variables) -> Place:
-    """The component torch_google.launch.torchx sets these; the last names another variable."""
+    """Read variables of torch_google.launch.torchx. TORCHX_RANK0_ENV names another variable."""
     nodes = _number(env, "TORCHX_NODES")
     rank0 = env["TORCHX_RANK0_ENV"]
     host = env.get(rank0, "").split(",")[0]
@@ -111,7 +111,7 @@ def _torchx(env: Variables) -> Place:
 
 
 def _gke_tpu(env: Variables) -> Place:
-    """GKE sets these in a Job that asks for TPUs: one slice, or several with MEGASCALE_*."""
+    """Read GKE's variables in a Job that requests TPUs. Several slices have MEGASCALE_*."""
     names = env["TPU_WORKER_HOSTNAMES"].split(",")
     slices = _number(env, "MEGASCALE_NUM_SLICES", 1)
     host = names[0]
@@ -170,7 +170,7 @@ def _ray(env: Variables) -> Place:
 
 
 def _training_operator(env: Variables) -> Place:
-    """Kubeflow's PyTorchJob and others give each pod torch's own variables; RANK is the pod's."""
+    """Kubeflow's PyTorchJob and others give each pod torch's own variables. RANK is the pod's."""
     nodes = _number(env, "WORLD_SIZE")
     return Place(nodes, _number(env, "RANK"), _required(env, "MASTER_ADDR"), _port(env))
 
@@ -195,7 +195,7 @@ def _port(env: Variables, default: int = _PORT) -> int:
     return _number(env, "MASTER_PORT", default)
 
 
-# The most specific first: a Job on TPUs also has an index, and TorchX starts jobs on Slurm.
+# The most specific is first: a Job on TPUs also has an index, and TorchX starts jobs on Slurm.
 ENVIRONMENTS = (
     Environment("torchrun's worker", ("LOCAL_RANK", "RANK", "WORLD_SIZE"), _worker),
     Environment("torchrun", ("PET_NNODES", "PET_NODE_RANK"), _torchrun),

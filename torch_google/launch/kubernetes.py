@@ -2,7 +2,7 @@
 """Describe a job for Kubernetes: an Indexed Job with its Service, or a JobSet of several slices.
 
 The result is a `List` that `kubectl apply -f` accepts as JSON. The pods have the user, volumes and
-read-only root that images of oci_image expect, and start the program by torch_google.launch.
+read-only root that images of oci_image expect, and start the program with torch_google.launch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class JobError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Tpu:
-    """TPUs of GKE, which cover all machines of a slice.
+    """The GKE TPUs of one slice.
 
     accelerator: the label of the node pool, such as tpu-v5p-slice.
     topology: the chips of a slice, such as 2x2x4.
-    chips: per machine.
+    chips: number per machine.
     """
 
     accelerator: str
@@ -56,12 +56,12 @@ class Tpu:
 class Job:
     """A job: one container per machine, in which torchrun starts the processes.
 
-    image: its address, best with a digest: REGISTRY/REPOSITORY@sha256:...
-    machines: of each slice; with `tpu`, this follows from the topology.
-    slices: more than one needs JobSet in the cluster.
-    processes: per machine.
-    queue: the queue of Kueue, if the cluster has it.
-    retries: of the whole job; more than none needs JobSet in the cluster.
+    image: its address, preferably with a digest: REGISTRY/REPOSITORY@sha256:...
+    machines: number per slice; with `tpu`, it follows from the topology.
+    slices: more than one requires JobSet in the cluster.
+    processes: number per machine.
+    queue: a queue of Kueue, if the cluster has Kueue.
+    retries: number for the whole job; any retry requires JobSet in the cluster.
     """
 
     name: str
@@ -95,9 +95,10 @@ class Job:
 
 
 def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
-    """Return the objects of a job. jobset: whether to use JobSet even if a Job suffices.
+    """Return the objects of a job. jobset: whether to use JobSet even if a Job is enough.
 
-    Only JobSet starts all machines again if one fails, as torchrun needs, so retries use it.
+    If a machine fails, torchrun needs all machines to restart. Only JobSet does this, so retries
+    use it.
     """
     use_jobset = jobset or job.slices > 1 or job.retries > 0
     items = [_jobset(job)] if use_jobset else [_service(job), _job(job)]
@@ -105,7 +106,7 @@ def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
 
 
 def _service(job: Job) -> dict[str, Any]:
-    """A headless Service, which gives each pod a name: torchrun needs that of the first."""
+    """A headless Service, which gives each pod a name. torchrun needs the first pod's."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -169,7 +170,7 @@ def _indexed(job: Job, pods: dict[str, Any]) -> dict[str, Any]:
 
 
 def _indexed_variables(job: Job) -> list[dict[str, Any]]:
-    """The variables that torch_google.launch reads, besides those that Kubernetes sets."""
+    """The variables that torch_google.launch reads, in addition to those that Kubernetes sets."""
     if job.tpu or job.size == 1:
         return []
     return [_variable("MASTER_ADDR", f"{job.name}-0.{job.name}"), _variable("PET_NNODES", job.size)]

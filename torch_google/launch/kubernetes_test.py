@@ -40,7 +40,7 @@ def _item(job: Job, kind: str) -> dict[str, Any]:
 
 
 def _check(item: dict[str, Any]) -> None:
-    """Raise an exception if an object has an unknown field or a value of a wrong type."""
+    """Raise an exception if an object has an unknown field or a value of the wrong type."""
     if item["kind"] == "JobSet":
         # The model drops fields that it does not know.
         assert models.JobsetV1alpha2JobSet.from_dict(item).to_dict() == item

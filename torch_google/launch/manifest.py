@@ -14,7 +14,7 @@ from torch_google.launch.kubernetes import Job, JobError, Tpu, manifest
 
 
 def main(arguments: list[str]) -> int:
-    """Print JSON. Return 0, or 1 after one line if the job cannot be described."""
+    """Print the job as JSON. Return 0, or 1 after a one-line error if it cannot be described."""
     options = _parse(arguments)
     try:
         objects = manifest(job(options), jobset=options.jobset)
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
 
 
 def job(options: argparse.Namespace) -> Job:
-    """Return the job that the options of add_options describe. Raises JobError for a mistake."""
+    """Return the job described by the options of add_options. Raises JobError for a mistake."""
     tpu = None
     if options.tpu:
         tpu = Tpu(options.tpu, options.topology, options.chips)

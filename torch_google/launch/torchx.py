@@ -3,7 +3,7 @@
 
 torchx run -s slurm torch_google/launch/torchx.py:par --par=/shared/train.par --nodes=2 -- ARGUMENTS
 
-TorchX starts jobs, so it is installed where they are submitted and is not part of a PAR.
+Install TorchX on the machine that submits jobs. It is not part of a PAR.
 """
 
 import torchx.specs as specs

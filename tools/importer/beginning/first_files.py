@@ -100,7 +100,7 @@ def _metadata(project: Project, info: PackageInfo) -> Metadata:
         (Url(UrlType.HOMEPAGE, info.homepage),) if info.homepage else (),
         "",
         datetime.date(1970, 1, 1),
-        # Nobody may ship a licence that nobody has read.
+        # A project must not ship before a person has read its licence.
         LicenseType.NOTICE if licence else LicenseType.BY_EXCEPTION_ONLY,
         licence,
     )

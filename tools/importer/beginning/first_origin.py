@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the origin that `init` is given: which kind it is, and which release it names."""
+"""Parse the --origin of `init`: its kind, its settings, and the release that it names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class FirstOrigin:
-    """An origin: its `kind` and `settings` in import.json, the release, and `--origin`'s value.
+    """An origin: its `kind` and `settings` in import.json, and its release.
 
-    `origin` is None if the settings alone lead to the release.
+    `origin` selects it for the first import; None if the settings are enough to find the release.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class FirstOrigin:
 
     @property
     def origins(self) -> dict[str, dict[str, str]]:
-        """The value of `origins` in import.json; empty if each import names its files."""
+        """The value of `origins` in import.json; empty if each import must name its origin."""
         return {self.kind: dict(self.settings)} if self.settings else {}
 
 
@@ -70,7 +70,7 @@ def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> Fir
 
 
 def _pattern(tag: str | None, version: str | None) -> str:
-    """Return a tag's pattern: the tag without its version. Without a tag, most use `v`."""
+    """Return the pattern of a tag: its version becomes {version}. The default is v{version}."""
     if tag is None:
         return "v{version}"
     match = re.search(re.escape(version) if version else r"\d[\w.]*$", tag)
@@ -80,7 +80,7 @@ def _pattern(tag: str | None, version: str | None) -> str:
 
 
 def _with_release(path: str, tag: str, pattern: str) -> str:
-    """Replace the release in the last part of a path."""
+    """Replace the release in the last part of a path by {tag} or {version}."""
     directory, slash, name = path.rpartition("/")
     before, _, after = pattern.partition("{version}")
     version = tag.removeprefix(before).removesuffix(after)

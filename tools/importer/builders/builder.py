@@ -18,7 +18,7 @@ class Builder(Protocol):
     """One way to make a project's tree. All methods raise UserError for a bad pin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
-        """Return the build's pin as the pin of an origin, from which upstream's tree is opened."""
+        """Return the origin's part of the build's pin, which opens upstream's tree."""
 
     def after_import(
         self, project: Project, new: Snapshot, files: Mapping[str, bytes], report: Report

@@ -89,11 +89,11 @@ def patched_entries(series: Series, snapshot: Snapshot) -> dict[str, Entry]:
 
 
 def pin_of(project: Project, new: Snapshot, tree_hash: str) -> TreePin:
-    """Return the pin of a new release, after the one that is pinned now."""
+    """Return the pin of a new release. Its `previous` is the release that is pinned now."""
     previous = None
     if project.pin.exists():
         old = read_tree_pin(project.pin)
-        # A second import of the same release must not hide the release before.
+        # A second import of the same release must not replace the previous release.
         previous = old.previous
         if old.tag != new.label:
             previous = {"tag": old.tag, "origin": dict(old.origin), "tree_hash": old.tree_hash}

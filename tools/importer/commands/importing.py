@@ -169,7 +169,7 @@ def _publish(
     if pin is not None:
         from tools.importer.metadata import render_all, render_project
 
-        # Only a workspace with a bill of materials has all that the bill is made of.
+        # Only a workspace with a bill of materials has all of the bill's inputs.
         render = render_all if (project.workspace / SBOM).exists() else render_project
         files |= render(project, pin)
         files[pin_path] = pin_bytes(pin)

@@ -268,7 +268,7 @@ def test_init_killed_at_any_call_leaves_all_or_nothing(
     for number in range(1000):
         sample = _Index(tmp_path / str(number), capsys)
         killed = killed_at(number, lambda each=sample: each.run(*command))  # type: ignore[misc]
-        sample.run("status")  # completes what was half published
+        sample.run("status")  # completes files that were half published
         files = sample.files()
         assert not files or "third_party/absl_py/pin.json" in files, number
         if not files:
@@ -361,7 +361,7 @@ def test_daily_imports_of_a_branch_are_a_chain(
     conflict = index.root / ".import/conflict/lib/a.py"
     conflict.write_text("".join(lines).replace("line X\n", "line X, ten\n"))
     index.ok("continue")
-    # The pin of another project's builder may stay at the release; so does this one.
+    # Put the pin back at the release, as if the builder could not use the branch.
     pin = index.root / "third_party/lib/pin.json"
     pin.write_text(json.dumps({**index.pin("lib"), "tag": "v1.0"}))
     lines[0] = "line 0, new\n"

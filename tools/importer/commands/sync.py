@@ -28,7 +28,7 @@ SCOPE = Scope.WORKSPACE
 
 @dataclass(frozen=True)
 class _News:
-    """Upstream's news of one project: newer tags, and moved branches with their head."""
+    """The news of one project: newer tags, and the heads of branches that have moved."""
 
     current: str
     tags: list[str]
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     rows: dict[str, object] = {}
     codes = set()
     for name in args.names or known:
-        # One project that cannot be asked must not hide the news of the others.
+        # If one project fails, still show the others.
         try:
             project = load_project(workspace, name)
             news = _news(project, report)
@@ -129,7 +129,7 @@ def _tell(name: str, news: _News, table: Table | None, report: Report) -> dict[s
 
 
 class _Silent:
-    """A report without lines: which origin had a release is of no interest here."""
+    """A report that drops its lines: sync need not say which origin had a release."""
 
     def __init__(self, below: Report) -> None:
         self.progress = below.progress

@@ -22,7 +22,7 @@ from tools.importer.selection import SelectedSnapshot, Selection
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
 
-# The commit of each branch as the last export left it. No person's command moves these refs.
+# Refs to the commit of each branch after the last export. Users' own commands do not move them.
 _RECORD = "refs/importer/exported/"
 
 _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HEAD")
@@ -30,7 +30,7 @@ _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HE
 
 class State(enum.Enum):
     NEW = "new"
-    REPLACED = "replaced"  # overwrote a branch of an earlier export, or any because of --force
+    REPLACED = "replaced"  # overwrote a branch of an earlier export, or with --force any branch
     UNCHANGED = "unchanged"
     LANDED = "landed"  # upstream already has the patch
     REFUSED = "refused"
@@ -178,7 +178,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # A branch that is as the last export left it has nothing of a person's.
+        # A branch that still points at the last export's commit has no work of a user.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:
@@ -193,7 +193,7 @@ class _Branches:
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
         commit = repository.commit(tree, [self.commit], message, author=self.person, when=self.when)
-        # A kill between the two moves leaves a branch that looks like a person's, so it is safe.
+        # After a kill between the two moves, the branch looks like a user's. It is not overwritten.
         repository.move(ref, commit, old, f"export: {letter.title}")
         repository.move(record, commit, recorded, f"export: {letter.title}")
         return (State.REPLACED if old else State.NEW), "", commit

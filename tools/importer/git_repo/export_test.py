@@ -262,7 +262,7 @@ def test_owners_become_senders(tmp_path: Path, upstream: Path, owner: str, sende
 
 
 def test_a_changed_patch_updates_its_own_branch(upstream: Path, series: Series) -> None:
-    """Without --force, because nobody has changed the branch since the last export."""
+    """No --force is needed, because the branch has not changed since the last export."""
     export(upstream, offer(series))
     patch = series.root / "first.patch"
     patch.write_bytes(patch.read_bytes().replace(b"some_test.py::test_it", b"new_test.py::test_it"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins whose address has the release in it: an archive at a URL, an archive or a directory.
+"""Origins whose address contains the release: a URL, or the path of an archive or directory.
 
-In import.json, the address has `{tag}` or `{version}`. The pin of a URL is the archive's sha256;
-the files of a path are pinned like any other local ones (local.py).
+In import.json, the address contains `{tag}` or `{version}`. The pin of a URL is the archive's
+sha256. The files of a path are pinned like other local files (local.py).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ArchiveUrlOrigin:
 
 
 class PathOrigin:
-    """An archive or a directory at a path with the release in it."""
+    """An archive or a directory at a path that contains the release."""
 
     title = "a path"
 
@@ -111,9 +111,9 @@ class PathOrigin:
 
 
 def address(pattern: str, wanted: Wanted, keep: str | None = None) -> str:
-    """Return the address of a release; with `keep`, that text is in place of the release."""
+    """Return the address of a release. If `keep` is given, that text replaces the release."""
     if wanted.tag is None:
-        raise NotHereError(f"{wanted.name} is not a tag, and this address is of releases")
+        raise NotHereError(f"{wanted.name} is not a tag, and this address has only releases")
     if "{version}" in pattern and wanted.version is None:
         raise NotHereError(f"{wanted.name} is not the tag of a release")
     tag, version = (wanted.tag, wanted.version or "") if keep is None else (keep, keep)

@@ -22,7 +22,7 @@ _INFO = ".dist-info/"
 
 
 class PureWheelSnapshot:
-    """A pure-Python wheel as a tree. A file of a kind that no wheel packs is not carried."""
+    """A pure-Python wheel as a tree. It does not carry kinds of files that it has none of."""
 
     commit = None
     natives = True

@@ -28,7 +28,7 @@ class SdistOrigin:
     def find(self, wanted: Wanted) -> ArchiveSnapshot:
         if wanted.version is None:
             raise NotHereError(
-                f"{wanted.name} is not the tag of a release, and sdists are of releases"
+                f"{wanted.name} is not the tag of a release, and only releases have sdists"
             )
         name = f"sdist-{re.sub(r'[-_.]+', '-', self._project).lower()}-{wanted.version}"
         noted = self._cache.named(name)

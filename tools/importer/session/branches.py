@@ -2,7 +2,7 @@
 """The last import from each branch of a project, so that the next one continues there.
 
 patches/<project>/branches.json is published with the series. Without it, each import of a branch
-would begin at the release again, and ask again for the decisions of the days before.
+would begin at the release, and ask again for decisions that were made before.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of images use this: a small program, and a reader that shares no code with the writer."""
+"""Support for tests of images: a program, and a reader that shares no code with the writer."""

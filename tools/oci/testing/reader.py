@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a layout and check every digest in it, following the specifications and not our writer."""
+"""Read a layout and check every digest in it, following the specifications, not our writer."""
 
 from __future__ import annotations
 

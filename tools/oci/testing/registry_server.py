@@ -55,7 +55,7 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
             urllib.request.urlopen(url, timeout=5)
         except urllib.error.HTTPError as error:
             error.close()
-            return  # it asks for a password
+            return  # the registry is up and asks for a password
         except OSError:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"docker-registry: {log.read_text()}") from None

@@ -30,7 +30,7 @@ def small_par(path: Path, source: str) -> Path:
 
 
 def small_base(directory: Path) -> Path:
-    """Write a base layout whose libraries are no real ones."""
+    """Write a base layout whose libraries are not real."""
     library = directory / "libc.so.6"
     directory.mkdir(parents=True)
     library.write_text("a library\n")

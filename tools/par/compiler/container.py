@@ -102,7 +102,7 @@ class ArchiveWriter:
         return shift
 
     def align(self) -> None:
-        """Continue at the start of a page, so that the file can be cut here. See parts.py."""
+        """Pad to a page boundary, so that the file can be cut here. See parts.py."""
         self._write(bytes(-self._position % PAGE))
 
     def add_section(self, name: str, value: Any) -> tuple[int, int, int]:

@@ -89,7 +89,7 @@ def link(
 def _split(
     files: list[tuple[str, str]], main: str
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the files outside and inside of the directory at the root that has the main module."""
+    """Split the files: those outside and inside the top-level directory of the main module."""
     package, dot, _ = main.partition(".")
     own = [row for row in files if row[0].startswith(f"{package}/")] if dot else []
     own = own or [row for row in files if "/" not in row[0]]

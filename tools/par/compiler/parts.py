@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut a PAR into files that the launcher reads as one: itself, each bundle, and the program.
+"""Cut a PAR into files: the launcher, each bundle, and the program. The launcher joins them.
 
 An image stores them in several layers. After an edit, only the program's part changes: its own
 package and the index. A bundle's part has the same bytes in every program. The zip's directory,
@@ -34,7 +34,7 @@ class Part:
 
 
 def cut(par: memoryview, path: Path) -> list[Part]:
-    """Return the parts of the PAR that is mapped at `par`, in the order in which they are read.
+    """Return the parts of the PAR that is mapped at `par`, in reading order.
 
     The first is the launcher, which is executable. The last is the program. path: for messages.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in parts: they run like the one file, and only the program's part follows an edit."""
+"""Programs in parts run like the whole file, and an edit changes only the program's part."""
 
 from __future__ import annotations
 

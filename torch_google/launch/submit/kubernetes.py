@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on Kubernetes by kubectl: apply its objects, follow its pods, end with its status."""
+"""Run a job on Kubernetes with kubectl: apply its objects, follow its pods, return its status."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 2.0
-_TRIES = 10  # a job goes on if its cluster's control plane is replaced
-_DRAIN = 30.0  # for logs after the job has ended
+_TRIES = 10  # jobs go on while their cluster's control plane is replaced
+_DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
-# Reasons to wait that more time does not remedy.
+# A container that waits for one of these reasons does not start without a change.
 _HOPELESS = frozenset(
     ("CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
 )
@@ -85,7 +85,7 @@ def run(submission: Submission) -> int:
 
 
 def _follow(submission: Submission, processes: Processes) -> str:
-    """Show the logs and progress of a job until it ends. Return "" or the reason of its failure."""
+    """Show the logs and progress of a job until it ends. Return "", or why it failed."""
     followed: set[str] = set()
     shown = ""
     while True:
@@ -107,7 +107,7 @@ def _follow(submission: Submission, processes: Processes) -> str:
 
 
 def _result(submission: Submission) -> str | None:
-    """Return "" if the job is complete, the reason if it failed, or None if it runs."""
+    """Return "" if the job is complete, the reason if it failed, or None if it is running."""
     kind, name = submission.workload
     status = _get(submission, [kind, name]).get("status", {})
     for condition in status.get("conditions") or []:
@@ -143,7 +143,7 @@ def _waiting_reasons(pod: dict[str, Any]) -> list[str]:
 
 
 def _get(submission: Submission, arguments: list[str]) -> dict[str, Any]:
-    """Return an object or a list of objects. A cluster that does not answer is asked again."""
+    """Return an object or a list of objects. Tries again if the cluster does not answer."""
     for attempt in range(1, _TRIES + 1):
         try:
             output = _kubectl(submission, ["get", *arguments, "--output=json"])

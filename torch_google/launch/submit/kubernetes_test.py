@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on Kubernetes, with a kubectl whose cluster is a script: no real cluster runs here."""
+"""Jobs on Kubernetes, with a script in place of kubectl: the tests have no cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ elif words[0] == "logs":
 def cluster(tmp_path: Path) -> Path:
     (tmp_path / "kubectl.py").write_text(_KUBECTL)
     kubectl = tmp_path / "kubectl"
-    # Not a "#!" line with Python's path, which may be longer than the kernel allows.
+    # Python's path may be too long for a "#!" line, so start Python from a shell.
     kubectl.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path}/kubectl.py" "$@"\n')
     kubectl.chmod(0o755)
     return tmp_path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submit a program as a job; show the logs of all ranks; end with the job's status.
+"""Submit a program as a job, show the logs of all ranks, and exit with the job's status.
 
 bazel run //PACKAGE:NAME.submit -- --scheduler=local --processes=2 -- ARGUMENTS OF THE PROGRAM
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all schedulers share: a job, and the processes whose output is the job's log."""
+"""The code that all schedulers share: a job, and the processes whose output is its log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Job:
                 raise ValueError(f"--{name}={getattr(self, name)}: expected 1 or more")
 
     def command(self, log_directory: Path) -> list[str]:
-        """Return the command for one machine. Each line of a rank gets the rank's number."""
+        """Return the command for one machine. It prefixes each line of output with the rank."""
         options = [f"--nproc-per-node={self.processes}", "--tee=3", f"--log-dir={log_directory}"]
         return [str(self.par), *options, "--", *self.arguments]
 
@@ -94,7 +94,7 @@ class Processes:
             stderr=subprocess.STDOUT,
             text=True,
             errors="backslashreplace",
-            # Ctrl-C reaches only this process, which then ends the job in order.
+            # Ctrl-C reaches only this process, which then stops the job in order.
             start_new_session=True,
         )
         thread = threading.Thread(target=self._copy, args=(process,), daemon=True)
@@ -112,7 +112,7 @@ class Processes:
     def wait(self, ended: Callable[[int, int], None] = lambda number, status: None) -> int:
         """Wait for all processes. Return 0, or the status of the first that failed.
 
-        If one fails, end the others, because they would wait for it. ended: is called with the
+        If one fails, stop the others, because they would wait for it. ended: is called with the
         number and the status of each process.
         """
         running = dict(enumerate(self._processes))
@@ -140,7 +140,7 @@ class Processes:
         self._drain()
 
     def stop(self, grace: float = _GRACE) -> None:
-        """End the processes that run: by SIGTERM, then by SIGKILL for their groups."""
+        """Stop the running processes with SIGTERM, then their process groups with SIGKILL."""
         running = [process for process in self._processes if process.poll() is None]
         for process in running:
             process.terminate()
@@ -155,6 +155,6 @@ class Processes:
         self._drain()
 
     def _drain(self) -> None:
-        """Copy the rest of the output. A worker that outlives torchrun must not hold the job."""
+        """Copy the rest of the output. A worker that outlives torchrun must not block the job."""
         for thread in self._threads:
             thread.join(timeout=5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on Slurm by srun, which allocates machines, shows all output and ends with the job."""
+"""Run a job with Slurm's srun, which allocates machines, shows all output and ends with it."""
 
 from __future__ import annotations
 

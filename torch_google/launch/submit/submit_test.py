@@ -76,7 +76,7 @@ def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> Non
 
 
 def _alive(pid: int) -> bool:
-    """Return whether a process runs and is not just waiting for its parent."""
+    """Return whether a process is running and is not a zombie."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
