@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers every program that the device compiles for another platform as well, and stores it."""
+"""Captures the programs that the device compiles: lowers each one also for another platform."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from torch_google.tpu.runtime import compiler
 
 
 class Capture:
-    """The programs of the calls in a block, which run on the platform cpu.
+    """Captures the programs of calls on the platform cpu, lowered for another platform.
 
-    A program that the process has compiled before is not compiled again, but is captured again.
+    If the process has already compiled a program, it is captured again, but not compiled again.
     """
 
     def __init__(self, store: Store, platform: str = "tpu") -> None:
@@ -38,7 +38,7 @@ class Capture:
         self._compiled = compiler.compiled
 
     def take(self) -> tuple[Program, ...]:
-        """Return the programs since the last call, each once."""
+        """Return the distinct programs that were captured since the last call."""
         programs = tuple(self._programs.values())
         self._programs.clear()
         return programs
@@ -51,14 +51,14 @@ class Capture:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Capture programs in all threads. Choices are those of the platform."""
+        """Capture the programs of all threads until the block ends."""
         check = dtypes.check
         # PJRT's name for cuda is gpu.
         platform = {"cuda": "gpu"}.get(self._platform, self._platform)
         with (
             mock.patch.object(jax.stages.Traced, "lower", self._recording_lower()),
             mock.patch.object(compiler, "compiled", self._compile),
-            # The order of products is changed only on the platform cpu.
+            # Only the platform cpu reorders products.
             mock.patch.object(program, "reordered", return_value=None),
             mock.patch.object(dtypes, "check", lambda dtype, _: check(dtype, platform)),
         ):

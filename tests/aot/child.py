@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A child process that answers questions. It may die or hang, and is then replaced."""
+"""A child process that answers questions. If it dies or hangs, it is replaced."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import Any, Self
 
 Serve = Callable[..., Callable[[Any], Any]]
 
-# A child that uses no CPU time is stuck after this many times the limit.
+# A child that uses no CPU time counts as hung after this many times the limit, in real time.
 _STUCK = 5
 
 
 class Died(Exception):
-    """The child ended during a question. The message has its status."""
+    """The child ended before it answered. The message has its exit status."""
 
 
 class Hung(Exception):
@@ -31,13 +31,13 @@ class Hung(Exception):
 
 
 class Child:
-    """A process that is started on first use. Leaving the context ends it."""
+    """A process that starts lazily, on first use. Leaving the context ends it."""
 
     def __init__(self, serve: Serve, *args: Any, seconds: float, most: int = 1000) -> None:
         """`serve(*args)` runs in the child and returns the function that answers.
 
-        `seconds` is the CPU time for an answer, because other processes may use this machine. A
-        child is replaced after `most` answers, which limits its memory.
+        `seconds` limits the CPU time of an answer, not the real time, because other processes may
+        use this machine. A child is replaced after `most` answers, to limit its memory.
         """
         self._serve = serve
         self._args = args
@@ -48,9 +48,9 @@ class Child:
         self._connection: Connection | None = None
 
     def ask(self, question: Any) -> Any:
-        """Return the answer. Raises Died or Hung, and the next question starts a new child.
+        """Return the answer. Raises Died or Hung; the next question then starts a new child.
 
-        Raises RuntimeError with the traceback if the function that answers raises an error.
+        Raises RuntimeError with the traceback if answering raises an error in the child.
         """
         if self._answers >= self._most:
             self.stop()
@@ -66,7 +66,7 @@ class Child:
         return answer
 
     def stop(self) -> int | None:
-        """End the process and return its status."""
+        """End the process and return its exit status."""
         process, connection = self._process, self._connection
         if process is None or connection is None:
             return None
@@ -92,7 +92,7 @@ class Child:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            # A process that has loaded libtpu or a device cannot be forked.
+            # Spawn, because a process that has loaded libtpu or started a device cannot be forked.
             context = multiprocessing.get_context("spawn")
             self._connection, child_end = context.Pipe()
             self._process = context.Process(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answers of the child process in child_test.py, which it could not import from the test."""
+"""Code that the child process of child_test.py runs. The child cannot import it from the test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A child's death or hang costs only the current question."""
+"""If a child dies or hangs, only the current question is lost."""
 
 from __future__ import annotations
 

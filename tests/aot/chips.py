@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chips that programs are compiled for, described without one and without a driver."""
+"""The chips that programs are compiled for, from descriptions: no chip or driver is needed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import jax
 
-# The platform that programs for a chip are lowered for.
+# For each chip, the platform that its programs are lowered for.
 PLATFORMS = {"v5e": "tpu", "v6e": "tpu", "h100": "cuda"}
 
 
 def device(chip: str) -> jax.Device:
-    """Return the described device. Raises RuntimeError if its compiler is not installed."""
-    # Imported here, because JAX reads the environment when it is imported.
+    """Return a compile-only device. Raises RuntimeError if its compiler is not installed."""
+    # Import JAX here, because it reads the environment when it is imported.
     from jax.experimental import topologies
 
     if PLATFORMS[chip] == "tpu":
         from torch_google.tpu.runtime.topology import topology
 
         return topology(chip).devices[0]
-    # JAX would look for a driver and NVIDIA's libraries, which only a running device needs.
+    # Otherwise, JAX would look for a driver and NVIDIA's libraries, which compiling does not need.
     os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
     config = Path(__file__).with_name(f"{chip}.txtpb").read_text(encoding="utf-8")
     described = topologies.get_topology_desc(

@@ -13,7 +13,7 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# The error of `dtypes.check`, which Capture asks for the platform tpu.
+# Part of an error of `dtypes.check`, which Capture calls for the platform tpu.
 _DTYPE_REFUSED = "the platform tpu has no torch."
 # Compiled programs are never freed, so a new child starts after this many cases.
 _CASES = 300
@@ -24,7 +24,7 @@ def collect(
 ) -> Iterator[tuple[Case, list[Sample]]]:
     """Collect the cases that the store lacks, and yield all of them in order.
 
-    The programs are lowered for `platform`, tpu or cuda. A store is for one platform.
+    The programs are lowered for `platform`, tpu or cuda. Use a separate store for each platform.
     """
     known = store.cases()
     with Child(
@@ -56,7 +56,7 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
     torch.set_num_threads(1)
     autoload()
     torch.tpu.init()
-    # Share one context among all modules, because creating one for each takes a fifth of the time.
+    # Share one context among all modules: creating one for each would take a fifth of the time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
 
@@ -73,7 +73,7 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
             return [Sample(0, capture.take())]
         found = []
         for index, call in subjects.calls(case, count):
-            # Calls do not look for programs that the process has, so they would be missing.
+            # A call that finds its program in the process does not reach Capture, so evict all.
             _C.clear_programs()
             found.append(_run(capture, index, call))
         return found

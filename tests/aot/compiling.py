@@ -11,18 +11,18 @@ from tests.aot.child import Child, Died, Hung
 from tests.aot.rows import Compilation, Outcome
 from tests.aot.store import Store
 
-# CPU time per program: an operator, and a whole training step.
+# Limits on CPU time per program: for an operator, and for a whole training step.
 SECONDS = 120
 STEP_SECONDS = 900
 
-# libtpu keeps memory for each program: a child has 1.2 GB after 600 of them.
+# libtpu never frees some memory of each program: a child uses 1.2 GB after 600 programs.
 _PROGRAMS = 400
 
 
 def compile_programs(
     digests: Sequence[str], store: Store, chip: str, *, seconds: float = SECONDS
 ) -> Iterator[Compilation]:
-    """Compile the programs that have no outcome for the chip yet, and yield all outcomes."""
+    """Compile the programs that have no outcome for the chip yet. Yield the outcomes of all."""
     known = store.compilations(chip)
     with Child(_serve, chip, seconds=seconds, most=_PROGRAMS) as child:
         for digest in digests:

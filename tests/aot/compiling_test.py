@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An abort and an error of libtpu are outcomes, and the programs after them are compiled."""
+"""Aborts and errors of libtpu are recorded as outcomes, and later programs are still compiled."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.aot.store import Store
 
 @pytest.fixture(autouse=True)
 def _bits() -> Iterator[None]:
-    """Enable 64 bits, as the device does."""
+    """Enable JAX's 64-bit types, as the device does."""
     with jax.enable_x64(True):
         yield
 
 
 def lowered(function: Callable[[jax.Array], object], dtype: str) -> str:
-    """Return a function of a matrix, lowered for a TPU."""
+    """Return the text of a function of one matrix, lowered for a TPU."""
     traced = jax.jit(function).trace(jax.ShapeDtypeStruct((4, 4), dtype))
     return str(traced.lower(lowering_platforms=("tpu",)).as_text())
 
@@ -31,7 +31,7 @@ def lowered(function: Callable[[jax.Array], object], dtype: str) -> str:
 @pytest.mark.parametrize("chip", ["v5e", "v6e"])
 def test_every_outcome_is_stored_and_no_program_is_lost(chip: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    # With 64 bits, JAX's SVD has 64-bit indices, which abort libtpu.
+    # With 64-bit types, JAX's SVD has 64-bit indices, which abort libtpu.
     programs = [
         lowered(jnp.sin, "float32"),
         lowered(jnp.linalg.svd, "float32"),

@@ -31,7 +31,7 @@ def read(folder: Path = FOLDER) -> dict[Key, Row]:
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Replace or add the given rows in the golden files. Other rows stay unchanged."""
+    """Add or replace the given rows in the golden files. Other rows stay unchanged."""
     known = read(folder) | {(row.chip, row.case): row for row in rows}
     folder.mkdir(exist_ok=True)
     for chip in dict.fromkeys(chip for chip, _ in known):
@@ -42,7 +42,7 @@ def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
 
 
 def text(rows: Mapping[Key, Row], chip: str) -> str:
-    """Return a chip's file: a line per subject."""
+    """Return the text of a chip's golden file: a line per subject."""
     cells: dict[str, dict[str, str]] = {}
     order = sorted(
         (row for row in rows.values() if row.chip == chip),
@@ -70,7 +70,7 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 
 def _cell(row: Row) -> str:
-    """Return a row as `compiled/samples`, plus the outcome and the first sample that has it."""
+    """Return a row as `compiled/samples`, plus the first failing sample's outcome and index."""
     cell = f"{row.compiled}/{row.samples}"
     return cell if row.first is None else f"{cell} {row.outcome.value} at {row.first}"
 

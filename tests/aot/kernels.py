@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pallas kernels as `custom_kernel`s, with their gradients.
 
-Their programs are lowered, not run: on the platform cpu, they would be interpreted.
+Their programs are lowered, not run, because Pallas would interpret them on the platform cpu.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _doubled(x: jax.Array) -> jax.Array:
     return doubled
 
 
-# The operator in the namespace `aot`, and the shape of its arguments.
+# For each subject, the operator in the namespace `aot`, and the shape of its arguments.
 KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "doubled": ("doubled", (256, 256)),
     "flash head_dim 64": ("flash", (1, 4, 512, 64)),
@@ -57,7 +57,7 @@ KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def traced(name: str, dtype: str) -> Iterator[tuple[str, jax.stages.Traced]]:
-    """Yield the programs of a kernel for a TPU: forward, and with gradients if it has any."""
+    """Yield the programs of a kernel for a TPU: forward, and its gradients if it has any."""
     operator, shape = KERNELS[name]
     array = jax.ShapeDtypeStruct(shape, dtype)
     if operator == "doubled":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases, the programs that the device compiles for them, and the outcomes for a described TPU."""
+"""Cases, the programs that the device compiles for them, and the outcomes for a chip."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Outcome(enum.Enum):
-    """Ordered: of the programs of a sample, the last of these outcomes counts."""
+    """Ordered from best to worst. A sample has the worst outcome of its programs."""
 
     COMPILED = "compiled"
     REFUSED = "refused"
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that was lowered for a TPU: its digest, or the error that rejected it."""
+    """A program lowered for a chip's platform: its digest, or the error if the lowering failed."""
 
     name: str
     digest: str = ""
@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Compilation:
-    """The outcome of compiling one program for one chip. `seconds` is CPU time, if it is known."""
+    """The outcome of compiling one program for one chip. `seconds` is CPU time, or 0 if unknown."""
 
     digest: str
     outcome: Outcome
@@ -66,9 +66,9 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of a case for a chip: of `samples` samples, `compiled` have no failed program.
+    """The outcome of a case for a chip. `compiled` counts the samples whose programs all compile.
 
-    `first` is op_db's index of the first sample that has one, and `message` says why.
+    `first` is op_db's index of the first sample that fails, and `message` is its error.
     """
 
     case: Case
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether the device accepts at least one sample on this machine."""
+        """Return whether the device accepts at least one sample on this machine."""
         return self.outcome is not Outcome.EMPTY
 
     @property
@@ -100,7 +100,7 @@ class Row:
 def judge(
     case: Case, chip: str, samples: Sequence[Sample], compiled: Mapping[str, Compilation]
 ) -> Row:
-    """Return the row of a case. Raises KeyError for a program that was not compiled."""
+    """Return the row of a case. Raises KeyError if `compiled` lacks one of its programs."""
     row = Row(case, chip, Outcome.EMPTY)
     for sample in samples:
         outcome, message = _judged(sample, compiled)

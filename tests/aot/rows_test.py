@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of a case decide its outcome."""
+"""The outcomes of its programs determine the outcome of a case."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the device's programs for TPUs that are described, without having one.
+"""Compile the device's programs for TPUs from descriptions, without a TPU.
 
     python -m tests.aot.run --work /tmp/aot --subjects 'add,linalg.*' --dtype float32
     python -m tests.aot.run --work /tmp/aot --update          # everything; takes hours, and resumes
 
-Subjects have the names of torch's op_db and module_db, or of the tables in steps.py and kernels.py.
+Subjects are names from torch's op_db and module_db, or from the tables in steps.py and kernels.py.
 Exit status 0: every outcome matches the golden files. 1: an outcome differs or, with --update, a
 failure has no reason.
 """
@@ -78,7 +78,7 @@ def _selected(options: argparse.Namespace) -> list[Case]:
 def _compiled(
     collected: Mapping[Case, list[Sample]], store: Store, chip: str, *, only_known: bool
 ) -> dict[str, Compilation]:
-    """Compile the programs for a chip, those of training steps last."""
+    """Compile the programs for a chip. Programs of training steps come last."""
     if only_known:
         return store.compilations(chip)
     compiled: dict[str, Compilation] = {}

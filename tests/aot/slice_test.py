@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A part of the table: these cases still have the outcomes of the golden files."""
+"""For some of the cases, the outcomes still match the golden files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.aot.store import Store
 
 UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/aot:run -- --work ... --update"
 
-# A subject of each family, and those that a TPU needs another way for.
+# An operator of each family, and those that are computed differently on a TPU.
 OPERATORS = [
     "add",
     "cumsum",

@@ -13,13 +13,13 @@ from typing import Any
 
 from tests.aot.rows import Case, Compilation, Outcome, Program, Sample
 
-# JAX names a module after its function; programs that differ only in the name are the same.
+# JAX names a module after its function. Programs that differ only in this name count as equal.
 _NAME = re.compile(r"\Amodule @\S+")
 
 
 @dataclass(frozen=True)
 class Store:
-    """All files are appended to or written once, so an interrupted run continues."""
+    """The folder of a run. Files are only added or appended to, so a run can be resumed."""
 
     folder: Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder keeps everything that an interrupted run has done."""
+"""The store keeps the results of an interrupted run."""
 
 from __future__ import annotations
 

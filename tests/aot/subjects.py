@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a case: op_db's operators, module_db's modules, training steps and kernels."""
+"""The cases and their calls: operators of op_db, modules of module_db, training steps, kernels."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.conformance.trial import applies, few
 # A sample: its index, and a function that runs it on the device.
 Call = tuple[int, Callable[[], object]]
 
-# The first samples are those of the conformance gate, which are random except for the first.
+# The samples are in the order of the conformance tests: the first one, then others at random.
 _SAMPLES, _FEWER_SAMPLES = 5, 2
 
 _MODULES = {info.name: info for info in module_db}
 
 
 def cases(patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str]) -> list[Case]:
-    """Return the cases that exist, by check and dtype. A pattern may name several subjects.
+    """Return the cases that match, by check and dtype. A pattern may match several subjects.
 
     Raises ValueError for a pattern that matches nothing.
     """
@@ -73,7 +73,7 @@ def _exists(name: str, dtype: str, check: str) -> bool:
     if check == "kernel":
         return dtype in kernels.DTYPES
     if check == "module":
-        # A module with lazy parameters is an ordinary one after its first call.
+        # Leave out lazy modules, which become ordinary modules after their first call.
         return dtype in ("float32", "bfloat16") and "Lazy" not in name
     return applies(samples.operators()[name], getattr(torch, dtype), check)
 

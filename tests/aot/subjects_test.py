@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cases exist, and which samples they have."""
+"""The cases that exist, and their samples."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 
 class Judged(Protocol):
-    """A row with an outcome. tests/aot has its own rows."""
+    """A row with an outcome. A protocol, because tests/aot has a row class of its own."""
 
     @property
     def key(self) -> tuple[str, str, str]: ...

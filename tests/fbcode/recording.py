@@ -82,7 +82,7 @@ def _summary(text: str) -> str:
     lines = text.splitlines() or [""]
     if lines[0].endswith(("exception:", "worker process:")):
         errors = [line for line in lines[1:] if _ERROR.match(line)]
-        # Some errors have an empty first line; the error that caused them is more informative.
+        # Some errors end with a colon, without a message. Prefer another error, such as the cause.
         informative = [line for line in errors if not line.rstrip().endswith(":")]
         lines = informative[-1:] or errors[-1:] or lines
     return lines[0][:300]

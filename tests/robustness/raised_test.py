@@ -134,7 +134,7 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
 
 
 def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
-    """It would load code from files next to it, which a hard link could replace."""
+    """It would load code from files next to it. A hard link in another folder has other files."""
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
     data[flags] |= 2  # PAR_SEAL_IN_PARTS

@@ -54,7 +54,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "estimate":  # a package that can be called
+    if name == "estimate":  # a callable package
         return import_module(f"{__name__}.estimate")
     if name in _LAZY:
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

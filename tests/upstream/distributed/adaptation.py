@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs upstream's sources on another device than CUDA.
+"""Adapts upstream's tests to devices other than CUDA.
 
-Many of torch's distributed tests name CUDA and NCCL. `RULES` rewrites these names as a test module
-is imported; the files do not change.
-`complete_torch` adds the names that the tests import and a later release has removed.
+Many of torch's distributed tests name CUDA and NCCL. `RULES` rewrites these names when a test
+module is imported; the files do not change. `complete_torch` adds names that the tests import, but
+that a later release has removed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-# The number of devices, and the most ranks that a test has. If there were fewer devices than ranks,
-# torch's base classes would use the CPU.
+# The number of devices, which is the largest number of ranks of any test. With fewer devices than
+# ranks, torch's base classes would use the CPU.
 COUNT = 8
 BACKEND = {"cpu": "gloo", "tpu": "cpu:gloo,tpu:tpu"}
 
@@ -31,7 +31,7 @@ _ARGUMENTS = r"((?:[^()]|\([^()]*\))+)"
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """Replace a pattern in a test's source, by device. Earlier rules take precedence."""
+    """A pattern in a test's source, and its replacement for each device. Rules apply in order."""
 
     pattern: str
     tpu: str
@@ -39,7 +39,7 @@ class Rule:
 
 
 RULES = (
-    # The number of devices is that of the group's largest test, also on the CPU.
+    # Report COUNT devices, also on the CPU.
     Rule(r"\btorch\.cuda\.device_count\(\)", str(COUNT), str(COUNT)),
     Rule(r"\btorch\.cuda\.is_available\(\)", "True", "True"),
     Rule(r"\b(dist\.)?is_nccl_available\(\)", "True", "True"),
@@ -47,9 +47,9 @@ RULES = (
     # A delay on the device becomes one on the host, in milliseconds.
     Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
     Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
-    # torch rejects the numbers of devices for modules on the CPU.
+    # torch rejects `device_ids` for modules on the CPU.
     Rule(r",\s*device_ids=\[self\.rank\]", ", device_ids=[self.rank]", ""),
-    # The CPU has one device without a number, and its random state is torch's own.
+    # The CPU is one device without an index, and its random state belongs to torch itself.
     Rule(r"\btorch\.device\(\s*[\"']cuda[\"'],\s*" + _ARGUMENTS + r"\)",
          r'torch.device("tpu", \1)', 'torch.device("cpu")'),
     Rule(r"\btorch\.cuda\.((?:manual|initial)_seed)", r"torch.tpu.\1", r"torch.\1"),
@@ -64,14 +64,14 @@ RULES = (
 
 
 def adapt(source: str, device: str) -> str:
-    """Return a test module's source for a device."""
+    """Return a test module's source, rewritten for a device."""
     for rule in RULES:
         source = re.sub(rule.pattern, rule.tpu if device == "tpu" else rule.cpu, source)
     return source
 
 
 def install(device: str, paths: Sequence[Path]) -> None:
-    """Adapt the modules at these paths, files or folders, as they are imported."""
+    """Rewrite the modules at these paths, which may be files or folders, when they are imported."""
     sys.meta_path.insert(0, _Finder(device, paths))
 
 
@@ -99,20 +99,20 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._device = device
 
     def get_code(self, fullname: str) -> CodeType:
-        # Do not read or write the cache of bytecode, which is the same for all devices.
+        # Do not use the bytecode cache, because its files do not depend on the device.
         source = self.get_data(self.path).decode()
         return compile(adapt(source, self._device), self.path, "exec", dont_inherit=True)
 
 
 def complete_torch() -> None:
-    """Add the names that torch has removed since v2.6.0, and restore a default."""
+    """Add the names that torch has removed since v2.6.0, and restore one of its defaults."""
     for (module, name), value in _REMOVED.items():
         found = importlib.import_module(module)
         if not hasattr(found, name):
             setattr(found, name, value)
     from torch.distributed.pipelining import schedules
 
-    # v2.6.0 does not divide gradients by the number of microbatches, which is now the default.
+    # Later releases divide gradients by the number of microbatches by default. v2.6.0 does not.
     schedules._PipelineSchedule.scale_grads = property(lambda self: False, lambda self, value: None)
 
 
@@ -138,14 +138,14 @@ _REMOVED: dict[tuple[str, str], Any] = {
     ("torch.distributed.tensor.debug", "_get_sharding_prop_cache_info"): _raises(
         "_get_sharding_prop_cache_info"
     ),
-    # A decorator that ran a test eagerly and compiled. The eager part remains.
+    # A decorator that ran a test both eagerly and compiled. Only the eager run remains.
     ("torch.testing._internal.common_fsdp", "test_compiled_fsdp"): _unchanged,
     ("torch.testing._internal.inductor_utils", "HAS_CUDA"): False,
 }
 
 
 def adapt_framework(device: str) -> None:
-    """Make torch's framework for distributed tests use the device, and count its devices.
+    """Make torch's framework for distributed tests use the device, with COUNT devices.
 
     Call it before a test module is imported.
     """
@@ -173,7 +173,7 @@ def adapt_framework(device: str) -> None:
     common_fsdp.DEVICE_TYPE = device
     common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
     common_fsdp.DEVICE_COUNT = 4  # the default number of ranks
-    # The framework then selects a device for each rank, and uses the host's clock for delays.
+    # With this flag, the framework selects a device for each rank, and delays on the host.
     common_fsdp.TEST_XPU = device == "tpu"
 
     import torch.distributed as dist
@@ -197,13 +197,13 @@ def adapt_framework(device: str) -> None:
             init_method=f"file://{self.file_name}",
         )
 
-    # The original accepts no backend by device.
+    # The original accepts no backend string with devices, such as "cpu:gloo,tpu:tpu".
     ShardedTensorTestBase.init_pg = init_pg
     _select_device(ShardedTensorTestBase, device)
 
 
 def _select_device(base: Any, device: str) -> None:
-    """Select each rank's device when it creates its group, as the class does with NCCL."""
+    """Make each rank select its device before it creates its group, as the class does with NCCL."""
     create = base.init_pg
 
     def init_pg(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -217,9 +217,9 @@ def _select_device(base: Any, device: str) -> None:
 
 
 def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
-    """Give the class its name in v2.6.0, two ranks, and each rank its device.
+    """Give MultiProcContinuousTest its name in v2.6.0 and two ranks, and each rank its device.
 
-    After a failed test, start other processes. The class would skip all later tests.
+    After a failed test, also start new processes. Otherwise, the class would skip later tests.
     """
     base = common_distributed.MultiProcContinuousTest
     create = base._init_pg.__func__
@@ -251,8 +251,8 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
 def _adapt_threads(common_distributed: Any, device: str) -> None:
     """Start the platform before a test starts ranks as threads.
 
-    Otherwise, each thread that creates a mesh meanwhile would select its own device, and the
-    group of threads computes on tensors of all ranks.
+    Otherwise, each thread that creates a mesh before the start would select its own device. The
+    threads of a group compute on the tensors of all ranks.
     """
     base = common_distributed.MultiThreadedTestCase
     spawn = base._spawn_threads

@@ -28,7 +28,7 @@ _CASES = [
     ('return "nccl"', 'return "cpu:gloo,tpu:tpu"', 'return "gloo"'),
     ("skipIf(not TEST_MULTIGPU, 'x')", "skipIf(not True, 'x')", "skipIf(not True, 'x')"),
     ("replicate(m, device_ids=[self.rank])", "replicate(m, device_ids=[self.rank])", "replicate(m)"),
-    # Modules of torch and names that merely contain the word stay.
+    # Modules of torch, and names that merely contain "cuda", stay unchanged.
     ("torch.backends.cuda.matmul", "torch.backends.cuda.matmul", "torch.backends.cuda.matmul"),
     ("from common_cuda import TEST_CUDA", *2 * ("from common_cuda import TEST_CUDA",)),
 ]  # fmt: skip

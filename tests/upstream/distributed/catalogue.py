@@ -6,12 +6,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-# Environment variables of a process that runs a file: its device, and a results file. Only tests
-# that failed in that file run.
+# Environment variables of a process that runs a test file: its device, and a results file. If a
+# results file is given, only the tests that failed in it run.
 DEVICE = "UPSTREAM_DEVICE"
 ONLY_FAILED = "UPSTREAM_ONLY_FAILED"
 
-# In the order in which they run: on the CPU, only the tests that failed on tpu run.
+# tpu comes first, because on the CPU, only the tests that failed on tpu run.
 DEVICES = ("tpu", "cpu")
 
 # For each area, the names of its files, relative to upstream's folder `test/distributed`.
@@ -100,8 +100,8 @@ AREAS = {
     ),
 }
 
-# The files and folders whose sources `adaptation.py` rewrites. The tests of c10d are about the
-# names of backends, so they run as they are.
+# The files and folders whose sources `adaptation.py` rewrites. The tests of c10d check the
+# names of backends, so they run unchanged.
 ADAPTED = (
     "_composable",
     "_tensor",

@@ -16,7 +16,7 @@ from tests.upstream.distributed import catalogue
 from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
-# Lists of tests and reasons: `tests` is a pattern of file::Class::test.
+# Lists of entries with a reason and `tests`, a pattern of file::Class::test.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes from which TABLE.md is generated.
@@ -27,7 +27,7 @@ class Verdict(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
     KNOWN = "known"  # fails for a cause in exceptions.json
-    OTHER_RELEASE = "other release"  # fails with the same error on the CPU, as torch is newer
+    OTHER_RELEASE = "other release"  # fails with the same error on the CPU: torch has changed
     NOT_APPLICABLE = "not applicable"  # fails for a reason in not_applicable.json
     SKIPPED = "skipped"  # by upstream's own conditions
 
@@ -89,19 +89,19 @@ def collect(folder: Path) -> list[Outcomes]:
 
 
 def finished(folder: Path, file: str) -> Path:
-    """Return the file that says that all tests of a test file ran on tpu."""
+    """Return the path of the marker file, which exists if all tests of a file ran on tpu."""
     return results_file(folder, file, "tpu").with_suffix(".finished")
 
 
 def complete(folder: Path) -> list[str]:
-    """Return the test files of which all tests ran on tpu."""
+    """Return the test files whose tests all ran on tpu."""
     return [file for file in catalogue.chosen([]) if finished(folder, file).exists()]
 
 
 def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError.
 
-    `whole` has the test files of which all tests ran.
+    `whole` has the test files whose tests all ran.
     """
     by_file: dict[str, list[Outcomes]] = {}
     for test in tests:
@@ -148,22 +148,22 @@ def judge(tests: Iterable[Outcomes]) -> list[Row]:
 
 
 def exceptions() -> list[dict[str, str]]:
-    """Return the known failures."""
+    """Return the entries for known failures."""
     return json.loads(text(_EXCEPTIONS))
 
 
 def rules() -> list[dict[str, str]]:
-    """Return the tests that do not apply to the device."""
+    """Return the entries for tests that do not apply to the device."""
     return json.loads(text(_NOT_APPLICABLE))
 
 
 def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
-    """Return the reason of the first entry that has the test, or ""."""
+    """Return the reason of the first entry that matches the test, or ""."""
     return next((e["reason"] for e in entries if fnmatchcase(name, e["tests"])), "")
 
 
 def text(file: Path) -> str:
-    """Return the text of a file. A file in this folder may be packed."""
+    """Return the text of a file. A file of this folder may be inside a PAR."""
     if file.is_file():
         return file.read_text(encoding="utf-8")
     data: bytes = __spec__.loader.get_data(str(file))  # type: ignore[union-attr]
@@ -189,7 +189,7 @@ def _judge(
     return Row(test.file, test.name, verdict, reason)
 
 
-# Errors of random values and of other devices are the same error.
+# Errors count as the same if they differ only in numbers or in the device's name.
 _VARIABLE = re.compile(r"[-+]?\d[\d.]*(e[-+]\d+)?")
 
 

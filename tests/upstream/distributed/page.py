@@ -33,7 +33,7 @@ _OTHERS = (
 
 
 def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
-    """Return the text of the page. `incomplete` has the files of which only some tests ran."""
+    """Return the text of the page. `incomplete` has the files that ran only in part."""
     lines = [_HEAD, *counts(rows), *_missing(rows, incomplete)]
     lines += ["", "## Files", "", *counts(rows, by_file=True)]
     for verdict, title in _SECTIONS.items():

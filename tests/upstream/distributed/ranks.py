@@ -49,7 +49,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ONLY_FAILED, keep the tests that failed in that results file."""
+    """If ONLY_FAILED names a results file, keep only the tests that failed in it."""
     file = os.environ.get(catalogue.ONLY_FAILED)
     if not file:
         return
@@ -66,13 +66,13 @@ def _prepare() -> None:
     name = device()
     if name == "tpu":
         _import_device()
-        # torch's framework counts devices as it is imported, which would start the platform.
+        # torch's framework counts the devices when it is imported, which would start the platform.
         counts = torch.accelerator.device_count, torch.tpu.device_count
         torch.accelerator.device_count = torch.tpu.device_count = lambda: adaptation.COUNT
     else:
-        # The base classes of `fully_shard`'s tests skip a test if this is less than its ranks.
+        # The base classes of `fully_shard`'s tests skip a test that has more ranks than devices.
         torch.accelerator.device_count = lambda: adaptation.COUNT
-    # The framework asks for Pallas as it is imported, which would start JAX.
+    # The framework checks for Pallas when it is imported, which would start JAX.
     _pallas.has_jax_tpu_backend = lambda: False
     adaptation.adapt_framework(name)
     adaptation.complete_torch()

@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
 def run_file(
     file: str, device: str, results: Path, for_pytest: Sequence[str] = (), *, again: bool = False
 ) -> None:
-    """Run a file's remaining tests on a device; on the CPU, those that failed on tpu.
+    """Run a file's remaining tests on a device. On the CPU, run only those that failed on tpu.
 
     A process is killed after an hour. A test during which the process ended counts as failed, and a
     new process runs the next ones.
@@ -71,7 +71,7 @@ def run_file(
     target = comparison.results_file(results, file, device)
     only = ""
     if device == "cpu":
-        # A test that passed on tpu would not change the verdict.
+        # If a test passed on tpu, its result on the CPU would not change the verdict.
         on_tpu = comparison.results_file(results, file, "tpu")
         if all(ran.outcome is not Outcome.FAILED for ran in outcomes.read(on_tpu).values()):
             return

@@ -10,7 +10,7 @@ import pytest
 from tests.upstream.distributed import catalogue, comparison, run
 from tools.par.testing.budget import only_full
 
-# The files of the default run have few tests whose ranks are processes.
+# In the files of the default run, few tests start ranks as processes.
 _FILES = (
     "_composable/fsdp/test_fully_shard_state",
     *only_full("tensor/parallel/test_tp_style", "_composable/fsdp/test_fully_shard_init"),

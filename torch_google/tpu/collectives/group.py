@@ -53,8 +53,8 @@ def backend(options: Any, more: Any) -> Any:
 def _transport(options: Any) -> Any:
     """Return the object that moves the group's data on the device, or None for gloo on the host.
 
-    Starts the platform if the transport is xla. Raises RuntimeError if the platform runs already,
-    but without the other processes. Raises ValueError if other ranks use another transport.
+    Starts the platform if the transport is xla. Raises RuntimeError if the platform is already
+    running without the other processes. Raises ValueError if other ranks use another transport.
     """
     rank, size, store = options.group_rank, options.group_size, options.store
     own = "xla" if processes.uses_xla(processes.expected_platform()) else "host"

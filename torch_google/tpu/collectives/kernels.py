@@ -99,12 +99,12 @@ _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "MAX": (jax.lax.max, lambda dtype: _limits(dtype).min),
     "MIN": (jax.lax.min, lambda dtype: _limits(dtype).max),
 }
-# The reductions that equal another one, if the values are the numbers 0 and 1.
+# For bools, as the numbers 0 and 1: the reduction to replace, and an equivalent one.
 _OF_BOOLS = {"SUM": "MAX", "BOR": "MAX", "PRODUCT": "MIN", "BAND": "MIN"}
 
 
 def _numbers(array: Any, reduction: str) -> tuple[Any, str]:
-    """Return the array in a dtype that XLA reduces, and the reduction of its values."""
+    """Return the array in a dtype that XLA can reduce, and the reduction to use for it."""
     if array.dtype == jnp.bool_:
         return array.astype(jnp.uint8), _OF_BOOLS.get(reduction, reduction)
     if reduction in ("AVG", "PREMUL_SUM"):
@@ -141,9 +141,9 @@ class _Limits:
 
 
 def _only_from_root(kernel: Kernel, array: Any) -> Any:
-    """Return the array on the root, and elsewhere values whose sum with any x is x.
+    """Return the array on the root, and neutral values for a sum on other ranks.
 
-    For floating-point numbers, that is -0.0: the sum of -0.0 and 0.0 is 0.0.
+    For floating-point numbers, the neutral value is -0.0, because 0.0 would turn -0.0 into 0.0.
     """
     if array.dtype == jnp.bool_:
         array = array.astype(jnp.uint8)

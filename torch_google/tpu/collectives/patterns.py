@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of each torch.distributed collective, and how its tensors become flat arrays.
+"""The kernel of each torch.distributed collective, and the packing of its tensors.
 
 Ranks may pass tensors with different shapes and strides to one collective, and even parts of
-different sizes. A kernel needs arrays of the same length on all ranks. So each rank packs its
-inputs, and unpacks the kernel's results into the storages of its outputs.
+different sizes. A kernel needs flat arrays of the same length on all ranks. So each rank packs its
+inputs into flat arrays, and unpacks the kernel's results into the storages of its outputs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from torch_google.tpu.runtime.strides import View
 
 @dataclass(frozen=True)
 class Target:
-    """A storage that a collective writes: the shape and dtype of its array."""
+    """A storage that a collective writes to. `shape` and `dtype` are those of its array."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-    keeps: bool  # whether some elements keep their values
+    keeps: bool  # whether the collective leaves some elements unchanged
 
 
 @dataclass(frozen=True)
 class Signature:
-    """This rank's call of a collective, without the values.
+    """One rank's call of a collective, without the values.
 
     `inputs` has the shape and dtype of each input's array, and `outputs` the index of the target
     for each output. `factors` has the shape of PREMUL_SUM's factor, or nothing. `largest` is the
@@ -52,7 +52,7 @@ class Signature:
     largest: int
 
     def pack(self, arrays: Sequence[Any], factor: Any = None) -> list[Any]:
-        """Return the kernel's arguments. Those without elements are left out."""
+        """Return the kernel's arguments, without the empty ones."""
         values = [strides.read(*each) for each in zip(arrays, self.views, strict=True)]
         if factor is not None:
             values = [_multiplied(value, factor) for value in values]
@@ -60,7 +60,7 @@ class Signature:
         return [array for array in _PATTERNS[self.name].pack(self, flat) if array.size]
 
     def unpack(self, results: Sequence[Any], olds: Sequence[Any]) -> list[Any]:
-        """Return the targets' new arrays. `olds` are the arrays of the targets with `keeps`."""
+        """Return the targets' new arrays. `olds` has the old arrays of the targets with `keeps`."""
         old = iter(olds)
         arrays = [
             next(old) if target.keeps else jnp.zeros(target.shape, dtypes.to_jax(target.dtype))
@@ -91,7 +91,7 @@ def _each(_: Signature, values: list[Any]) -> list[Any]:
 
 
 def _each_result(call: Signature, results: Sequence[Any]) -> list[Any]:
-    # Outputs without elements have no results.
+    # The kernel has no results for empty outputs.
     remaining = iter(results)
     return [
         next(remaining) if _size(view) else jnp.zeros(0, dtypes.to_jax(view.dtype))
@@ -105,7 +105,7 @@ def _longest(call: Signature, values: list[Any]) -> list[Any]:
 
 
 def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
-    """Return the start of each rank's part."""
+    """Return each rank's part without its padding."""
     if not call.outputs:
         return []
     rows = results[0].reshape(call.kernel.ranks, -1)
@@ -113,7 +113,7 @@ def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
 
 
 def _joined(call: Signature, values: list[Any]) -> list[Any]:
-    """Join the parts for all ranks. Ranks other than the root have no parts, and send zeros."""
+    """Concatenate the parts for all ranks. Only the root has parts; other ranks send zeros."""
     if values:
         return [jnp.concatenate(values)]
     (_, view), *_ = call.outputs
@@ -145,7 +145,7 @@ def _unsplit(call: Signature, results: Sequence[Any]) -> list[Any]:
     return [jnp.concatenate([row[:size] for row, size in zip(rows, sizes, strict=True)])]
 
 
-# Each row of the table names a collective as csrc/backend.cpp does.
+# The keys are the names of the collectives in csrc/backend.cpp.
 _PATTERNS: dict[str, _Pattern] = {
     "all_gather": _Pattern("gather", _longest, _rows),
     "all_gather_coalesced": _Pattern("gather", _longest, _rows),

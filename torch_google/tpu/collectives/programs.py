@@ -2,7 +2,7 @@
 """Compiled programs for one rank, and for all ranks of a group at once.
 
 A program over all ranks takes each rank's local array as a part of a distributed array. JAX's
-public functions make that array, which takes about 10 us and copies nothing.
+public functions create that array in about 10 us, without a copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Function = Callable[..., list[jax.Array]]
 class Programs:
     """Compiles programs for a group that has one device in each rank.
 
-    `devices` are those of the ranks, in order. `index` is the number of this rank's tpu device.
+    `devices` has the device of each rank, in order. `index` is the index of this rank's tpu device.
     """
 
     def __init__(self, devices: Sequence[jax.Device], index: int) -> None:
@@ -36,7 +36,7 @@ class Programs:
     ) -> Function:
         """Return a compiled function of arrays with these shapes, on this rank's device.
 
-        `key` identifies the program across processes, by its repr.
+        The repr of `key` identifies the program across processes.
         """
         on = SingleDeviceSharding(platform.device(self.index))
 

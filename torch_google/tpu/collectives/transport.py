@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The transport `xla`: moves the data of collectives from device to device, with XLA's collectives.
 
-One program over the devices of the group runs a collective. It has the same text on all ranks,
-because TPUs require that. The shapes and strides of the ranks' tensors may differ. If they are the
-same on all ranks, the program includes the copies from and to views. Otherwise, each rank runs
-them in programs of its own, before and after.
+One program over the devices of the group runs a collective. TPUs require the same program on all
+ranks. The shapes and strides of the ranks' tensors may differ. If they are the same on all ranks,
+the program can include the copies from and to views. Otherwise, each rank makes the copies in
+separate programs, before and after.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
 
-# The number of calls with different shapes whose programs a group keeps.
+# A group keeps the programs of this many different calls, and evicts the least recently used.
 _MOST_PLANS = 256
 
 
 def of_group(store: Any, rank: int, size: int) -> Transport:
-    """Return the transport of a new process group, whose ranks tell each other their devices.
+    """Return the transport of a new process group. This rank uses the current device.
 
-    This rank's device is the current device.
+    The ranks exchange their devices through the store, so this function waits for all of them.
     """
     index = _C.current_device()
     store.set(f"tpu/device/{rank}", str(platform.device(index).id))
@@ -43,8 +43,8 @@ def of_group(store: Any, rank: int, size: int) -> Transport:
 
 class _Arguments(NamedTuple):
     inputs: list[jax.Array]
-    olds: list[jax.Array]  # the arrays of targets that keep some of their elements
-    factors: list[np.ndarray]  # that of PREMUL_SUM, or empty
+    olds: list[jax.Array]  # the old arrays of targets of which some elements stay unchanged
+    factors: list[np.ndarray]  # the factor of PREMUL_SUM; empty for other reductions
 
 
 _Plan = Callable[[_Arguments], list[jax.Array]]
@@ -75,10 +75,10 @@ class Transport:
     ) -> Callable[[int, int], list[jax.Array]]:
         """Wait for the inputs of a collective, and return a function that runs it.
 
-        A view is given as the arguments of `View`. A target has its old array if some elements keep
-        their values, then its shape, dtype and device. The function takes the size in bytes of the
-        largest part that any rank sends, and whether all ranks have the same views. It returns the
-        targets' new arrays. They are computed when it returns.
+        Each view is a tuple of the arguments of `View`. Each target is a tuple of its old array,
+        shape, dtype and device. The old array is None unless some elements stay unchanged. The
+        function takes the size in bytes of the largest part that any rank sends, and whether all
+        ranks have the same views. It returns the targets' new arrays after they are computed.
         """
         given = _Arguments(
             inputs=[self._local(array) for array, _ in inputs],
@@ -116,14 +116,14 @@ class Transport:
         return run
 
     def _local(self, array: jax.Array) -> jax.Array:
-        """Return an array on the group's device."""
+        """Return an array, moved to this rank's device in the group if necessary."""
         index = self._programs.index
         if array.devices() == {platform.device(index)}:
             return array
         return arrays.on_one_device(array, index)
 
     def _on(self, array: jax.Array, index: int) -> jax.Array:
-        """Return an array of the group's device on the device of a tensor."""
+        """Return an array, moved from this rank's device in the group to another if necessary."""
         if index == self._programs.index:
             return array
         return jax.device_put(array, platform.device(index))
@@ -192,7 +192,7 @@ class Transport:
 
 
 def _spans_ranks(call: Signature, given: _Arguments) -> bool:
-    """Return whether each array can be a part of one array over all ranks."""
+    """Return whether each array can be part of a distributed array: not a scalar, not empty."""
     shapes = [array.shape for array in (*given.inputs, *given.olds)]
     shapes += [target.shape for target in call.targets]
     return all(shapes) and all(map(math.prod, shapes))

@@ -79,7 +79,7 @@ def test_views_that_differ_between_ranks(ranks: Ranks) -> None:
 
 
 def _exact(rank: int) -> list[Any]:
-    # A sum with zeros would turn -0.0 into 0.0, and a sum of bools is a logical "or".
+    # Adding 0.0 would turn -0.0 into 0.0. A sum of bools is a logical "or".
     value = torch.tensor([-0.0, 1.0, float("nan")], device="tpu") + rank
     value = value if rank == 0 else torch.full((3,), -0.0, device="tpu")
     dist.broadcast(value, 1)
@@ -171,7 +171,7 @@ def _alive(rank: int) -> list[float]:
 
 
 def test_a_rank_that_is_killed() -> None:
-    # If rank 0 dies, JAX ends the other processes, because rank 0 has its coordinator.
+    # If rank 0 dies, JAX aborts the other processes, because rank 0 runs its coordinator.
     with Ranks(_SIZE, environ=_XLA) as ranks:
         ranks.run(_reduce)
         ranks.signal(1, signal.SIGSTOP)
@@ -405,7 +405,7 @@ def _fsdp(rank: int, mode: str) -> list[float]:
 
 
 def _alone() -> list[float]:
-    """Return the losses of one process on the CPU that has the batches of all ranks."""
+    """Return the losses of one process on the CPU that trains on the batches of all ranks."""
     model = _net("cpu")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2, foreach=False)
     losses = []

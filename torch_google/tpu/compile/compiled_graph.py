@@ -152,7 +152,7 @@ class CompiledGraph(OutputCode):
         return self._split
 
     def _part(self, graph: GraphModule) -> CompiledGraph:
-        """Return a part of this graph, which has the same options."""
+        """Return a part of this graph as a compiled graph with the same options."""
         chosen = CHOSEN.set(self.options)
         try:
             return CompiledGraph(graph, (), inference=self._inference)

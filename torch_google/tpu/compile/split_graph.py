@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph as several programs, with its collectives between them.
+"""Splits a graph at its collectives, and runs the parts between them as separate programs.
 
-Programs that contain a collective of several processes would have to be equal on all ranks. The
-graphs of the ranks may differ, so such a graph is split at its collectives.
+A program that contains a collective of several processes would have to be the same on all ranks.
+The graphs of the ranks may differ, so such a graph is split.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Program: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 
 
 class SplitGraph:
-    """Runs the parts of a graph in the order of its nodes. `compiled` compiles a part.
+    """Runs the parts of a graph in the order of its nodes. `compiled` compiles one part.
 
     A call clears the list of arguments to free memory.
     """
@@ -55,7 +55,10 @@ class SplitGraph:
 
 @dataclass
 class _Step:
-    """Reads the values of `inputs`, and adds those of `outputs`. No later step uses `unused`."""
+    """A part of the graph. Its `run` reads the inputs and adds the outputs to the values.
+
+    `unused` has the nodes that no later step uses.
+    """
 
     run: Callable[[dict[Node, Any]], None]
     inputs: Sequence[Node]
@@ -64,12 +67,12 @@ class _Step:
 
 
 def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
-    """Return each call of a collective, and the sequences of nodes between them."""
+    """Return the calls of collectives, marked True, and the sequences of nodes between them."""
     parts: list[tuple[bool, list[Node]]] = []
     calls: set[Node] = set()
     for node in nodes:
-        # A wait has no lowering that torch would notice. A coalesced collective returns a list,
-        # which no program can take.
+        # Call torch's own wait, because its lowering is a no-op. A coalesced collective returns a
+        # list, which no program can take, so its items are also taken outside of programs.
         if (
             lowerings.is_collective(node.target)
             or node.target is _WAIT

@@ -26,7 +26,7 @@ def group() -> Iterator[str]:
 
 
 def _split(function: Any, *inputs: torch.Tensor) -> tuple[SplitGraph, list[str]]:
-    """Return a function's graph, split, and a list that its parts append their operators to."""
+    """Return a function's split graph, and a list to which each part appends its operators."""
     graph = make_fx(function)(*inputs)
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
     output.args = (list(output.args[0]),)

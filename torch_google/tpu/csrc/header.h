@@ -23,8 +23,8 @@ static_assert(sizeof(Header) == 256);
 
 // Returns the largest payload that is sent together with the header.
 int64_t inline_bytes(int size);
-// `common` must be equal on all ranks. `layout` may differ. `text` is used in
-// error messages.
+// `common` must be the same on all ranks. `layout` may differ. `text` is used
+// in error messages.
 Header header_of(uint64_t sequence, const std::string& common,
                  const std::string& text, bool refused, int64_t bytes = 0,
                  const std::string& layout = "");

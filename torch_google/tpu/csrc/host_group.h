@@ -43,8 +43,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   };
   // The outcome of the exchange that starts a collective.
   struct Exchanged {
-    Tensors payloads;         // of all ranks
-    int64_t largest = 0;      // bytes of the largest part for one rank
+    Tensors payloads;         // one per rank
+    int64_t largest = 0;      // bytes of the largest part sent to a rank
     bool same_layout = true;  // whether all ranks gave the same layout
   };
   struct Results {
@@ -52,8 +52,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     // (view of a storage, contiguous output) pairs, to copy after the
     // collective.
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
-    // If set, moves the data instead of gloo, and returns the outputs as arrays
-    // on the device.
+    // If set, runs the collective instead of gloo, and returns the outputs as
+    // arrays on the device.
     std::function<std::vector<SharedObject>(const Exchanged&)> on_device;
   };
   // Replaces the device tensors of `collective` with contiguous CPU tensors.
@@ -122,7 +122,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   // Exchanges the headers and small payloads of all ranks. Throws if the ranks
   // disagree.
   Exchanged exchange(const Job& job, const at::Tensor& payload);
-  // Checks whether another rank has failed, and whether the device is late.
+  // Checks whether another rank has failed or the device has timed out.
   // Threads that wait for an arrival call it.
   void poll();
   // Breaks the group: tells the other ranks, and ends all pending work.
@@ -147,7 +147,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   std::map<LaneKey, Lane> lanes_;
   std::vector<std::weak_ptr<Arrival>> pending_;
   std::string description_;
-  // When the device must have moved the data of the current collective.
+  // The time by which the device must finish the current collective.
   std::optional<std::chrono::steady_clock::time_point> device_deadline_;
   std::string broken_;  // error for every later call; empty if not broken
 };

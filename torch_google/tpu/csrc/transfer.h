@@ -36,7 +36,7 @@ struct Layout {
   at::Tensor view(const at::Tensor& storage) const;
 };
 
-// Where the data of a collective is moved.
+// Whether gloo moves a collective's data on the host, or XLA on the device.
 enum class Place { host, device };
 
 // The storage of an input: a value on the device, the result of an earlier
@@ -52,8 +52,8 @@ class Source {
 
   // Waits for the value and returns it. The caller must not write to it.
   at::Tensor storage();
-  // Waits for an earlier collective that computes the value, and returns the
-  // array, which may not be ready. Call it with the GIL.
+  // Returns the array. If an earlier collective computes it, waits for that
+  // collective. The array may not be ready. Call it with the GIL.
   Ref array();
   // The shape of the array.
   const Sizes& shape() const { return shape_; }

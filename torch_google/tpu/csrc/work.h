@@ -14,7 +14,7 @@
 namespace torch_google::tpu {
 
 // Completes when the results are on the host or, if the device moves the data,
-// on the device. A box takes its result when its value is needed.
+// on the device. A box takes its result when the value is needed.
 class CollectiveWork final : public c10d::Work {
  public:
   CollectiveWork(int rank, c10d::OpType type, std::string text,

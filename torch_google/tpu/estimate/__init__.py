@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates of memory and time on TPUs that are not there.
+"""Estimates memory and time on TPUs that this machine lacks.
 
-The package can be called: `torch_google.tpu.estimate(model, inputs, topology="v5e:4x4")`.
+The package is callable: `torch_google.tpu.estimate(model, inputs, topology="v5e:4x4")`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MODULES = {"estimate": "estimation", "Report": "report"}
 
 
 class _Callable(ModuleType):
-    """A package that is its own main function, as `python -m` needs a package of this name."""
+    """A callable package, because the function and the package for `python -m` share a name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Report:
         from torch_google.tpu.estimate.estimation import estimate

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from torch_google.tpu.estimate.capture import Operator
 
-# Products of fewer operations are not worth a change.
+# Products with fewer operations are too small to be worth changing.
 _SMALL = 1 << 20
 _LANES, _ROWS = 128, 8
 

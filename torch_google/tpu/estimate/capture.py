@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces a step to the program that a job on TPUs would compile, without allocating its tensors.
 
-The step runs until it would compile its program. Its tensors are on this process's device, but have
-no memory, and their arrays are only shapes on the devices of a topology.
+The step runs until XLA would compile its program. Its tensors are on this process's device, but own
+no memory. Shapes on the devices of a topology stand in for their arrays.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from torch_google.tpu.shardings import ONE_DEVICE, Placement, number_of
 from torch_google.tpu.target_platform import tracing_for
 from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 
-# Returns the axes of the mesh over which each dimension of a tensor with this name is distributed.
+# Takes a tensor's name and shape. Returns the mesh axes over which each dimension is distributed.
 Shard = Callable[[str, tuple[int, ...]], Sequence[Any]]
-# More than any program's tensors take: the tensors have no memory.
+# No limit on memory, because the tensors own none.
 _NO_LIMIT = 1 << 62
 
 
@@ -41,7 +41,7 @@ class Operator:
     """A node of the program's graph: an operator, the module that called it, and its line.
 
     `flops` counts products and convolutions, as torch's flop counter does, on all devices together.
-    `shapes` are those of the tensors that it reads.
+    `shapes` has the shapes of the tensors that it reads.
     """
 
     op: str
@@ -95,7 +95,7 @@ def capture(
     try:
         with (
             replaced_adapters({"tpu": adapter, "cpu": _Recorder(adapter)}),
-            # AOTAutograd's cache would return a graph without the names of modules and lines.
+            # A graph from AOTAutograd's cache would lack the names of modules and lines.
             functorch_config.patch(enable_autograd_cache=False),
             tracing_for(devices[0].platform),
             jax.default_device(jax.local_devices(backend="cpu")[0]),
@@ -180,7 +180,7 @@ class _Adapter(TpuAdapter):
 
 
 class _Recorder(CpuAdapter):
-    """Records the arguments on the CPU, such as learning rates, in their order with all others."""
+    """Also records the arguments on the CPU, such as learning rates, to keep the order complete."""
 
     def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter
@@ -207,7 +207,10 @@ def _run(
 def _describe(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, inputs: Sequence[Any]
 ) -> dict[int, tuple[str, torch.Tensor, str]]:
-    """Replace the tensors by ones without values. Return their names, by id, and their owners."""
+    """Replace the tensors, in place, by tensors without values.
+
+    Return the name, the tensor, and its owner (a parameter or buffer, or ""), by the tensor's id.
+    """
     names: dict[int, tuple[str, torch.Tensor, str]] = {}
 
     def describe(name: str, tensor: torch.Tensor, owner: str) -> None:
@@ -234,7 +237,7 @@ def _describe(
 
 def _replace(tensor: torch.Tensor) -> None:
     if tensor.device.type == "cpu":
-        return  # a scalar that the optimizer keeps there
+        return  # a scalar that the optimizer keeps on the CPU
     empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="tpu")
     if isinstance(tensor, torch.nn.Parameter):
         empty = torch.nn.Parameter(empty, tensor.requires_grad)
@@ -254,7 +257,7 @@ def _unlimited() -> Iterator[None]:
 def _numbers(
     names: Mapping[int, tuple[str, torch.Tensor, str]], mesh: Mesh, shard: Shard | None
 ) -> dict[int, int]:
-    """Return the number of each tensor's sharding. A moment has the sharding of its parameter."""
+    """Return the sharding of each tensor, as a number. A moment is sharded like its parameter."""
     shapes = {name: tuple(tensor.shape) for name, tensor, _ in names.values()}
     numbers = {}
     for key, (name, tensor, owner) in names.items():
@@ -271,15 +274,15 @@ def _numbers(
 
 
 def batch_spec(shape: tuple[int, ...], mesh: Mesh) -> Sequence[Any]:
-    """Return a spec that distributes an input's first dimension over the first axis."""
+    """Return a spec that distributes an input's first dimension over the mesh's first axis."""
     axis = str(mesh.axis_names[0])
     return (axis,) if shape and shape[0] % mesh.shape[axis] == 0 else ()
 
 
 def largest_first(shape: tuple[int, ...], mesh: Mesh) -> Sequence[Any]:
-    """Return a spec with the axes on a parameter's dimensions, the largest dimension first.
+    """Return a spec that distributes a parameter's dimensions over the axes, the largest first.
 
-    An axis that divides no dimension is left out.
+    An axis that divides none of the remaining dimensions is not used.
     """
     spec: list[Any] = [None] * len(shape)
     for axis in map(str, mesh.axis_names):
@@ -308,7 +311,7 @@ def _check_spec(name: str, shape: tuple[int, ...], spec: Sequence[Any], mesh: Me
 
 
 def _operator(node: Node, position: int, modules: set[str], owners: dict[Node, str]) -> Operator:
-    """Describe a node. A backward node has no module: it gets that of the values it uses."""
+    """Describe a node. A backward node has no module, so it gets that of the values it uses."""
     stack = node.meta.get("nn_module_stack") or {}
     paths = [value[0] if isinstance(value, tuple) else str(value) for value in stack.values()]
     module = next((m for m in (_module(path, modules) for path in reversed(paths)) if m), "")
@@ -329,7 +332,7 @@ def _operator(node: Node, position: int, modules: set[str], owners: dict[Node, s
 
 
 def _module(path: str, modules: set[str]) -> str:
-    """Return the longest end of Dynamo's path that names a module of the model."""
+    """Return the longest suffix of Dynamo's path that names a module of the model."""
     path = re.sub(r"\._modules\['(\w+)'\]", r".\1", path)
     parts = path.split(".")
     return next((n for i in range(len(parts)) if (n := ".".join(parts[i:])) in modules), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step on `meta` becomes the program that a job would compile. Here, that is for the CPU."""
+"""A step on `meta` becomes the program that a job would compile. The tests use the CPU."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_operators_have_modules_lines_and_flops(step: Captured) -> None:
     assert any(o.module == "up" and o.line.startswith("capture_test.py:") for o in operators)
     assert any(o.module == "down (backward)" and o.flops for o in operators)
     assert any(o.module == "optimizer" for o in operators)
-    # Two products forward; backward, two for `down` and, as x needs no gradient, one for `up`.
+    # Forward, two products. Backward, two for `down` and one for `up`: x needs no gradient.
     assert sum(o.flops for o in operators) == 5 * 2 * 16 * 64 * 256
 
 
@@ -166,7 +166,7 @@ def _mesh(**sizes: int) -> Mesh:
 
 
 class _Sizes:
-    """The names and sizes of a mesh: one process has too few devices for a real one."""
+    """A stand-in for a mesh, because one process has too few devices for a real one."""
 
     def __init__(self, names: tuple[str, ...], shape: dict[str, int], devices: Any) -> None:
         self.axis_names, self.shape, self.devices = names, shape, devices

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peak numbers of TPUs, per chip, and their sources."""
+"""Peak speeds and memory of TPUs, per chip, and their sources."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class Chip:
-    """The peaks of one chip. A chip has `devices` of JAX, which share its peaks equally.
+    """The peaks of one chip, which its JAX devices share equally.
 
-    `flops` is for bfloat16, in operations per second. `bandwidth` is the HBM's, and `links` that of
-    all connections to other chips in one direction, both in bytes per second. `usable` is one
-    device's HBM, in bytes.
+    `flops` is for bfloat16, in operations per second. `bandwidth` is that of the HBM, and
+    `links` that of all connections to other chips in one direction, both in bytes per second.
+    `usable` is the HBM that one device can use, in bytes.
     """
 
     flops: float
@@ -53,7 +53,7 @@ CHIPS = {
     "tpu7x": Chip(2307e12, 7380e9, 600e9, 94.75 * GIB, devices=2),
 }
 
-# A product of float32 is this many products of bfloat16, by the precision of torch.tpu.
+# The number of bfloat16 products that make up a float32 product, by the precision of torch.tpu.
 PASSES = {"default": 1, "high": 3, "highest": 6}
 
 

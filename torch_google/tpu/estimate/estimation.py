@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates what a model needs and takes on TPUs that are not there."""
+"""Estimates the memory and time of a model on TPUs that this machine lacks."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def estimate(
 
     `mesh` has the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
     product is at most the topology's number of devices. The inputs' first dimension is distributed
-    over the first axis. `shard(name, shape)` returns the axis of each dimension of a
-    parameter, or None. By default, the axes are distributed over the parameter's dimensions,
-    the largest one first.
+    over the first axis. `shard(name, shape)` returns the axis of each dimension of a parameter, or
+    None for a dimension that is not distributed. By default, parameters are distributed over all
+    axes, the largest dimension first.
 
     Raises ValueError for a wrong topology, mesh or tensor, and RuntimeError if libtpu is missing.
     """
@@ -159,7 +159,7 @@ def _too_large(
 def buffers(
     captured: Captured, instructions: Sequence[hlo.Instruction], memory: Any
 ) -> tuple[Buffer, ...]:
-    """Return the buffers at the peak, the largest first. They add up to what the program needs."""
+    """Return the buffers at the peak, the largest first. They add up to the program's memory."""
     rows = []
     for instruction in instructions:
         if instruction.opcode == "parameter":
@@ -186,7 +186,7 @@ def buffers(
 def operator_costs(
     captured: Captured, instructions: Sequence[hlo.Instruction], peaks: Chip
 ) -> tuple[Cost, ...]:
-    """Return the cost of each operator of the graph, the longest first."""
+    """Return the cost of each operator of the graph, the slowest first."""
     rows: dict[tuple[str, str, str], list[float]] = {}
     devices = len(captured.devices)
 
@@ -231,7 +231,7 @@ def _notes(text: str, talk: float) -> tuple[str, ...]:
 
 
 def _hops(kind: str) -> int:
-    """Return how often a collective sends its result: an all-reduce scatters and then gathers."""
+    """Return how many times a collective sends its result. An all-reduce scatters, then gathers."""
     return 2 if kind == "all-reduce" else 1
 
 
@@ -244,7 +244,7 @@ def _bytes(size: re.Match[str]) -> int:
 
 
 def _topology(name: str) -> Topology:
-    # JAX would also try to start a TPU, because libtpu is installed, and wait for it.
+    # Otherwise, JAX would try to start a TPU, because libtpu is installed, and wait for it.
     if not _C.started():
         os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
         if jax.config.jax_platforms is None:
@@ -271,7 +271,7 @@ def _mesh(
             f"{len(described.devices)}. Choose a larger topology or a smaller mesh"
         )
     devices = described.devices[:count]
-    # Axes of this class are of the kind Auto: XLA chooses the shardings of all values in between.
+    # The axes of a Mesh have the type Auto: XLA chooses the shardings of intermediate values.
     return devices, Mesh(np.array(devices).reshape(tuple(sizes.values())), tuple(sizes))
 
 

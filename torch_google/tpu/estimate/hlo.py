@@ -15,7 +15,7 @@ _TILE = re.compile(r"T\(([\d,]+)\)")
 _SPACE = re.compile(r"S\((\d+)\)")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
 _NAME = re.compile(r"%([\w.-]+)")
-# Instructions whose result is (part of) an operand's buffer.
+# Instructions whose result aliases all or part of an operand's buffer.
 _ALIASES = frozenset({"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "domain"})
 _FREE = frozenset({*_ALIASES, "parameter", "constant", "after-all", "partition-id", "replica-id"})
 _DONE = ("-done", "-update")
@@ -73,9 +73,9 @@ def entry(text: str) -> list[Instruction]:
 
 
 def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
-    """Return the HBM bytes that each instruction reads and writes. A slice reads all of its source.
+    """Return the HBM bytes that each instruction reads and writes.
 
-    Asynchronous copies count where they start.
+    A slice counts as reading its whole source. An asynchronous copy counts where it starts.
     """
     sizes = {i.name: i.bytes for i in instructions}
     return {
@@ -108,7 +108,7 @@ def collectives(text: str) -> dict[str, Collectives]:
         kind = split[1].removesuffix("-start")
         if kind in COLLECTIVES:
             result = size_of(split[0], everywhere=True)
-            # A started all-gather and its like return (operands, results).
+            # The start of an asynchronous all-gather, for example, returns (operands, results).
             if split[1].endswith("-start") and kind != "all-reduce" and split[0].startswith("("):
                 result = max(
                     size_of(match[0], everywhere=True) for match in _ARRAY.finditer(split[0])
@@ -119,9 +119,9 @@ def collectives(text: str) -> dict[str, Collectives]:
 
 
 def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """Return the temporaries in HBM at the moment when they take the most, the largest first.
+    """Return the temporaries that are live in HBM at the peak, the largest first.
 
-    Arguments are not among them, because they live for the whole program. A result that XLA writes
+    Arguments are not included, because they live for the whole program. A result that XLA writes
     in place of an argument counts as a temporary here.
     """
     owner: dict[str, tuple[str, ...]] = {}
@@ -191,13 +191,13 @@ def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) 
 
 
 def _started(type_text: str) -> int:
-    """Return the HBM bytes that a started copy makes. Its type is (result, operand, context)."""
+    """Return the HBM bytes of a started copy's result. Its type is (result, operand, context)."""
     first = _ARRAY.search(type_text)
     return size_of(first[0]) if first else 0
 
 
 def _opcode(text: str) -> tuple[str, str, str] | None:
-    """Split an instruction into its type, its opcode, and the rest from the parenthesis on."""
+    """Split an instruction into its type, its opcode, and the rest, which starts with a "("."""
     end = len(_parenthesised(text)) + 2 if text.startswith("(") else text.find(" ")
     parsed = re.match(r"\s*([\w-]+)(\(.*)", text[end:], re.DOTALL)
     return (text[:end], parsed[1], parsed[2]) if parsed else None
@@ -225,7 +225,7 @@ def _elements(sizes: str, layout: str) -> int:
     order = layout.partition(":")[0]
     if not shape or tile is None:
         return math.prod(shape)
-    # `order` lists the dimensions from the fastest one on; the tile covers the fastest ones.
+    # `order` lists the dimensions from the innermost one; the tile covers the innermost ones.
     fastest = [int(d) for d in order.split(",") if d]
     lengths = [int(length) for length in tile[1].split(",")]
     for dimension, length in zip(fastest, reversed(lengths), strict=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of compiled programs, on programs that are compiled here and on lines of a TPU's."""
+"""The reader of compiled programs, on a program compiled here and on text of a TPU program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENTRY %main (a: f32[130,200], b: f32[130,200]) -> f32[130,200] {
     ("text", "size"),
     [
         ("f32[130,200]{1,0:T(8,128)}", 136 * 256 * 4),
-        ("f32[130,200]{0,1:T(8,128)}", 256 * 200 * 4),  # the first dimension is the fastest
+        ("f32[130,200]{0,1:T(8,128)}", 256 * 200 * 4),  # the first dimension is the innermost
         ("bf16[16,128]{1,0:T(8,128)(2,1)}", 16 * 128 * 2),
         ("f32[130,200]{1,0:T(8,128)S(1)}", 0),
         ("(s64[3]{0}, pred[5]{0})", 29),

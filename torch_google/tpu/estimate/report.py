@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: what a program needs and takes on each device, as data, as text, and as JSON."""
+"""The report: a program's memory and time on each device, as data, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Buffer:
 class Cost:
     """The cost of one operator at one line, per device.
 
-    `flops` are those of products, `bytes` HBM traffic, `seconds` the roofline: the longer of both
-    at the chip's peaks. `cycles` is the compiler's own estimate, 0 if it gives none.
+    `flops` counts products, and `bytes` HBM traffic. `seconds` is the roofline: the longer of the
+    times for both at the chip's peaks. `cycles` is the compiler's own estimate, 0 if it gives none.
     """
 
     module: str
@@ -48,10 +48,11 @@ class Collective:
 
 @dataclass(frozen=True)
 class Report:
-    """An estimate. All numbers are per device unless they say otherwise; a device runs no program.
+    """An estimate for a program that was compiled, but not run.
 
-    `error` is the compiler's own message if the program does not fit. Then only the arguments are
-    known, and `needed` is the compiler's number, or the arguments if it gives none.
+    Numbers are per device, except `parameters` and `model_flops`, which are in total. `error` is
+    the compiler's own message if the program does not fit. Then only the arguments are known, and
+    `needed` is the compiler's number, or the arguments' size if it gives none.
     """
 
     topology: str
@@ -92,7 +93,7 @@ class Report:
 
     @property
     def bound(self) -> str:
-        """Return which of the peaks limits the program."""
+        """Return which peak limits the program: products, HBM or interconnect."""
         limits = {
             "products": self.compute_seconds,
             "HBM": self.memory_seconds,
@@ -115,7 +116,7 @@ class Report:
         return json.dumps(data, indent=2) + "\n"
 
     def text(self, rows: int = 12) -> str:
-        """Return the report as text with so many rows of buffers and of operators."""
+        """Return the report as text, with at most `rows` buffers and `rows` operators."""
         return "\n".join([*self._summary(), *self._buffers(rows), *self._costs(rows), *self._end()])
 
     def _summary(self) -> list[str]:

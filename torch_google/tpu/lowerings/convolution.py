@@ -141,7 +141,7 @@ def _mirror(weight: jax.Array, groups: int) -> jax.Array:
 
 @dataclass(frozen=True)
 class Window:
-    """The positions that a convolution reads, per spatial axis: strides, padding, dilations."""
+    """The stride, padding and dilations of a convolution, per spatial axis."""
 
     stride: Sequence[int]
     pads: Sequence[tuple[int, int]]
@@ -149,7 +149,7 @@ class Window:
     dilation: Sequence[int]
 
     def sizes(self, x: jax.Array, weight: jax.Array) -> list[int]:
-        """Return the spatial sizes of the result for (N, ..., C) if the input is not dilated."""
+        """Return the spatial sizes of the result. `x` is (N, ..., C), and is not dilated."""
         axes = zip(
             x.shape[1:-1], self.pads, self.dilation, weight.shape[2:], self.stride, strict=True
         )

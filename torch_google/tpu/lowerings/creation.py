@@ -190,7 +190,7 @@ def _spaced(
     target: torch.dtype,
     function: Callable[[Array], Array],
 ) -> Array:
-    """Return `function` of evenly spaced values. It is computed in double precision."""
+    """Apply a function to evenly spaced values. They are computed in double precision."""
     if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
     wide = torch.complex128 if target.is_complex else torch.float64
@@ -210,8 +210,8 @@ def _spaced(
         ]
         return function(lax.complex(*parts))
 
-    # A TPU has no complex128: a conversion to it aborts libtpu, and so does a constant of it. So
-    # complex numbers, which are constants, are not operands of the choice.
+    # A TPU has no complex128: a conversion to it or a constant of it aborts libtpu. So Python's
+    # complex numbers, which would become such constants, are not passed as operands of `choose`.
     def with_ends(function: Callable[[Operand, Operand], Array]) -> Callable[..., Array]:
         def of_arrays(*arrays: Array) -> Array:
             rest = iter(arrays)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a JAX program again, equation by equation, with some equations computed in another way."""
+"""Runs a JAX program equation by equation, but computes some equations differently."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Replacement = Callable[[JaxprEqn, list[Any]], Sequence[Any] | None]
 
 
 def replaying(program: ClosedJaxpr, replace: Replacement) -> Callable[..., tuple[Any, ...]]:
-    """Return a function of the program's inputs that computes its results with `replace`.
+    """Return a function that runs the program, but first offers each equation to `replace`.
 
-    Equations of nested programs are not visited.
+    Equations of nested programs are not offered.
     """
     jaxpr = program.jaxpr
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a job, which JAX joins before the platform starts.
+"""Joins the processes of a job with jax.distributed, before the platform starts.
 
 The transport `xla` of torch.distributed (../collectives) needs programs that span the devices of
 several processes. `TORCH_TPU_COLLECTIVES` (host or xla) selects the transport. The default is xla,
 or host if the platform is cpu.
 
-Rank 0 serves JAX's coordinator. It chooses a free port, and publishes the address in torch's store.
+Rank 0 runs JAX's coordinator. It chooses a free port, and publishes the address in torch's store.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TRANSPORTS = ("host", "xla")
 # The variables that torchrun sets, and that `init_process_group()` needs.
 _TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 _COORDINATOR = "tpu/coordinator"
-# How long rank 0 waits at exit for the others, in seconds, because they need its coordinator.
+# Seconds that rank 0 waits at exit for the other ranks, which need its coordinator.
 _PATIENCE = 60.0
 
 
@@ -58,9 +58,11 @@ def expected_platform() -> str:
 
 
 def offer(job: Job) -> None:
-    """Let the platform join this job when it starts, unless torchrun's variables describe it.
+    """Store a job for the platform to join when it starts.
 
-    Raises RuntimeError if a platform runs already, but has not joined a job of this size.
+    `join` prefers torchrun's variables if they describe the same rank and number of processes.
+
+    Raises RuntimeError if a platform is already running without joining a job of this size.
     """
     import jax
     from jax._src import xla_bridge
@@ -77,7 +79,7 @@ def join() -> None:
     """Join the offered job, or the one that torchrun's variables describe.
 
     A no-op if the transport is host, or if this process is alone or has joined a job already.
-    Raises RuntimeError if JAX already runs, or if the other processes do not come in time.
+    Raises RuntimeError if JAX is already running, or if the other processes do not join in time.
     """
     if not uses_xla(expected_platform()):
         return
@@ -89,7 +91,7 @@ def join() -> None:
         return
     if xla_bridge.backends_are_initialized():
         raise _late("runs without the other processes")
-    # JAX would catch SIGTERM, with which torchrun ends its processes.
+    # Otherwise, JAX would catch SIGTERM, which torchrun sends to end its processes.
     jax.config.update("jax_enable_preemption_service", False)
     # Without this, JAX aborts all processes if one of them dies.
     jax.config.update("jax_enable_recoverability", True)
@@ -112,7 +114,7 @@ def _job() -> Job | None:
     if described and (not _offered or (rank, size) == _described(_offered[0])):
         if int(size) == 1:
             return None
-        # This creates the store as init_process_group() does, which may use the same server.
+        # Create the store as init_process_group() does, because both may use the same server.
         store, _, _ = next(dist.rendezvous("env://"))
         return Job(store, int(rank), int(size))
     return _offered[0] if _offered else None
@@ -143,9 +145,9 @@ def _own_name() -> str:
 
 
 def _local_devices() -> list[int] | None:
-    """Return the only GPU that this process may use, or None on other platforms.
+    """Return the only GPU that this process may use, or None to use all devices.
 
-    If several processes of a machine used the same GPU, NCCL could not connect them.
+    NCCL cannot connect processes that use the same GPU.
     """
     local = os.environ.get("LOCAL_RANK", "")
     gpus = expected_platform() != "cpu" and accelerator_nodes.count("cuda")
@@ -169,7 +171,7 @@ def _leave(job: Job) -> None:
         while waits and not job.store.check(keys) and time.monotonic() < deadline:
             time.sleep(0.05)
     except RuntimeError:
-        return  # The store is gone, so nothing waits for this process.
+        return  # The store is gone, so no process waits for this one.
 
 
 def _late(state: str) -> RuntimeError:

@@ -19,12 +19,12 @@ from importlib.metadata import PackageNotFoundError, requires
 import jax
 from jax.experimental import topologies
 
-# The number of dimensions in which a generation's chips are connected.
+# For each generation of TPUs, the number of dimensions of its chips' network.
 GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
-# The chips of one host, unless there are fewer.
+# The block of chips that one host has. A smaller topology has fewer.
 _HOST = (2, 2, 1)
-# libtpu reads these variables when it is loaded. It would ask the cloud's metadata server and look
-# for other hosts. Without ALLOW_MULTIPLE_LIBTPU_LOAD, the second process that loads it would fail.
+# libtpu reads these variables when it is loaded. Without them, it would query the cloud's metadata
+# server and look for other hosts, and a second process that loads it would fail.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Topology:
-    """A described slice of TPUs. `devices` are compile-only devices of JAX.
+    """The description of a slice of TPUs. `devices` are JAX's compile-only devices.
 
     A chip of v2, v3, v4 and tpu7x has two devices; any other chip has one.
     """
@@ -110,11 +110,11 @@ def _require_libtpu() -> None:
 
 
 def _requirement() -> str:
-    """Return the libtpu that the installed JAX requires for TPUs."""
+    """Return the libtpu requirement of the installed JAX."""
     try:
         lines = requires("jax") or []
     except PackageNotFoundError:
-        lines = []  # a program without its packages' metadata
+        lines = []  # the program lacks its packages' metadata
     pins = [re.match(r"libtpu\s*([=<>!~][^;]*)", line) for line in lines if "tpu" in line]
     return next(("libtpu" + pin[1].strip().strip("()") for pin in pins if pin), "libtpu")
 

@@ -33,8 +33,8 @@ class RankFailedError(AssertionError):
 class Ranks:
     """A process group of `size` processes. Use it as a context manager.
 
-    `timeout` is the timeout of the process group, in seconds. `environ` has more environment
-    variables for the processes.
+    `timeout` is the timeout of the process group, in seconds. `environ` adds environment
+    variables to the processes.
     """
 
     def __init__(
