@@ -81,9 +81,9 @@ def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
     return {
         i.name: 0
         if i.opcode in _FREE or i.opcode.endswith(_DONE)
-        # The type of a started copy has both its result and its operand.
+        # The type has both the operands and the results.
         else size_of(i.text)
-        if i.opcode.endswith("-start")
+        if i.opcode.endswith("-start") and i.opcode != "all-reduce-start"
         else i.bytes + sum(sizes.get(operand, 0) for operand in i.operands)
         for i in instructions
     }
@@ -107,12 +107,7 @@ def collectives(text: str) -> dict[str, Collectives]:
             continue
         kind = split[1].removesuffix("-start")
         if kind in COLLECTIVES:
-            result = size_of(split[0], everywhere=True)
-            # The start of an asynchronous all-gather, for example, returns (operands, results).
-            if split[1].endswith("-start") and kind != "all-reduce" and split[0].startswith("("):
-                result = max(
-                    size_of(match[0], everywhere=True) for match in _ARRAY.finditer(split[0])
-                )
+            result = size_of(_result_type(*split[:2]), everywhere=True)
             before = found.get(kind, Collectives(0, 0))
             found[kind] = Collectives(before.count + 1, before.bytes + result)
     return found
@@ -182,7 +177,7 @@ def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) 
         name,
         opcode,
         tuple(operands),
-        _started(type_text) if opcode.endswith("-start") else size_of(type_text),
+        size_of(_result_type(type_text, opcode)),
         scope[1] if scope else "",
         int(cycles[1]) if cycles else 0,
         root,
@@ -190,10 +185,30 @@ def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) 
     )
 
 
-def _started(type_text: str) -> int:
-    """Return the HBM bytes of a started copy's result. Its type is (result, operand, context)."""
-    first = _ARRAY.search(type_text)
-    return size_of(first[0]) if first else 0
+def _result_type(type_text: str, opcode: str) -> str:
+    """Return the part of an instruction's type that its result has.
+
+    A started copy has the type (result, operand, context), and a started all-reduce that of its
+    result. Other started instructions have (operand, result, ...), where both may be tuples.
+    """
+    if not opcode.endswith("-start") or opcode == "all-reduce-start":
+        return type_text
+    items = _items(type_text)
+    return items[0 if opcode == "copy-start" or len(items) == 1 else 1]
+
+
+def _items(type_text: str) -> list[str]:
+    """Return the types in a tuple's type, or the type itself."""
+    if not type_text.startswith("("):
+        return [type_text]
+    items, depth = [""], 0
+    for character in _parenthesised(type_text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+    return [item.strip() for item in items]
 
 
 def _opcode(text: str) -> tuple[str, str, str] | None:

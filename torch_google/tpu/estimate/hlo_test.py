@@ -63,6 +63,27 @@ def test_lines_of_a_tpu() -> None:
     assert live == ["big", "small", "ar"]
 
 
+@pytest.mark.parametrize(
+    ("line", "size"),
+    [
+        ("(f32[8]{0}, f32[8]{0}, u32[]) copy-start(%a)", 32),
+        ("f32[8]{0} all-reduce-start(%a)", 32),
+        ("(f32[8]{0}, bf16[8]{0}) all-reduce-start(%a, %b)", 48),
+        ("(f32[2]{0}, f32[8]{0}) all-gather-start(%a)", 32),
+        ("((f32[2]{0}, bf16[2,1]{1,0}), (f32[8]{0}, bf16[8,1]{1,0})) all-gather-start(%a, %b)", 48),
+        ("(f32[2]{0}, f32[2]{0}, u32[], u32[]) collective-permute-start(%a)", 8),
+        ("((f32[16]{0}), f32[8]{0}, s32[]) slice-start(%a)", 32),
+    ],
+)
+def test_the_result_of_a_started_instruction(line: str, size: int) -> None:
+    text = f"ENTRY %main () -> f32[] {{\n  %x = {line}, channel_id=1\n}}\n"
+    (instruction,) = hlo.entry(text)
+    assert instruction.bytes == size
+    kind = instruction.opcode.removesuffix("-start")
+    if kind in hlo.COLLECTIVES:
+        assert hlo.collectives(text) == {kind: hlo.Collectives(1, size)}
+
+
 def test_a_compiled_program() -> None:
     def function(x: jax.Array) -> jax.Array:
         with jax.named_scope("n7"):
