@@ -84,10 +84,12 @@ class Child:
         pid = self._process.pid
         began, used = time.monotonic(), _cpu_seconds(pid)
         while not connection.poll(1):
-            spent = _cpu_seconds(pid) - used
-            if spent > self.seconds or time.monotonic() - began > _STUCK * self.seconds:
+            if _cpu_seconds(pid) - used > self.seconds:
                 self.stop()
                 raise Hung(f"more than {self.seconds:g} s of CPU time")
+            if time.monotonic() - began > _STUCK * self.seconds:
+                self.stop()
+                raise Hung(f"no answer after {_STUCK * self.seconds:g} s")
         return connection.recv()
 
     def _started(self) -> Connection:

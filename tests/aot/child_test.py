@@ -41,7 +41,7 @@ def test_a_child_that_only_waits_is_stuck() -> None:
     with Child(serve, "x", seconds=60) as child:
         child.ask("start")
         child.seconds = 0.4
-        with pytest.raises(Hung):
+        with pytest.raises(Hung, match="no answer after 2 s"):
             child.ask("sleep")
 
 
