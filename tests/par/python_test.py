@@ -37,6 +37,15 @@ def _python(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("arguments", [["-W", "error:a:UserWarning"], []])
+def test_warning_filters_are_quiet(arguments: list[str]) -> None:
+    code = "import sys, warnings; print(sys.warnoptions, hasattr(sys, 'last_value'), "
+    code += "warnings.filters[0][0])"
+    child = _python(*arguments, "-c", code, PYTHONWARNINGS="" if arguments else "error")
+    expected = arguments[1:] or ["error"]
+    assert (child.stdout, child.stderr) == (f"{expected} False error\n", "")
+
+
 def test_resources_are_read_as_text_bytes_and_files() -> None:
     page = importlib.resources.files("torch.utils.model_dump") / "skeleton.html"
     assert page.is_file()

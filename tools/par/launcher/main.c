@@ -137,6 +137,34 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
   return PyConfig_SetBytesArgv(config, in->argc, in->argv);
 }
 
+// Moves the warning filters from `config` to `out`. CPython would import
+// warnings for them before boot() has opened the archive that contains it. The
+// filters of -b and -X dev stay, because CPython adds them again.
+static PyStatus hold_back_warning_filters(PyConfig* config,
+                                          PyWideStringList* out) {
+  PyStatus status = PyConfig_Read(config);
+  if (PyStatus_Exception(status)) return status;
+  *out = config->warnoptions;
+  config->warnoptions.length = 0;
+  config->warnoptions.items = NULL;
+  return status;
+}
+
+// Appends `filters` to sys.warnoptions, which warnings reads when it is
+// imported, and frees them. Returns -1 with an exception on failure.
+static int restore_warning_filters(PyWideStringList* filters) {
+  PyObject* options = PySys_GetObject("warnoptions");
+  int status = 0;
+  for (Py_ssize_t i = 0; i < filters->length; i++) {
+    PyObject* filter = PyUnicode_FromWideChar(filters->items[i], -1);
+    if (!filter || PyList_Append(options, filter) != 0) status = -1;
+    Py_XDECREF(filter);
+    PyMem_RawFree(filters->items[i]);
+  }
+  PyMem_RawFree(filters->items);
+  return status;
+}
+
 static int register_modules(void) {
   static struct _inittab table[2] = {{"_par", PyInit__par}, {NULL, NULL}};
   if (PyImport_ExtendInittab(table) != 0) return -1;
@@ -237,13 +265,17 @@ int main(int argc, char** argv) {
   PyConfig config;
   PyConfig_InitIsolatedConfig(&config);
   status = configure(&config, &in);
+  PyWideStringList filters = {0, NULL};
+  if (!PyStatus_Exception(status) && in.layout == PAR_LAYOUT_RUNFILES) {
+    status = hold_back_warning_filters(&config, &filters);
+  }
   if (PyStatus_Exception(status)) return fail(status, &config);
   status = Py_InitializeFromConfig(&config);
   if (PyStatus_Exception(status)) return fail(status, &config);
   PyConfig_Clear(&config);
 
   if (in.layout == PAR_LAYOUT_TOOL) return Py_RunMain();
-  PyObject* result = boot(&in);
+  PyObject* result = restore_warning_filters(&filters) ? NULL : boot(&in);
   if (!result) {
     PyErr_Print();  // exits if the error is a SystemExit, as an ArchiveError is
     Py_FinalizeEx();

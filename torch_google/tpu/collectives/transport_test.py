@@ -231,6 +231,7 @@ def test_processes_with_several_devices() -> None:
 
 _PROGRAM = """
 import os, sys, torch, torch.distributed as dist
+sys.last_value = ValueError("an error that the program survived")
 from torch_google.tpu import registration
 registration.register()
 if "tensor first" in sys.argv:

@@ -105,7 +105,7 @@ def join() -> None:
         cluster_detection_method="deactivate",
         coordinator_bind_address=f"{'[::]' if socket.has_dualstack_ipv6() else '0.0.0.0'}:{port}",
     )
-    atexit.register(_leave, job)
+    atexit.register(_leave, job, getattr(sys, "last_value", None))
 
 
 def _job() -> Job | None:
@@ -154,10 +154,11 @@ def _local_devices() -> list[int] | None:
     return [int(local)] if gpus and local.isdigit() else None
 
 
-def _leave(job: Job) -> None:
+def _leave(job: Job, earlier: object) -> None:
     """Leave the job at exit. Rank 0 waits for the others, unless this process ends with an error.
 
-    JAX aborts a process that leaves after the coordinator has ended.
+    JAX aborts a process that leaves after the coordinator has ended. `earlier` is the last error
+    that this process printed before it joined.
     """
     import jax
 
@@ -166,7 +167,7 @@ def _leave(job: Job) -> None:
     try:
         job.store.set(f"tpu/exit/{job.rank}", "")
         deadline = time.monotonic() + _PATIENCE
-        waits = job.rank == 0 and getattr(sys, "last_value", None) is None
+        waits = job.rank == 0 and getattr(sys, "last_value", None) is earlier
         keys = [f"tpu/exit/{rank}" for rank in range(job.size)]
         while waits and not job.store.check(keys) and time.monotonic() < deadline:
             time.sleep(0.05)
