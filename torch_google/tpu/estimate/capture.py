@@ -76,7 +76,7 @@ def capture(
 ) -> Captured:
     """Return the program of a training step, or of the model alone if `loss` is None.
 
-    The model's tensors and the inputs are replaced, in place, by tensors without values.
+    The model's tensors and the inputs are replaced, in place, with tensors that have no values.
     """
     names = _describe(model, optimizer, inputs)
     numbers = {} if mesh is None else _numbers(names, mesh, shard)
@@ -180,7 +180,7 @@ class _Adapter(TpuAdapter):
 
 
 class _Recorder(CpuAdapter):
-    """Also records the arguments on the CPU, such as learning rates, to keep the order complete."""
+    """Also records CPU arguments, such as learning rates, so that `arguments` has all names."""
 
     def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter
@@ -207,9 +207,10 @@ def _run(
 def _describe(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, inputs: Sequence[Any]
 ) -> dict[int, tuple[str, torch.Tensor, str]]:
-    """Replace the tensors, in place, by tensors without values.
+    """Replace the tensors, in place, with tensors that have no values.
 
-    Return the name, the tensor, and its owner (a parameter or buffer, or ""), by the tensor's id.
+    Return a map from each tensor's id to its name, the tensor, and its owner: the name of a
+    parameter or buffer, or "".
     """
     names: dict[int, tuple[str, torch.Tensor, str]] = {}
 
@@ -257,7 +258,7 @@ def _unlimited() -> Iterator[None]:
 def _numbers(
     names: Mapping[int, tuple[str, torch.Tensor, str]], mesh: Mesh, shard: Shard | None
 ) -> dict[int, int]:
-    """Return the sharding of each tensor, as a number. A moment is sharded like its parameter."""
+    """Return the number of each tensor's sharding. Optimizer state has its parameter's sharding."""
     shapes = {name: tuple(tensor.shape) for name, tensor, _ in names.values()}
     numbers = {}
     for key, (name, tensor, owner) in names.items():

@@ -84,7 +84,8 @@ def test_operators_have_modules_lines_and_flops(step: Captured) -> None:
     assert any(o.module == "up" and o.line.startswith("capture_test.py:") for o in operators)
     assert any(o.module == "down (backward)" and o.flops for o in operators)
     assert any(o.module == "optimizer" for o in operators)
-    # Forward, two products. Backward, two for `down` and one for `up`: x needs no gradient.
+    # Two products in the forward pass. In the backward pass, two for `down` and one for `up`,
+    # because x needs no gradient.
     assert sum(o.flops for o in operators) == 5 * 2 * 16 * 64 * 256
 
 

@@ -14,10 +14,10 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class Chip:
-    """The peaks of one chip, which its JAX devices share equally.
+    """The peak speeds of one chip, which its JAX devices share equally.
 
-    `flops` is for bfloat16, in operations per second. `bandwidth` is that of the HBM, and
-    `links` that of all connections to other chips in one direction, both in bytes per second.
+    `flops` is for bfloat16, in operations per second. `bandwidth` is the HBM's bandwidth, and
+    `links` the total bandwidth to other chips in one direction, both in bytes per second.
     `usable` is the HBM that one device can use, in bytes.
     """
 
@@ -29,7 +29,7 @@ class Chip:
 
     @property
     def device_flops(self) -> float:
-        """Return the peak of one device in bfloat16."""
+        """Return the peak bfloat16 speed of one device."""
         return self.flops / self.devices
 
     @property
@@ -43,8 +43,9 @@ class Chip:
         return self.links / self.devices
 
 
-# Newer pages give the interconnect of a chip in both directions together (v5e 400 GB/s, v5p 1200,
-# v6e 800, tpu7x 1200); this is half of that. For v4, an older page gives 2400 Gbit/s per direction.
+# Newer pages give a chip's interconnect bandwidth as the sum of both directions (v5e 400 GB/s, v5p
+# 1200, v6e 800, tpu7x 1200), so `links` is half of that. For v4, an older page gives 2400 Gbit/s
+# for one direction.
 CHIPS = {
     "v4": Chip(275e12, 1228e9, 300e9, 15.25 * GIB, devices=2),
     "v5e": Chip(197e12, 819e9, 200e9, 15.75 * GIB),
@@ -58,7 +59,7 @@ PASSES = {"default": 1, "high": 3, "highest": 6}
 
 
 def chip(generation: str) -> Chip:
-    """Return the peaks of a TPU. Raises ValueError if they are not in the table."""
+    """Return the peak speeds of a TPU. Raises ValueError if it is not in the table."""
     if generation not in CHIPS:
         raise ValueError(
             f"tpu: estimate: no peak numbers for TPU {generation!r}; there are those of "

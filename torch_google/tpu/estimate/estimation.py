@@ -38,8 +38,8 @@ def estimate(
 ) -> Report:
     """Return the estimate of a training step, or of `model(*inputs)` if `loss` is None.
 
-    The model's tensors and the inputs must be on the device `meta`; they are replaced by tensors of
-    the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
+    The model's tensors and the inputs must be on the device `meta`; they are replaced with tensors
+    of the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
     returns a scalar. The optimizer is AdamW by default.
 
     `mesh` has the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
@@ -170,7 +170,7 @@ def buffers(
     room = int(memory.temp_size_in_bytes)
     for instruction in hlo.live_at_peak(instructions):
         if instruction.bytes > room:
-            continue  # XLA writes it in place of an argument or result
+            continue  # XLA writes it into the buffer of an argument or result
         room -= instruction.bytes
         operator = captured.operators.get(-1 if instruction.node is None else instruction.node)
         name = f"{operator.module} {operator.op} {operator.line}" if operator else instruction.name

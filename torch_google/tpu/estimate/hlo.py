@@ -117,7 +117,7 @@ def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
     """Return the temporaries that are live in HBM at the peak, the largest first.
 
     Arguments are not included, because they live for the whole program. A result that XLA writes
-    in place of an argument counts as a temporary here.
+    into an argument's buffer counts as a temporary here.
     """
     owner: dict[str, tuple[str, ...]] = {}
     last: dict[str, int] = {}

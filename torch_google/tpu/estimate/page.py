@@ -31,7 +31,7 @@ _BARS = 15
 
 
 def page(report: Report, title: str) -> str:
-    """Return a self-contained page, with a picture of memory and one of time."""
+    """Return a self-contained page, with a chart of memory and one of time."""
     verdict = "fits" if report.fits else "large"
     parts = [
         f"<h1>{_text(title)} on {_text(report.topology)}</h1>",
