@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures the programs that the device compiles: lowers each one also for another platform."""
+"""Captures the programs that the device compiles, by also lowering them for another platform."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Capture:
         with (
             mock.patch.object(jax.stages.Traced, "lower", self._recording_lower()),
             mock.patch.object(compiler, "compiled", self._compile),
-            # Only the platform cpu reorders products.
+            # Do not reorder products, because only programs for the platform cpu do.
             mock.patch.object(program, "reordered", return_value=None),
             mock.patch.object(dtypes, "check", lambda dtype, _: check(dtype, platform)),
         ):

@@ -34,7 +34,7 @@ class Child:
     """A process that starts lazily, on first use. Leaving the context ends it."""
 
     def __init__(self, serve: Serve, *args: Any, seconds: float, most: int = 1000) -> None:
-        """`serve(*args)` runs in the child and returns the function that answers.
+        """`serve(*args)` runs in the child and returns the function that answers questions.
 
         `seconds` limits the CPU time of an answer, not the real time, because other processes may
         use this machine. A child is replaced after `most` answers, to limit its memory.

@@ -13,7 +13,7 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# Part of an error of `dtypes.check`, which Capture calls for the platform tpu.
+# Part of the error that `dtypes.check` raises. Capture makes it check for the platform tpu.
 _DTYPE_REFUSED = "the platform tpu has no torch."
 # Compiled programs are never freed, so a new child starts after this many cases.
 _CASES = 300
@@ -73,7 +73,8 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
             return [Sample(0, capture.take())]
         found = []
         for index, call in subjects.calls(case, count):
-            # A call that finds its program in the process does not reach Capture, so evict all.
+            # If the process has a call's program, the call does not reach Capture, so evict all
+            # programs.
             _C.clear_programs()
             found.append(_run(capture, index, call))
         return found

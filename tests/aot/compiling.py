@@ -15,7 +15,7 @@ from tests.aot.store import Store
 SECONDS = 120
 STEP_SECONDS = 900
 
-# libtpu never frees some memory of each program: a child uses 1.2 GB after 600 programs.
+# libtpu leaks some memory for each program: a child uses 1.2 GB after 600 programs.
 _PROGRAMS = 400
 
 

@@ -47,7 +47,7 @@ def cases(patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str])
 
 
 def calls(case: Case, count: int | None = None) -> list[Call]:
-    """Return the first `count` samples of a case; if None, five in float32 forward, else two."""
+    """Return a case's first `count` samples. None means five in float32 forward, otherwise two."""
     if count is None:
         is_first = (case.dtype, case.check) == ("float32", "forward")
         count = _SAMPLES if is_first else _FEWER_SAMPLES
