@@ -99,7 +99,7 @@ _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "MAX": (jax.lax.max, lambda dtype: _limits(dtype).min),
     "MIN": (jax.lax.min, lambda dtype: _limits(dtype).max),
 }
-# For bools, as the numbers 0 and 1: the reduction to replace, and an equivalent one.
+# Bools are reduced as the numbers 0 and 1. This maps a reduction to an equivalent one for them.
 _OF_BOOLS = {"SUM": "MAX", "BOR": "MAX", "PRODUCT": "MIN", "BAND": "MIN"}
 
 
