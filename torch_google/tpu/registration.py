@@ -25,7 +25,7 @@ from torch_google.tpu.torch_hooks import (
     multiprocessing_ipc,
 )
 
-# The maximum delay at exit, in seconds. Autograd's threads usually end at once.
+# The maximum delay at exit, in seconds. Autograd's threads usually end immediately.
 _PATIENCE = 1.0
 
 

@@ -107,7 +107,7 @@ class Specialization:
             # donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The program's outputs after the written values. Each has the nodes whose values it holds.
+        # The program's outputs after the written values, each with the nodes whose values it holds.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)

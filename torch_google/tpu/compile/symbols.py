@@ -45,7 +45,7 @@ class Symbols:
         return value
 
     def layout(self, tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Return the sizes, strides and offset of a fake tensor. Raises as `concrete` does."""
+        """Return a fake tensor's sizes, strides and offset. Raises the errors of `concrete`."""
         (offset,) = self.sizes([tensor.storage_offset()])
         return self.sizes(tensor.shape), self.sizes(tensor.stride()), offset
 

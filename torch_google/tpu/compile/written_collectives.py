@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces collectives that write a tensor by functional ones, followed by copies.
+"""Replaces collectives that write a tensor with functional ones, followed by copies.
 
 AOTAutograd rejects the in-place collectives, because their results alias their arguments.
 """

@@ -16,13 +16,13 @@ _Tensor: TypeAlias = torch.Tensor
 _MaybeTensor: TypeAlias = torch.Tensor | None
 
 
-def _stats(input: _Tensor, eps: float) -> tuple[_Tensor, _Tensor]:  # noqa: A002 - of the schema
+def _stats(input: _Tensor, eps: float) -> tuple[_Tensor, _Tensor]:  # noqa: A002 - the schema's name
     var, mean = torch.var_mean(_wide(input), _axes(input), correction=0)
     return mean, torch.rsqrt(var + eps)
 
 
 def _gather_stats_with_counts(
-    input: _Tensor,  # noqa: A002 - of the schema
+    input: _Tensor,  # noqa: A002 - the schema's name
     mean: _Tensor,
     invstd: _Tensor,
     running_mean: _MaybeTensor,
@@ -47,7 +47,7 @@ def _gather_stats_with_counts(
 
 
 def _gather_stats(
-    input: _Tensor,  # noqa: A002 - of the schema
+    input: _Tensor,  # noqa: A002 - the schema's name
     mean: _Tensor,
     invstd: _Tensor,
     running_mean: _MaybeTensor,
@@ -63,7 +63,7 @@ def _gather_stats(
 
 
 def _elemt(
-    input: _Tensor,  # noqa: A002 - of the schema
+    input: _Tensor,  # noqa: A002 - the schema's name
     weight: _MaybeTensor,
     bias: _MaybeTensor,
     mean: _Tensor,
@@ -79,7 +79,7 @@ def _elemt(
 
 def _backward_reduce(
     grad_out: _Tensor,
-    input: _Tensor,  # noqa: A002 - of the schema
+    input: _Tensor,  # noqa: A002 - the schema's name
     mean: _Tensor,
     invstd: _Tensor,
     weight: _MaybeTensor,
@@ -105,7 +105,7 @@ def _backward_reduce(
 
 def _backward_elemt(
     grad_out: _Tensor,
-    input: _Tensor,  # noqa: A002 - of the schema
+    input: _Tensor,  # noqa: A002 - the schema's name
     mean: _Tensor,
     invstd: _Tensor,
     weight: _MaybeTensor,

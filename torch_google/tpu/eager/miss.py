@@ -89,7 +89,7 @@ def _through_stages(call: OpCall) -> CompiledOp | list[Any] | None:
 
 
 def normalize(call: OpCall) -> OpCall:
-    """Rewrite the call with the out-of-place operator. Replace masks by positions if needed."""
+    """Rewrite the call with the out-of-place operator. Replace masks with positions if needed."""
     if host_shapes.has_mask(call.op, call.args):
         return call.done([host_shapes.by_positions(call.op, call.args)])
     return replace(call, normalized=NormalizedCall(call.op, call.args, call.bases))

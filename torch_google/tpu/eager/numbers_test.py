@@ -16,7 +16,7 @@ from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
 VALUES = [0.5 + number / 8 for number in range(24)]
-# The maximum number of programs: one for each value at first, then one for each type of number.
+# The maximum number of programs: one for each value at first, then one for each Python type.
 FEW = 12
 MODES = ["strict", "debug", "fused"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call on its way through the stages in `miss.py`."""
+"""An operator call that passes through the stages in `miss.py`."""
 
 from __future__ import annotations
 

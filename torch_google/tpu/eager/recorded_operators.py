@@ -89,9 +89,9 @@ def names() -> list[str]:
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
     """Return whether an operator's scalars become inputs from now on. True only once per operator.
 
-    Scalars that do not determine the computation become inputs at once. Others become inputs after
-    many different values, because beta ** step must not compile at every step. With `forget`, the
-    operator's scalars never become inputs.
+    Scalars that do not determine the computation become inputs immediately. Others become inputs
+    after many different values, because beta ** step must not compile at every step. With
+    `forget`, the operator's scalars never become inputs.
     """
     if forget:
         _known.add(op.name())
@@ -168,7 +168,7 @@ def _is_view(op: OpOverload) -> bool:
 
 
 def _moves(op: OpOverload) -> bool:
-    """Return whether the result may be on another device than the tensor arguments."""
+    """Return whether the result may be on a different device from the tensor arguments."""
     arguments = op._schema.arguments
     return any(a.name == "device" for a in arguments) and any(
         "Tensor" in str(a.type) for a in arguments

@@ -195,7 +195,7 @@ def _loses_gradients(items: Sequence[torch.Tensor | None]) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Replace a symbolic number by its value, and return any other value unchanged."""
+    """Replace a symbolic number with its value, and return any other value unchanged."""
     if isinstance(value, torch.SymInt):
         return int(value)
     if isinstance(value, torch.SymFloat):

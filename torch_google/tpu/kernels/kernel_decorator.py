@@ -36,7 +36,7 @@ def custom_kernel(
     device enables. By default, it does if an argument or a result has 64 bits. Otherwise, 64 bits
     are off for functions that call Pallas or that cannot be traced with them, and on for all
     others. With 64 bits off, only JAX's defaults have 32 bits: a dtype that the function names is
-    kept. With `x64=False`, arguments of 64 bits raise TypeError.
+    kept. With `x64=False`, 64-bit arguments raise TypeError.
 
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
     message names the function, the argument and the invalid value.

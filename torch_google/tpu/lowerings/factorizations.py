@@ -215,7 +215,7 @@ def matrix_exp(a: jax.Array) -> jax.Array:
 
 
 def exponential_in_single(a: jax.Array) -> jax.Array:
-    """Compute a matrix exponential in float32 or complex64, with the highest precision of products.
+    """Compute a matrix exponential in float32 or complex64, with products of the highest precision.
 
     The matrix is scaled until its norm is below 4, and the result squared as often.
     """

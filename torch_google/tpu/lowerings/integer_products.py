@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of products of int64 on a TPU, exact modulo 2**64 like those of a CPU.
 
-XLA has no matrix products and convolutions of int64 on a TPU, but fast ones of int8 with sums in
-int32. So both factors are written as eight digits from -128 to 127 in base 256. Each digit of the
-product is one int8 product, which joins the digits of both factors that belong to its place: for
-the second place, [a0 a1 a2 ...] times [b1 b0 0 ...]. Digits from the ninth place on are multiples
-of 2**64.
+On a TPU, XLA has no matrix products and convolutions of int64, but it has fast ones of int8 with
+sums in int32. So both factors are written as eight digits from -128 to 127 in base 256. Each digit
+of the product is computed by one int8 product, which combines the digits of both factors that
+contribute to it: for the second digit, [a0 a1 a2 ...] times [b1 b0 0 ...]. Digits from the ninth on
+are multiples of 2**64.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are computed in another way on a TPU, or not at all.
+"""Functions that are computed differently on a TPU, or rejected there.
 
 The choice is made when a program is lowered, so a program that was traced on a machine without a
 TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives; here, only the
@@ -75,7 +75,7 @@ def has_64_bits(x: jax.Array) -> bool:
 
 
 def without_choices(program: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the program that other platforms than a TPU run, in which no choice is left."""
+    """Return the program that platforms other than a TPU run, without any choice left in it."""
     if all(eqn.primitive is not _choice_p for eqn in program.jaxpr.eqns):
         return program
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function with another way on a TPU is chosen when its program is lowered."""
+"""The variant of a function for a TPU is chosen when its program is lowered."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def functional_of(op: OpOverload) -> OpOverload:
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return how to compute an operator with a pure one. Raises as functional_of does."""
+    """Return how to compute an operator with a pure one. Raises the errors of functional_of."""
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]

@@ -2,7 +2,7 @@
 """A guard against an abort of XLA's algebraic simplifier (jaxlib 0.10.2).
 
 JAX expresses `cumsum` as a `reduce_window` that adds. If XLA has folded the operand to a broadcast
-of a reshaped constant, as it does for a gather from zeros, the simplifier replaces the sum by an
+of a reshaped constant, as it does for a gather from zeros, the simplifier replaces the sum with an
 iota. It then mistakes the reshape for a constant, and a failed check aborts the process.
 
 An optimization barrier before the operand keeps the simplifier from matching. Maxima, minima and

@@ -188,7 +188,7 @@ def _sources(call: _Instruction, caller: _Computation) -> list[str]:
 class _Fusion:
     computation: _Computation
     sources: list[str]
-    """The caller's value that each parameter is."""
+    """For each parameter, the caller's value that owns its buffer."""
 
     _parameters: dict[str, set[str]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)

@@ -25,10 +25,10 @@ _LARGE = 1 << 26
 def zeros(
     shape: Sequence[int], dtype: torch.dtype, index: int, sharding: int = shardings.ONE_DEVICE
 ) -> jax.Array:
-    """Return an array of zeros, on a device or with the sharding that has this number.
+    """Return an array of zeros, on the device `index` or with the sharding number `sharding`.
 
-    Large arrays are made there. Small ones are sent, because that takes less time than to compile
-    a program for their shape. On the `cpu` platform, all are made by NumPy.
+    Large arrays are created on the device. Small ones are sent to it, because that takes less time
+    than compiling a program for their shape. On the `cpu` platform, NumPy creates all of them.
 
     Raises torch.OutOfMemoryError. Raises RuntimeError for a dtype that the platform lacks.
     """
@@ -78,7 +78,7 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
 
 
 def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE) -> jax.Array:
-    """Copy a CPU tensor's values to a device, or to the sharding that has this number.
+    """Copy a CPU tensor's values to the device `index`, or distribute them as `sharding` says.
 
     Each device receives only its own part. Raises RuntimeError for a dtype that the platform lacks.
     """
@@ -89,7 +89,7 @@ def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DE
 
 
 def replicated(array: jax.Array, sharding: int) -> jax.Array:
-    """Copy an array to all devices of the replicated sharding that has this number."""
+    """Copy an array to all devices of `sharding`, the number of a replicated sharding."""
     return jax.device_put(array, shardings.sharding_of(sharding))
 
 

@@ -76,7 +76,7 @@ def offer(job: Job) -> None:
 
 
 def join() -> None:
-    """Join the offered job, or the one that torchrun's variables describe.
+    """Join the job that `offer` stored, or the one that torchrun's variables describe.
 
     A no-op if the transport is host, or if this process is alone or has joined a job already.
     Raises RuntimeError if JAX is already running, or if the other processes do not join in time.

@@ -19,9 +19,9 @@ from importlib.metadata import PackageNotFoundError, requires
 import jax
 from jax.experimental import topologies
 
-# For each generation of TPUs, the number of dimensions of its chips' network.
+# For each generation of TPUs, the number of dimensions of the network between its chips.
 GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
-# The block of chips that one host has. A smaller topology has fewer.
+# The block of chips of one host, by dimension. A smaller topology limits it.
 _HOST = (2, 2, 1)
 # libtpu reads these variables when it is loaded. Without them, it would query the cloud's metadata
 # server and look for other hosts, and a second process that loads it would fail.

@@ -26,7 +26,7 @@ def placements_of(t: torch.Tensor) -> tuple[Placement, ...]:
     """Return the placements of a sharded tensor: Shard or Replicate for each axis of its mesh.
 
     Raises ValueError if the tensor is not sharded. Also raises it if a dimension is split over axes
-    in another order than the mesh's, because a DTensor cannot describe that.
+    in a different order from the mesh's, because a DTensor cannot describe that.
     """
     from torch.distributed.tensor import Replicate, Shard
 
