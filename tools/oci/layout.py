@@ -110,7 +110,7 @@ class Layout:
             ) from None
 
     def image(self) -> Image:
-        """Return the only image for this platform. Raises LayoutError if there are more or none."""
+        """Return the image for this platform. Raises LayoutError unless there is exactly one."""
         found = self._images(self.manifests())
         if len(found) != 1:
             platform = "/".join((PLATFORM["os"], PLATFORM["architecture"]))

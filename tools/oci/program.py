@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of programs: PARs, cut into parts, by how often the parts change.
+"""The layers of programs: PARs are cut into parts, and each layer has parts that change together.
 
 The interpreter comes first, then the packages that the programs share, then other code of the
 workspace, then the programs' own packages. A large package has its own layer, so a registry stores
@@ -50,7 +50,7 @@ def opened(path: Path) -> Iterator[Program]:
 
 
 def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
-    """Return (title, entries) of each layer, the layer that changes least first."""
+    """Return (title, entries) of each layer, the layer that changes least often first."""
     names = [program.name for program in programs]
     if len(set(names)) != len(names):
         raise ValueError(f"two programs have the same name ({', '.join(names)}); rename one")
