@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the place of this machine in a job from the scheduler's environment variables.
+"""Find this machine's place in a job from the scheduler's environment variables.
 
 Each scheduler is a row of ENVIRONMENTS. The first whose variables are set is used.
 """
@@ -170,7 +170,7 @@ def _ray(env: Variables) -> Place:
 
 
 def _training_operator(env: Variables) -> Place:
-    """Kubeflow's PyTorchJob and others give each pod torch's own variables. RANK is the pod's."""
+    """Kubeflow's PyTorchJob and others give each pod torch's own variables; RANK counts pods."""
     nodes = _number(env, "WORLD_SIZE")
     return Place(nodes, _number(env, "RANK"), _required(env, "MASTER_ADDR"), _port(env))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arguments of torchrun for the environments of schedulers.
 
-Slurm's are those that version 22.05 set on the second of two nodes, with another job number. The
-others follow the schedulers' manuals.
+Slurm's variables were recorded on the second of two nodes with version 22.05; only the job number
+is made up. The others follow the schedulers' manuals.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The component in TorchX's own parser and schedulers, without starting anything.
+"""Tests the component with TorchX's own parser and schedulers, without starting a job.
 
 TorchX 0.7 needs a urllib3 that conflicts with the locked one, so run this test in an environment
 with torchx: python -m pytest torch_google/launch/torchx_test.py

@@ -23,10 +23,10 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 2.0
-_TRIES = 10  # jobs go on while their cluster's control plane is replaced
+_TRIES = 10  # jobs continue while their cluster's control plane is replaced
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
-# A container that waits for one of these reasons does not start without a change.
+# A container that waits for one of these reasons never starts unless the job is changed.
 _HOPELESS = frozenset(
     ("CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
 )

@@ -94,7 +94,7 @@ class Processes:
             stderr=subprocess.STDOUT,
             text=True,
             errors="backslashreplace",
-            # Ctrl-C reaches only this process, which then stops the job in order.
+            # Ctrl-C reaches only this process, which then stops the job cleanly.
             start_new_session=True,
         )
         thread = threading.Thread(target=self._copy, args=(process,), daemon=True)
