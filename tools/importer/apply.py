@@ -26,7 +26,7 @@ _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
 
 class ApplyError(UserError):
-    """A patch that does not fit. The message has patch, file, hunk, line found and next step."""
+    """A patch that does not fit. The message names patch, file, hunk, line found and next step."""
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:

@@ -86,7 +86,7 @@ class Project:
         return self.series / label
 
     def version_of(self, tag: str) -> str | None:
-        """Return the version that a release tag names; None if it is no release tag."""
+        """Return the version that a release tag names; None if it is not a release tag."""
         match = re.fullmatch(_tag_expression(self.tags), tag)
         return match[1] if match else None
 

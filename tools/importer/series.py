@@ -41,7 +41,7 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A defect in a series that the user must fix. The message has place, problem and next step."""
+    """A defect in a series that the user must fix. The message says where, what and what to do."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def load_series(root: Path) -> Series:
 
 
 def overdue(series: Series, today: datetime.date) -> list[Patch]:
-    """Return the patches whose Expires date has passed, in order.
+    """Return the patches whose Expires date has passed, in the series' order.
 
     `load_series` does not check this, because a build of old sources must not fail because of the
     date.

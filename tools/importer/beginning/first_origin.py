@@ -65,7 +65,7 @@ def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> Fir
     kind = "directory" if path.is_dir() else "archive"
     settings = {"path": _with_release(os.fspath(path), tag, pattern)}
     if settings["path"] == os.fspath(path):
-        settings = {}  # the path has no release in it, so each import names its own
+        settings = {}  # the path does not contain the release, so each import names its own path
     return FirstOrigin(kind, settings, tag, pattern, os.fspath(path))
 
 
@@ -80,7 +80,7 @@ def _pattern(tag: str | None, version: str | None) -> str:
 
 
 def _with_release(path: str, tag: str, pattern: str) -> str:
-    """Replace the release in the last part of a path by {tag} or {version}."""
+    """Replace the release in the last part of a path with {tag} or {version}."""
     directory, slash, name = path.rpartition("/")
     before, _, after = pattern.partition("{version}")
     version = tag.removeprefix(before).removesuffix(after)

@@ -24,7 +24,7 @@ class Layout:
 
 
 def layout_of(tree: Snapshot) -> Layout:
-    """Return the layout of a source tree. A wheel has only its packages already."""
+    """Return the layout of a source tree. A wheel already contains nothing but packages."""
     paths = tree.paths()
     if any(path.endswith(".dist-info/METADATA") for path in paths):
         return Layout()

@@ -25,7 +25,7 @@ _LICENCES = (
 
 @dataclass(frozen=True)
 class PackageInfo:
-    """Upstream's own words; "" for each that it does not state. `licence` is an SPDX expression."""
+    """The metadata that upstream states; "" if it is missing. `licence` is an SPDX expression."""
 
     summary: str = ""
     homepage: str = ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder of torch: a published wheel with natives, our series and the seam.
+"""The builder of torch: a published wheel with native libraries, our series and the seam.
 
 Only the CPU wheel for the build's platform can be built, so with any other origin the build keeps
 its release. third_party/torch/unpack.py makes the tree, there and here.

@@ -25,7 +25,7 @@ from tools.importer.verify import Difference, Kind, Rebuilt
 
 
 class TreeBuilder:
-    """Builds upstream's files with our series on them. Its pin is a TreePin."""
+    """Builds upstream's files with our series applied. Its pin is a TreePin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
         return read_tree_pin(project.pin).origin
@@ -77,7 +77,7 @@ class TreeBuilder:
 
 
 def patched_entries(series: Series, snapshot: Snapshot) -> dict[str, Entry]:
-    """Return all files of `snapshot` with the series on them. Raises ApplyError."""
+    """Return all files of `snapshot` with the series applied. Raises ApplyError."""
     absent = record_base(series, snapshot).absent
     tree = OverlaySnapshot(snapshot, apply_to_snapshot(series, snapshot, absent=absent))
     entries: dict[str, Entry] = {}

@@ -33,11 +33,11 @@ class Access(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """The projects of a command: its module's constant SCOPE; the default is PROJECT."""
+    """The projects that a command uses: its module's constant SCOPE; the default is PROJECT."""
 
-    PROJECT = "project"  # the one that --project names
-    WORKSPACE = "workspace"  # all or none; `project` has only the workspace
-    STATE = "state"  # the unfinished command's; `project` may have only the workspace
+    PROJECT = "project"  # the project that --project names
+    WORKSPACE = "workspace"  # all projects or none; `project` has only the workspace
+    STATE = "state"  # the unfinished command's project; `project` may have only the workspace
 
 
 class Command(Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of whole edits in a small workspace: begun, refreshed, stopped, dropped or killed."""
+"""Tests of whole edits in a small workspace: started, refreshed, stopped, dropped or killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 
 
 def _laid_out(directory: Path) -> SampleWorkspace:
-    """Return a workspace that builds another release than v1, the one its series applies to."""
+    """Return a workspace whose series applies to v1, but whose build uses another release."""
     sample = make_workspace(directory)
     sample.series("v1", _SERIES)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0

@@ -28,7 +28,7 @@ SCOPE = Scope.WORKSPACE
 
 @dataclass(frozen=True)
 class _News:
-    """The news of one project: newer tags, and the heads of branches that have moved."""
+    """Upstream's changes in one project: newer tags, and the heads of branches that have moved."""
 
     current: str
     tags: list[str]

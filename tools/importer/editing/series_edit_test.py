@@ -249,7 +249,7 @@ def test_a_header_alone_can_change(release: Release) -> None:
 def test_edits_away_from_other_patches_are_all_that_changes(
     tmp_path_factory: pytest.TempPathFactory, index: int, lines: list[tuple[int, int]]
 ) -> None:
-    """Upstream's lines are removed, doubled or kept; the final tree differs only by the edit."""
+    """Upstream's lines are removed, repeated or kept; the final tree differs only by the edit."""
     project = make_project(tmp_path_factory.mktemp("workspace"))
     release = make_release(
         project,

@@ -350,7 +350,7 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream has exactly all patches, the tree stays unchanged or the user is asked.
+    """If upstream has all patches and nothing else, the tree stays unchanged or the user is asked.
 
     Not every patch counts as landed, because two patches that undo each other may both stay.
     Repeated lines are rare here, because a line such as `)` does not show which patch wrote it.

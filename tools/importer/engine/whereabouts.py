@@ -15,7 +15,7 @@ from tools.importer.unified import Hunk
 
 # A line shorter than this, such as `)` or `else:`, is not significant: it occurs everywhere.
 _TELLING = 6
-# Do not search this many lines before and after a conflict: a match there is no other place.
+# Do not search this many lines before and after a conflict: lines found there have not moved.
 _NEAR = 8
 
 
@@ -75,7 +75,7 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the position of the longest run of a hunk's old lines; None if it is no clear match.
+    """Return the position of the longest run of a hunk's old lines; None without a clear match.
 
     A clear match occurs once, contains a changed line and has enough significant lines.
     """

@@ -178,7 +178,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # A branch that still points at the last export's commit has no work of a user.
+        # A branch that still points at the last export's commit contains no work of the user.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:
@@ -193,7 +193,8 @@ class _Branches:
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
         commit = repository.commit(tree, [self.commit], message, author=self.person, when=self.when)
-        # After a kill between the two moves, the branch looks like a user's. It is not overwritten.
+        # If the process is killed between the two moves, the branch looks like the user's own, and
+        # is not overwritten.
         repository.move(ref, commit, old, f"export: {letter.title}")
         repository.move(record, commit, recorded, f"export: {letter.title}")
         return (State.REPLACED if old else State.NEW), "", commit

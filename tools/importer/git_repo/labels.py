@@ -91,7 +91,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
             "--format=%H%n%B",
             "-z",  # messages contain blank lines
             "--extended-regexp",
-            f"--grep=^{label}[[:space:]]*$",  # the whole line: paths of others may start like ours
+            f"--grep=^{label}[[:space:]]*$",  # the whole line: another path may start like ours
             f"--skip={skip}",
             f"--max-count={_PAGE}",
             commit,

@@ -276,7 +276,7 @@ class Repository:
             shutil.rmtree(directory)
 
     def close(self) -> None:
-        """Stop the blob reader, if one runs."""
+        """Stop the blob reader, if one is running."""
         if self._reader is not None:
             self._reader.stdin.close()
             self._reader.wait()

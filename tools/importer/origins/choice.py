@@ -115,7 +115,7 @@ def at_hand(project: Project, report: Report, pin: Pin) -> OriginSnapshot | None
     return open_pin(project, report, pin)
 
 
-# The kinds of pin whose archive is in the cache, by its sha256.
+# The kinds of pin whose archives are cached by sha256.
 _CACHED = (wheel.KIND, sdist.KIND, published.KIND)
 
 

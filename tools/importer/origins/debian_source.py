@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.origin import NotHereError
 
-# The likeliest suites come first: stable releases never change, and unstable is ahead of testing.
+# The most likely suites come first: stable releases never change, and unstable is ahead of testing.
 _SUITES = ("stable", "testing", "unstable", "oldstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "timeout")
 _HELPER = Path("/usr/lib/apt/apt-helper")

@@ -127,7 +127,10 @@ class WheelOrigin:
         return _opened(file, self._settings, self._cache, pin)
 
     def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> Tree:
-        """Return the wheel that an earlier call fetched (indexes never change one), or fetch it."""
+        """Return the wheel that an earlier call fetched, or fetch it.
+
+        The earlier one is still right, because indexes never change a wheel.
+        """
         name = f"{self._settings.project}-{version}"
         noted = self._cache.named(name)
         file = self._cache.file(noted["sha256"]) if noted else None
@@ -140,7 +143,7 @@ class WheelOrigin:
         return snapshot
 
     def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
-        """Return the wheel for the first request that pip can fulfil, or raise the best error."""
+        """Return the wheel for the first request that pip can fulfil, or raise the main error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find upstream's paths in a wheel, which adds build outputs and does not pack many sources."""
+"""Find upstream's paths in a wheel, which adds build outputs and omits many source files."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _WRITES = frozenset("wax+")
 
 @dataclass(frozen=True)
 class Site:
-    """A call: its place, its callee, and its bytes (from `start` up to `end` in the file).
+    """A call: its position, its callee, and its bytes (from `start` up to `end` in the file).
 
     `column` counts bytes within the line, as in `ast`. A site does not refer to an `ast` node,
     because that would keep the whole tree in memory.

@@ -54,7 +54,7 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 
 
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
-    """Return whether the user's files can be read back; False if a kill came before that."""
+    """Return whether the user's files can be read. A kill before they were written leaves none."""
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
