@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the one version policy: no imported project is also a wheel of a lock."""
+"""Test the one-version policy: no imported project is also a wheel in a lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def _distributions(workspace: Path) -> dict[str, str]:
-    """Return the pin's path of each imported distribution, by its normalised name."""
+    """Return the path of each imported distribution's pin, by its normalised name."""
     found = {}
     for file in sorted(workspace.glob("third_party/*/pin.json")):
         origin = json.loads(file.read_text()).get("origin")

@@ -100,7 +100,7 @@ def fetch(
     run: Runner | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Path:
-    """Download the wheel to `directory` and return its path. Tests replace pip by `run`.
+    """Download the wheel to `directory` and return its path. Tests replace pip with `run`.
 
     The user's configured indexes are asked first. A dead `extra_index` costs nothing if they have
     the wheel, and about a minute otherwise.

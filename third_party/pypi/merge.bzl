@@ -17,8 +17,8 @@ def file_name(repository, own, package, name):
     Args:
       repository: canonical name of the file's repository, such as `other~`; empty for the root module.
       own: canonical name of torch_google's repository.
-      package: of the label.
-      name: of the label.
+      package: the label's package.
+      name: the label's name.
 
     Returns:
       A label such as `@torch_google//third_party/pypi:lock.json` or `//:requirements.lock.json`.

@@ -17,7 +17,7 @@ _ROW = {"metadata": {"name": "Boto.Core", "version": "1.2"}}
 
 
 def _fake_pip(monkeypatch: pytest.MonkeyPatch, directory: Path, body: str) -> None:
-    """Replace pip by a script, whose body can use `report`, the path to write, and `arguments`."""
+    """Replace pip with a script, whose body can use `report` (a path to write) and `arguments`."""
     script = directory / "pip.py"
     script.write_text(
         textwrap.dedent(

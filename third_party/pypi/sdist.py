@@ -8,7 +8,7 @@
 `pip download` builds each sdist that it fetches, to read its metadata: it runs upstream's code and
 needs upstream's build tools. So this program uses pip as a library, up to the download. Indexes,
 proxies, certificates and constraints come from the user's configuration. It runs as a
-separate program, because its callers can seldom import pip.
+separate program, because its callers can rarely import pip.
 """
 
 from __future__ import annotations

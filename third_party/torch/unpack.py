@@ -156,8 +156,8 @@ def patched_tree(
 ) -> TreeBuild:
     """Return the result of `build_tree` without writing the tree, which saves time and 600 MB.
 
-    `members` has all files in the wheel, if the caller has already read it. Raises like
-    `build_tree`.
+    `members` has all files in the wheel, if the caller has already read it. Raises the same errors
+    as `build_tree`.
     """
     series = load_series(patches)
     paths = {SEAM, VERSION}

@@ -2,7 +2,7 @@
 """`agreement_test`: checks that files mean the same when they are compiled as one unit.
 
 It compiles them as a unit and one by one, without optimisation. That takes longer than the build,
-so run it by hand after a change of the chunks: see README.md.
+so run it by hand after a change to the chunks: see README.md.
 """
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_library")
@@ -98,7 +98,7 @@ def agreement_report(name, source, members, copts = [], **kwargs):
     )
 
 def agreement_test(name, **kwargs):
-    """Tests that files mean the same as a unit. Takes agreement_report's arguments."""
+    """Tests that files mean the same compiled as a unit. Takes agreement_report's arguments."""
     agreement_report(name = name + ".report", **kwargs)
     _agreement_test(
         name = name,

@@ -61,6 +61,6 @@ def torch_test_wheels(version):
             info = "SOURCE_INFO.json",
             site = ":" + name + "_tree",
             version = version,
-            # They open neighbouring files, and start programs in their folder.
+            # The tests open neighbouring files, and start programs in their folder.
             zip_safe = False,
         )
