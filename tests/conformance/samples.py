@@ -117,8 +117,8 @@ def placed(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return copies of the arguments on a device, with the same strides.
 
-    Arguments that name the CPU as the device get this device's name. `wider` converts float32 and
-    narrower dtypes to float64, and complex dtypes to complex128.
+    Arguments that name the CPU as a device are changed to name `device`. `wider` converts float32
+    and narrower dtypes to float64, and complex dtypes to complex128.
     """
 
     def leaf(value: Any) -> Any:

@@ -216,7 +216,7 @@ def dtensor_factories(rank: Rank) -> float:
 
 @case()
 def dtensor_random(rank: Rank) -> float:
-    """Draw random numbers: shards differ, replicas agree, and the same seed repeats them."""
+    """Draw random numbers: shards differ, replicas agree, and a seed gives the same ones."""
     mesh = rank.mesh()
     for factory in (rand, randn):
         for placement in (Shard(0), Shard(1)):

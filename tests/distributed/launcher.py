@@ -23,7 +23,8 @@ import torch.distributed as dist
 
 # Seconds after which a case counts as hanging.
 _TIMEOUT = 300.0
-# Seconds for the other ranks after one has failed, and for a hanging rank to write its stack.
+# Seconds that the other ranks get to finish after one has failed, and that a hanging rank gets to
+# write its stack.
 _AFTER_FAILURE = 5.0
 _GRACE = 2.0
 # Lines of a rank's log in an error.

@@ -93,7 +93,7 @@ def run_line(line: str, names: dict[str, Any]) -> str:
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Return multiples of 1/8, small integers or booleans, on the CPU. A seed repeats them."""
+    """Return multiples of 1/8, small integers or booleans, on the CPU. A seed fixes them."""
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randint(-16, 17, shape, generator=generator)
     if dtype is torch.bool:

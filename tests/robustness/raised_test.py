@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR with raised rights (setuid, setgid, capabilities) runs no code that its caller chooses."""
+"""A PAR with elevated privileges (setuid, capabilities) runs no code that its caller chooses."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
 
 
 def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
-    """It would load code from files next to it. A hard link in another folder has other files."""
+    """A PAR in parts loads the files next to it. With a hard link, its caller could choose them."""
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
     data[flags] |= 2  # PAR_SEAL_IN_PARTS

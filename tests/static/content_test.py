@@ -76,7 +76,7 @@ def _file() -> bytes:
 def _natives() -> list[str]:
     """Return the names of the ELF files.
 
-    Only they and rarely used code (.pyc) are compressed with zstd.
+    Only ELF files and rarely used code (.pyc) are compressed with zstd.
     """
     with zipfile.ZipFile(program.PAR) as archive:
         members = archive.infolist()

@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("known.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A known failure. `tests` is a pattern of `TestClassDEVICE.test_name`, as pytest names tests.
+    """A known failure. `tests` is a pattern for `TestClassDEVICE.test_name`, as pytest names tests.
 
     DEVICE is `CPU` on the CPU. On tpu it is `PRIVATEUSE1` or `TPU`, depending on which tests ran
     before, so write `*`.

@@ -44,7 +44,7 @@ RULES = (
     Rule(r"\btorch\.cuda\.is_available\(\)", "True", "True"),
     Rule(r"\b(dist\.)?is_nccl_available\(\)", "True", "True"),
     Rule(r"\b(not|and|or|if) TEST_(CUDA|MULTIGPU)\b", r"\1 True", r"\1 True"),
-    # A delay on the device becomes one on the host, in milliseconds.
+    # Sleep on the host, in milliseconds, instead of delaying the device.
     Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
     Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
     # torch rejects `device_ids` for modules on the CPU.
@@ -185,7 +185,7 @@ def adapt_framework(device: str) -> None:
     def backend_of(self: Any) -> str:
         return BACKEND["tpu" if self.device_type == "tpu" else "cpu"]
 
-    # By default, the class uses the device's backend alone, which its own list of backends lacks.
+    # By default, the class uses only the device's backend, which is not in its list of backends.
     common_dtensor.DTensorTestBase.backend = property(backend_of)
     _select_device(common_dtensor.DTensorTestBase, device)
 

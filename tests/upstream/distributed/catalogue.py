@@ -113,7 +113,7 @@ ADAPTED = (
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the files that the names of files or areas select, in order. No names select all.
+    """Return the files with these names or in these areas, in order; without names, all files.
 
     Raises ValueError for a name that is neither.
     """

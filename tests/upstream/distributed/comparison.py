@@ -16,7 +16,7 @@ from tests.upstream.distributed import catalogue
 from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
-# Lists of entries with a reason and `tests`, a pattern of file::Class::test.
+# Lists of entries. Each has a reason and `tests`, a pattern that file::Class::test must match.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes from which TABLE.md is generated.

@@ -23,7 +23,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A known failure. `tests` is a pattern of `file::Class::test`.
+    """A known failure. `tests` is a pattern for `file::Class::test`.
 
     `ends_process` means that the test does not run, `may_pass` that its result depends on the
     machine.
