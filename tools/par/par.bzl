@@ -68,7 +68,7 @@ def par_binary(
         **kwargs):
     """A Python program: `NAME` runs from the runfiles tree, `NAME.par` is one file.
 
-    Both have the same interpreter and importer. In `NAME`, edits take effect at once.
+    Both have the same interpreter and importer. In `NAME`, edits take effect immediately.
 
     Args:
       name: name of the program.

@@ -57,7 +57,7 @@ class Tree:
         return cls(root, (p for p in listed if _is_regular(root / p)))
 
     def text(self, path: str) -> str:
-        """Return a file's text, or "" if the file is not UTF-8, such as a picture or an archive."""
+        """Return a file's text, or "" if the file is not UTF-8, such as an image or an archive."""
         return self._read(path)
 
     def lines(self, path: str) -> list[str]:

@@ -22,10 +22,10 @@ def python_distribution(
     """Declares `NAME.installed`, for PARs, and `NAME.whl`.
 
     Args:
-      name: of the targets.
+      name: name of the targets.
       distribution: its name for pip.
-      version: of the distribution.
-      summary: one line.
+      version: version of the distribution.
+      summary: description in one line.
       library: the py_library to ship, with its dependencies in this workspace.
       packages: its top-level packages; only their files go into the wheel.
       licence: the licence file, Apache-2.0.
@@ -34,8 +34,8 @@ def python_distribution(
       entry_points: lines `group: name = module:function`.
       python_tag: the Python version that it is for.
       native_code: False if it has no native code.
-      target_compatible_with: of `NAME.whl`.
-      visibility: of both targets.
+      target_compatible_with: constraints of `NAME.whl`.
+      visibility: visibility of both targets.
     """
     about = {
         "distribution": distribution,
@@ -71,13 +71,13 @@ def installed_distribution(
     """Declares only `NAME.installed`: a part of a distribution, for PARs with only that part.
 
     Args:
-      name: of the target, without `.installed`.
+      name: name of the target, without `.installed`.
       distribution: its name for importlib.metadata.
-      version: of the distribution.
-      summary: one line.
+      version: version of the distribution.
+      summary: description in one line.
       entry_points: lines `group: name = module:function`.
       python_tag: the Python version that it is for.
-      visibility: of the target.
+      visibility: visibility of the target.
     """
     _installed(name, {
         "distribution": distribution,

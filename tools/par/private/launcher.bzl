@@ -19,7 +19,7 @@ def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibil
       name: name of the executable.
       static_extensions: par_cc_extension targets.
       base: extensions of every program, from a build flag by default.
-      visibility: of the executable.
+      visibility: visibility of the executable.
       **kwargs: tags, testonly.
     """
     static_extensions = static_extensions + base

@@ -30,7 +30,8 @@ def run(
 ) -> int:
     """Run `session(file, folder)` in a forked child for each file of this shard.
 
-    In the child, this function returns `session`'s status at once; the caller must exit with it.
+    In the child, this function returns `session`'s status immediately; the caller must exit with
+    it.
     Only the parent continues with further files. Each child gets its own folder below `scratch`.
     The parent merges the `results.xml` files from these folders into `results`.
 
