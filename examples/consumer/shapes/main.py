@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the shape of a picture's patches on the device tpu."""
+"""Splits an image into patches on the device tpu, and prints their shape."""
 
 import torch
 

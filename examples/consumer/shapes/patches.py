@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut pictures into patches."""
+"""Split images into patches."""
 
 import einops
 import torch
