@@ -148,7 +148,7 @@ _COLUMNS = (
 
 
 class MissingFigureError(Exception):
-    """An error for a row in README's table that has no figure. The message names both."""
+    """An error for a row in README's table that has no figure. The message names the row."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -118,7 +118,7 @@ def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
     """Return a summary for each program in `samples`.
 
-    Ratios are relative to the one named `base`.
+    Ratios are relative to the program named `base`.
     """
     return [
         Summary(
