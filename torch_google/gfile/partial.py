@@ -183,7 +183,7 @@ class Partial:
         return os.open(self._name, _READ, dir_fd=self._directory.descriptor)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
-        """Replace the target by the file. With `exclusive`, raise FileExistsError if it exists."""
+        """Replace the target with the file. If `exclusive`, raise FileExistsError if it exists."""
         name, lost = self._name, []
         ends = {"src_dir_fd": self._directory.descriptor, "dst_dir_fd": self._parent}
         try:
