@@ -41,7 +41,7 @@ _CHUNK = 1 << 20
 
 
 class FetchError(Exception):
-    """A wheel that cannot be fetched; the message has the request, the result and the next step."""
+    """An error for a wheel that cannot be fetched. The message has the result and the next step."""
 
 
 @dataclass(frozen=True)

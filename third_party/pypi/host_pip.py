@@ -24,7 +24,7 @@ _DEBIAN_WHEELS = Path("/usr/share/python-wheels")
 
 
 class NoPipError(Exception):
-    """A host without pip, on which none could be fetched; the message has the reason."""
+    """An error for a host without pip, to which none could be fetched. The message says why."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ _MISSING, _FORBIDDEN = 4, 5  # exit statuses of the inner program
 
 
 class SdistError(Exception):
-    """An index or pip that could not be used; the message is one line."""
+    """An error for an index or a pip that could not be used. The message is one line."""
 
 
 class MissingError(SdistError):

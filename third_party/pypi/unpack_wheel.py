@@ -24,7 +24,7 @@ _PACKAGE_MARKERS = frozenset(["BUILD", "BUILD.bazel"])
 
 
 class UnpackError(Exception):
-    """A wheel that this layout does not support; the message names the wheel and the entry."""
+    """An error for a wheel that this layout does not support. The message names the entry."""
 
 
 def unpack(wheel: Path, site: Path) -> None:

@@ -50,7 +50,7 @@ Result = tuple[Path, lock.Lock | None, lock.Lock]
 
 
 class UpdateError(Exception):
-    """A failed update; the message has the reason."""
+    """An error for a failed update. The message gives the reason."""
 
 
 def main() -> int:
@@ -189,7 +189,10 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 
 @contextlib.contextmanager
 def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
-    """Yield a function that asks pip, with a small stand-in for torch that requires `needs`."""
+    """Yield a function that makes pip resolve requirements, with a small stand-in for torch.
+
+    The stand-in requires `needs`, like torch itself.
+    """
     pip = host_pip.find()
     if pip.root:
         sys.path.append(str(pip.root))  # `resolve` may import pip's copy of packaging.

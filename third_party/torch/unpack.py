@@ -62,7 +62,7 @@ _CHUNK = 1 << 20
 
 
 class UnpackError(UserError):
-    """An input that does not match the pin. The message is one line, with the next step."""
+    """An error for an input that does not match the pin. The message has the next step."""
 
 
 @dataclass(frozen=True)

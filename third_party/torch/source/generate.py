@@ -52,7 +52,7 @@ GENERATORS: dict[str, Callable[[Path], list[list[str]]]] = {"aten": aten, "autog
 
 
 class GenerateError(Exception):
-    """The outputs of the generator differ from the build's lists. The message is one line."""
+    """The generator's outputs differ from the build's lists. The message is one line."""
 
 
 def run(generator: str, root: Path, out: Path) -> None:

@@ -52,7 +52,7 @@ _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPA
 
 
 class SourceError(UserError):
-    """A source tree that does not match the pin. The message is one line, with the next step."""
+    """An error for a source tree that does not match the pin. The message has the next step."""
 
 
 # C++ sources, kernels for other devices, and CMake templates are not part of a wheel.
