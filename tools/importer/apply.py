@@ -26,7 +26,7 @@ _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
 
 class ApplyError(UserError):
-    """A patch that does not fit. The message names patch, file, hunk, line found and next step."""
+    """An error for a patch that does not fit. The message says where, and what was found there."""
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:

@@ -18,7 +18,7 @@ _LIMIT = 1 << 27
 
 
 class BinaryError(ValueError):
-    """A binary patch that cannot be read. The message names the defect."""
+    """An error for a binary patch that cannot be read. The message names the defect."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _LETTERS = {value: key for key, value in _CONTROLS.items()}
 
 
 class NameProblem(ValueError):
-    """A name that no patch may use. The message gives the name and the reason."""
+    """An error for a name that no patch may use. The message gives the name and the reason."""
 
 
 def unquote(name: bytes) -> bytes:

@@ -41,7 +41,7 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A defect in a series that the user must fix. The message says where, what and what to do."""
+    """An error for a defect in a series. The message says where it is and what the user must do."""
 
 
 @dataclass(frozen=True)

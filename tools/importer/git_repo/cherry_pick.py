@@ -60,7 +60,7 @@ class Picked:
 
 
 class PickConflictError(UserError):
-    """A conflict. `files` has the merged files; those in `conflicts` have conflict markers."""
+    """An error for a conflict. `files` has the merged files; those in `conflicts` have markers."""
 
     def __init__(
         self, message: str, files: Mapping[str, Blob | None], conflicts: tuple[str, ...]

@@ -92,7 +92,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """Committed edits that are in no patch. `edits` is the input for a fix-up patch."""
+    """An error for committed edits that no patch has. `edits` is the input for a fix-up patch."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)

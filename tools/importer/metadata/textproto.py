@@ -27,7 +27,7 @@ _AS_THEY_ARE = "\"'\\?"
 
 
 class TextprotoError(ValueError):
-    """The text is outside this subset. `line` counts from 1."""
+    """An error for text that is outside this subset. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")

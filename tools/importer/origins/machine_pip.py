@@ -41,7 +41,7 @@ class Request:
 
 
 class ConstrainedError(UserError):
-    """A constraint set by the user or the machine forbids the version."""
+    """An error for a version that a constraint of the user or the machine forbids."""
 
 
 def download(request: Request, directory: Path) -> Path:
