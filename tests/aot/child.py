@@ -23,11 +23,11 @@ _STUCK = 5
 
 
 class Died(Exception):
-    """The child ended before it answered. The message has its exit status."""
+    """Raised if the child ended before it answered. The message has its exit status."""
 
 
 class Hung(Exception):
-    """The child exceeded its time limit, and was killed."""
+    """Raised if the child exceeded its time limit and was killed."""
 
 
 class Child:

@@ -42,7 +42,7 @@ class Outcome:
 
 
 class CaseFailed(AssertionError):
-    """A case failed in at least one rank."""
+    """Raised if a case failed in at least one rank."""
 
 
 class CaseRanks:

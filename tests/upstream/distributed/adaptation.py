@@ -217,7 +217,7 @@ def _select_device(base: Any, device: str) -> None:
 
 
 def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
-    """Give MultiProcContinuousTest its name in v2.6.0 and two ranks, and each rank its device.
+    """Give MultiProcContinuousTest two ranks with a device each, and also its name in v2.6.0.
 
     After a failed test, also start new processes. Otherwise, the class would skip later tests.
     """
