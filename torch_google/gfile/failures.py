@@ -18,7 +18,7 @@ class TransientError(OSError):
 
 
 class ChecksumError(OSError):
-    """A mismatch between a file's content and its checksum."""
+    """An error for a file whose content does not match its checksum."""
 
 
 # HTTP statuses to retry, in addition to 5xx: timeout, too early, too many requests.

@@ -17,7 +17,7 @@ GRACE_SECONDS = 10.0
 
 
 class ProcessFailedError(RuntimeError):
-    """A child process ended with a nonzero status.
+    """Raised if a child process ended with a nonzero status.
 
     `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
     that killed it. `traceback` comes from its exception or crash; it is empty if the child sent

@@ -46,7 +46,7 @@ class SubmitError(Exception):
 
 
 class Cancelled(Exception):
-    """Ctrl-C or a SIGTERM. signal: its number."""
+    """Raised after Ctrl-C or a SIGTERM. signal: its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")

@@ -120,7 +120,7 @@ def capture(
 
 
 class _Lowered(Exception):
-    """Ends a step at its first program."""
+    """Raised to end a step at its first program."""
 
     def __init__(
         self, lowered: Any, fingerprint: str | None, devices: Sequence[jax.Device]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class CacheMissError(RuntimeError):
-    """A program is in no cache, and cache-only mode forbids compiling it."""
+    """Raised if a program is in no cache, and cache-only mode forbids compiling it."""
 
     def __init__(self, name: str, key: str) -> None:
         super().__init__(

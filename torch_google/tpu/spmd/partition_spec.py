@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition specs, which say over which mesh axes each dimension of a tensor is split."""
+"""Partition specs. For each dimension of a tensor, a spec names the mesh axes that split it."""
 
 from __future__ import annotations
 
