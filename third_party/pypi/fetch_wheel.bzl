@@ -20,8 +20,9 @@ def fetch_wheel(
         sha256,
         source,
         extra_index = None,
+        site = "site",
         unpack = True):
-    """Fetches a wheel and unpacks it into the repository's directory `site`.
+    """Fetches a wheel and unpacks it into a directory of the repository.
 
     Args:
       rctx: the repository rule's context.
@@ -30,7 +31,8 @@ def fetch_wheel(
       sha256: the wheel's hash.
       source: the file with the pin, for messages.
       extra_index: an index to ask if the user's configured ones lack the wheel.
-      unpack: False to write the wheel itself, as `filename`, instead of `site`.
+      site: the directory to create.
+      unpack: False to write the wheel itself, as `filename`, instead of the directory.
     """
     python = rctx.which("python3")
     if not python:
@@ -48,7 +50,7 @@ def fetch_wheel(
                 "filename": filename,
                 "sha256": sha256,
                 "source": source,
-                "site": "site" if unpack else None,
+                "site": site if unpack else None,
                 "wheel": None if unpack else filename,
                 "extra-index": extra_index,
             }.items()

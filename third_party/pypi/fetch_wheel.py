@@ -209,7 +209,9 @@ def _update_hint(pin: Pin) -> str:
         return "run @torch_google//third_party/pypi:update for it"
     if pin.source.endswith("lock.json"):
         return "run third_party/pypi/update.py"
-    return f"edit {pin.source} and run third_party/pypi/update.py"
+    if pin.source == "third_party/torch/pin.json":  # The locks contain torch's requirements.
+        return f"edit {pin.source} and run third_party/pypi/update.py"
+    return f"edit {pin.source}"
 
 
 def _mismatch(result: subprocess.CompletedProcess[str]) -> str | None:

@@ -69,6 +69,19 @@ def test_the_update_of_a_lock_of_another_workspace_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("source", "next_step"),
+    [
+        ("third_party/torch/pin.json", r"pin\.json and run third_party/pypi/update\.py"),
+        ("third_party/cuda/pin.json", r"edit third_party/cuda/pin\.json\.$"),
+    ],
+)
+def test_the_update_of_a_pin_is_named(tmp_path: Path, source: str, next_step: str) -> None:
+    pin = dataclasses.replace(_PIN, source=source)
+    with pytest.raises(FetchError, match=next_step):
+        fetch(pin, tmp_path, run=_Pip([b"other"]), sleep=lambda _: None)
+
+
+@pytest.mark.parametrize(
     ("answer", "found"),
     [(_WRONG_HASH, "b" * 64), (b"other", hashlib.sha256(b"other").hexdigest())],
 )
