@@ -18,6 +18,7 @@ _TEXT = re.compile(r"(.*)\.dist-info/(?:licenses/.*)?(?:LICEN[CS]E|COPYING|NOTIC
 _NOT_LINKED = {
     "buildifier": "a tool of the presubmit",
     "clang": "the compiler",
+    "cuda": "linked into extensions with CUDA kernels, which this program lacks",
     "f2c": "a tool of the static build",
     "make": "a tool of the build",
     **dict.fromkeys(

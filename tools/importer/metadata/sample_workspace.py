@@ -20,6 +20,19 @@ PIN = {
     "tree_hash": "b" * 64,
 }
 
+CUDA_PIN = {
+    "version": "12.9",
+    "wheels": {
+        name: {
+            "distribution": f"nvidia-cuda-{name}-cu12",
+            "version": "12.9.1",
+            "filename": f"nvidia_cuda_{name}_cu12-12.9.1-py3-none-any.whl",
+            "sha256": digit * 64,
+        }
+        for name, digit in {"nvcc": "7", "runtime": "8"}.items()
+    },
+}
+
 _SOURCES = """\
 load("//third_party/fetch:source_archive.bzl", "source_archive")
 
@@ -90,10 +103,11 @@ def _texts() -> dict[str, str]:
         "third_party/pypi/lock.json": json.dumps(lock),
         "third_party/pypi/requirements.in": "# why\nA-B>=1  # why\n",
         "third_party/buildifier/pin.json": json.dumps({"version": "8.0", "sha256": "9" * 64}),
+        "third_party/cuda/pin.json": json.dumps(CUDA_PIN),
         "third_party/torch/import.json": json.dumps(imported),
         "third_party/torch/pin.json": json.dumps(PIN),
         **{
             f"third_party/{name}/METADATA": _BEGUN.format(name=name)
-            for name in ("buildifier", "clang", "torch", "zlib")
+            for name in ("buildifier", "clang", "cuda", "torch", "zlib")
         },
     }

@@ -194,6 +194,35 @@ def buildifier(workspace: Path) -> Vendored:
     )
 
 
+def cuda(workspace: Path) -> Vendored:
+    """Return the parts of CUDA: a single dependency with several wheels. Raises UserError."""
+    file = "third_party/cuda/pin.json"
+    pin = read_json(workspace / file)
+    try:
+        version, wheels = str(pin["version"]), pin["wheels"]
+        if not isinstance(wheels, Mapping):
+            raise KeyError("wheels")
+        # The runtime is first, because programs contain it.
+        names = ["runtime", *sorted(name for name in wheels if name != "runtime")]
+        purls = [
+            _purl("pypi", wheels[name]["distribution"], wheels[name]["version"]) for name in names
+        ]
+        filename, sha256 = str(wheels["runtime"]["filename"]), str(wheels["runtime"]["sha256"])
+    except KeyError as error:
+        raise UserError(f"{file}: key {error} is missing. See third_party/cuda/README.md") from None
+    return Vendored(
+        name="cuda",
+        metadata="third_party/cuda/METADATA",
+        version=version,
+        release=version,
+        urls=(),
+        purls=tuple(purls),
+        filename=filename,
+        sha256=sha256,
+        source_info="NVIDIA's wheels, of which one tree is made",
+    )
+
+
 def clang(workspace: Path) -> Vendored:
     """Return the C and C++ toolchain: a single dependency with many packages. Raises UserError."""
     file = workspace / "third_party" / "clang" / "packages.bzl"

@@ -14,6 +14,7 @@ from tools.importer.metadata.vendored import (
     buildifier,
     c_sources,
     clang,
+    cuda,
     of_project,
     projects,
     source_version,
@@ -136,6 +137,22 @@ def test_buildifier(root: Path) -> None:
     (root / "third_party" / "buildifier" / "pin.json").write_text("{\n]")
     with pytest.raises(UserError, match=r"buildifier/pin.json:2: .*Correct the line"):
         buildifier(root)
+
+
+def test_cuda_is_all_its_wheels(root: Path) -> None:
+    runtime_first = cuda(root)
+    assert (runtime_first.version, runtime_first.sha256) == ("12.9", "8" * 64)
+    assert runtime_first.purls == (
+        "pkg:pypi/nvidia-cuda-runtime-cu12@12.9.1",
+        "pkg:pypi/nvidia-cuda-nvcc-cu12@12.9.1",
+    )
+    pin = root / "third_party" / "cuda" / "pin.json"
+    pin.write_text('{"version": "12.9", "wheels": {"nvcc": {"distribution": "a", "version": "1"}}}')
+    with pytest.raises(UserError, match="cuda/pin.json: key 'runtime' is missing"):
+        cuda(root)
+    pin.write_text('{"version": "12.9", "wheels": []}')
+    with pytest.raises(UserError, match="cuda/pin.json: key 'wheels' is missing"):
+        cuda(root)
 
 
 def test_the_toolchain_is_all_its_packages(root: Path) -> None:

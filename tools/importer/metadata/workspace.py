@@ -19,6 +19,7 @@ from tools.importer.metadata.vendored import (
     buildifier,
     c_sources,
     clang,
+    cuda,
     of_project,
     projects,
     read_json,
@@ -141,7 +142,12 @@ def _at(metadata: Metadata, vendored: Vendored, today: datetime.date) -> Metadat
 def _vendored(
     workspace: Path, pins: Mapping[str, Mapping[str, object]], of_torch: tuple[str, ...]
 ) -> list[Vendored]:
-    packages = [buildifier(workspace), clang(workspace), *c_sources(workspace)]
+    packages = [
+        buildifier(workspace),
+        clang(workspace),
+        cuda(workspace),
+        *c_sources(workspace),
+    ]
     for project in projects(workspace):
         pin = pins.get(project.name) or read_json(project.pin)
         packages.append(of_project(project, pin, of_torch if project.name == "torch" else ()))

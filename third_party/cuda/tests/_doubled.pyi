@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# The extension of doubled_module.cpp.
+
+from collections.abc import Sequence
+
+def doubled(values: Sequence[float], /) -> list[float]: ...
