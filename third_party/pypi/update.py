@@ -24,7 +24,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
@@ -85,15 +85,20 @@ def main() -> int:
     return 0
 
 
-def own_results(upgrade: Sequence[str]) -> list[Result]:
-    """Resolve torch_google's own requirements."""
+def own_results(
+    upgrade: Sequence[str], requirements: Mapping[Path, str] | None = None
+) -> list[Result]:
+    """Resolve torch_google's own requirements.
+
+    `requirements` has the texts of requirements files that are to replace those on disk.
+    """
     if "BUILD_WORKSPACE_DIRECTORY" in os.environ:
         raise UpdateError(
             "no file is named. For your own packages, name NAME.in files. For the locks of"
             " torch_google, start third_party/pypi/update.py there, without `bazel run`."
         )
     old = read_locks()
-    new = resolve(old, upgrade)
+    new = resolve(old, upgrade, requirements or {})
     assert new.main
     return [
         (lock.FILE, old.main, new.main),
@@ -131,14 +136,16 @@ def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]
     return [(path, old.get(name), new[name]) for name, path in outputs.items()]
 
 
-def read_inputs() -> Inputs:
-    """Read the input files."""
+def read_inputs(requirements: Mapping[Path, str] | None = None) -> Inputs:
+    """Read the input files. Texts in `requirements` replace those of files on disk."""
+
+    def lines(file: Path) -> tuple[str, ...]:
+        text = (requirements or {}).get(file)
+        return tuple(lock.requirement_lines(file.read_text() if text is None else text))
+
     return Inputs(
-        lines=tuple(lock.requirement_lines(lock.REQUIREMENTS.read_text())),
-        groups={
-            group.name: tuple(lock.requirement_lines(group.requirements.read_text()))
-            for group in lock.groups()
-        },
+        lines=lines(lock.REQUIREMENTS),
+        groups={group.name: lines(group.requirements) for group in lock.groups()},
         torch=lock.torch_requirement(lock.TORCH_PIN.read_text()),
         alone=lock.data_only(lock.ANNOTATIONS.read_text()),
     )
@@ -156,11 +163,13 @@ def read_locks() -> Locks:
     )
 
 
-def resolve(old: Locks, upgrade: Sequence[str]) -> Locks:
+def resolve(
+    old: Locks, upgrade: Sequence[str], requirements: Mapping[Path, str] | None = None
+) -> Locks:
     """Return the locks for the input files. `upgrade` has keys of packages, or EVERYTHING."""
     _check_python()
     _check_upgrade(upgrade, old.keys(), "third_party/pypi/lock.json or groups/*.lock.json")
-    inputs = read_inputs()
+    inputs = read_inputs(requirements)
     same_torch = old.main and old.main.inputs == lock.digest(
         [*old.main.requirements, inputs.torch], inputs.alone
     )

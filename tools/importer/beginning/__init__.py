@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Begin a project: settings, pin, empty series and metadata, from one upstream release."""
 
+from third_party.pypi.package_info import PackageInfo
 from tools.importer.beginning.first_files import first_files
 from tools.importer.beginning.first_origin import FirstOrigin, parse_origin
 from tools.importer.beginning.layout import Layout, layout_of
-from tools.importer.beginning.package_info import PackageInfo, read_package_info
+from tools.importer.beginning.package_info import read_package_info
 
 __all__ = [
     "FirstOrigin",

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.importer.beginning.package_info import PackageInfo
+from third_party.pypi.package_info import PackageInfo
 from tools.importer.builders import builder_of
 from tools.importer.engine import base_files, record_base
 from tools.importer.metadata import (

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parse a Python distribution's own metadata: PKG-INFO of an sdist, METADATA of a wheel."""
+
+from __future__ import annotations
+
+import email.parser
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# SPDX identifiers of common texts in `License` and in classifiers, most specific first.
+_LICENCES = (
+    (r"apache.*2|^apache( software)?( license)?$", "Apache-2.0"),
+    (r"^mit\b|mit license", "MIT"),
+    (r"bsd[ -]3|3-clause|new bsd", "BSD-3-Clause"),
+    (r"bsd[ -]2|2-clause|simplified bsd", "BSD-2-Clause"),
+    (r"mozilla.*2|mpl[- ]2", "MPL-2.0"),
+    (r"isc", "ISC"),
+    (r"python software foundation|psf", "PSF-2.0"),
+)
+
+
+@dataclass(frozen=True)
+class PackageInfo:
+    """The metadata that upstream states; "" if it is missing. `licence` is an SPDX expression."""
+
+    summary: str = ""
+    homepage: str = ""
+    licence: str = ""
+
+
+def parse_package_info(data: bytes) -> PackageInfo:
+    """Return the metadata in one file's bytes."""
+    message = email.parser.BytesHeaderParser().parsebytes(data)
+    pages = dict(line.split(", ", 1) for line in message.get_all("Project-URL", []) if ", " in line)
+    labelled = {key.lower().replace(" ", ""): url.strip() for key, url in pages.items()}
+    homepage = str(message.get("Home-page", "") or "").strip()
+    for key in ("homepage", "source", "repository", "sourcecode"):
+        homepage = homepage or labelled.get(key, "")
+    expression = str(message.get("License-Expression", "") or "").strip()
+    statements = [str(message.get("License", "") or ""), *message.get_all("Classifier", [])]
+    return PackageInfo(
+        " ".join(str(message.get("Summary", "") or "").split()),
+        "" if homepage.upper() == "UNKNOWN" else homepage,
+        expression or _spdx(statements),
+    )
+
+
+def _spdx(statements: Sequence[str]) -> str:
+    for text in statements:
+        if text.startswith("Classifier:") or "::" in text:
+            if not text.startswith("License ::"):
+                continue
+            text = text.rpartition(":: ")[2]
+        for pattern, name in _LICENCES:
+            if len(text) < 100 and re.search(pattern, text.strip(), re.IGNORECASE):
+                return name
+    return ""

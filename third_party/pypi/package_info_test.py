@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from third_party.pypi.package_info import PackageInfo, parse_package_info
+
+
+@pytest.mark.parametrize(
+    ("lines", "licence"),
+    [
+        ("License-Expression: MIT OR Apache-2.0\nLicense: other", "MIT OR Apache-2.0"),
+        ("License: Apache", "Apache-2.0"),
+        ("License: Apache 2.0", "Apache-2.0"),
+        ("Classifier: License :: OSI Approved :: MIT License", "MIT"),
+        ("Classifier: License :: OSI Approved :: Apache Software License", "Apache-2.0"),
+        ("Classifier: Topic :: Software Development :: MIT", ""),
+        ("License: BSD", ""),
+        ("Summary: x", ""),
+    ],
+)
+def test_licences(lines: str, licence: str) -> None:
+    assert parse_package_info(f"Name: x\n{lines}\n\nText\n".encode()).licence == licence
+
+
+def test_a_page_and_a_summary() -> None:
+    text = b"Name: x\nSummary: All\n of it\nHome-page: UNKNOWN\nProject-URL: Source, https://h/x\n"
+    assert parse_package_info(text) == PackageInfo("All of it", "", "")
+    assert parse_package_info(text.replace(b"Home-page: UNKNOWN\n", b"")).homepage == "https://h/x"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read from a wheel's files the facts that its annotations need: licence, files read by path."""
+
+from __future__ import annotations
+
+import ast
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from third_party.pypi.package_info import parse_package_info
+
+# Code in these directories and files does not run in programs.
+_NOT_RUN = {"tests", "test", "testing", "benchmarks", "setup.py", "conftest.py"}
+# Calls that only show the path of a module.
+_SHOWING = {"print", "repr", "str", "warn", "warn_explicit"}
+
+
+@dataclass(frozen=True)
+class WheelFacts:
+    """Facts about one wheel.
+
+    `licence` is an SPDX expression, "" if the metadata has none. `by_path` lists the modules that
+    compute paths from their own `__file__`.
+    """
+
+    licence: str
+    by_path: tuple[str, ...]
+
+
+def read_facts(wheel: Path) -> WheelFacts:
+    """Read a wheel. Raises zipfile.BadZipFile if it is damaged."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = sorted(archive.namelist())
+        metadata = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
+        licence = parse_package_info(archive.read(metadata[0])).licence if metadata else ""
+        by_path = [
+            name
+            for name in names
+            if name.endswith(".py")
+            and _NOT_RUN.isdisjoint(PurePosixPath(name).parts)
+            and uses_own_path(archive.read(name))
+        ]
+    return WheelFacts(licence, tuple(by_path))
+
+
+def uses_own_path(source: bytes) -> bool:
+    """Return whether a module computes a path from its `__file__`.
+
+    Code that only prints `__file__` or stores it in another module does not count. The result is
+    True for some modules that never open the path, which costs space on disk, but no failure.
+    """
+    if b"__file__" not in source:
+        return False
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return True  # for another Python version; nothing is known about it
+    shown = {
+        id(name)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _name(call.func) in _SHOWING
+        for name in ast.walk(call)
+    }
+    assigned = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Assign)}
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == "__file__"
+        and isinstance(node.ctx, ast.Load)
+        and id(node) not in shown
+        and id(node) not in assigned
+        for node in ast.walk(tree)
+    )
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
