@@ -5,7 +5,10 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 
 def _openssl_libraries_impl(ctx):
     cc = find_cc_toolchain(ctx)
-    include = ctx.actions.declare_directory("include")
+    include = ctx.actions.declare_directory(ctx.attr.include)
+
+    # compile.pl relies on clang's internal command line.
+    together = not ctx.attr.separately and cc.compiler == "clang-19"
     ctx.actions.run(
         executable = ctx.executable._build,
         arguments = [
@@ -16,15 +19,19 @@ def _openssl_libraries_impl(ctx):
             ctx.outputs.crypto.path,
             ctx.outputs.ssl.path,
             include.path,
+            ctx.file._compile.path if together else "none",
         ],
-        inputs = depset(ctx.files.sources, transitive = [cc.all_files]),
+        inputs = depset(
+            ctx.files.sources + ([ctx.file._compile] if together else []),
+            transitive = [cc.all_files],
+        ),
         tools = [ctx.executable.make],
         outputs = [ctx.outputs.crypto, ctx.outputs.ssl, include],
         use_default_shell_env = True,
         # make runs two jobs but claims one core. Otherwise, the second core would be idle during
         # Configure.
         mnemonic = "OpenSSL",
-        progress_message = "Building OpenSSL (one to two minutes)",
+        progress_message = "Building OpenSSL (about a minute)",
     )
     return [DefaultInfo(files = depset([ctx.outputs.crypto, ctx.outputs.ssl, include]))] + [
         OutputGroupInfo(include = depset([include])),
@@ -35,7 +42,9 @@ openssl_libraries = rule(
     attrs = {
         "configure": attr.label(allow_single_file = True, mandatory = True),
         "crypto": attr.output(mandatory = True),
+        "include": attr.string(default = "include", doc = "The name of the folder of headers."),
         "make": attr.label(executable = True, cfg = "exec", mandatory = True),
+        "separately": attr.bool(doc = "Start the compiler for each file, with any compiler."),
         "sources": attr.label(mandatory = True),
         "ssl": attr.output(mandatory = True),
         "_build": attr.label(
@@ -44,6 +53,7 @@ openssl_libraries = rule(
             executable = True,
             cfg = "exec",
         ),
+        "_compile": attr.label(default = ":compile.pl", allow_single_file = True),
     },
     toolchains = use_cc_toolchain(),
 )
