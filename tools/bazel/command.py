@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -27,9 +28,8 @@ def run(
     The child inherits the file descriptors in `hold`. If one of them is a lock, the lock is held
     until the last process that needs it ends.
     """
-    command = [str(word) for word in argv]
     result = subprocess.run(
-        ["timeout", "-k", "5", str(seconds), *command],
+        _limited(argv, seconds),
         cwd=cwd,
         env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
@@ -41,7 +41,52 @@ def run(
     )
     if result.returncode == 0:
         return result.stdout
-    raise CommandError(f"{command[0]}: {_reason(result, seconds)}")
+    raise CommandError(f"{argv[0]}: {_reason(result, seconds)}")
+
+
+def run_unless(
+    argv: Sequence[str | Path],
+    *,
+    hopeless: Callable[[str], str | None],
+    seconds: int,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Like `run`, but end the command as soon as `hopeless` returns a reason.
+
+    hopeless: is called with each line of stderr. Its reason becomes the error's.
+    """
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as stdout,
+        subprocess.Popen(
+            _limited(argv, seconds),
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            reason = hopeless(line)
+            if reason is not None:
+                process.terminate()  # timeout(1) passes the signal on
+                raise CommandError(f"{argv[0]}: {reason}")
+        status = process.wait()
+        stdout.seek(0)
+        result = subprocess.CompletedProcess(argv, status, stdout.read(), "".join(lines))
+    if result.returncode == 0:
+        return result.stdout
+    raise CommandError(f"{argv[0]}: {_reason(result, seconds)}")
+
+
+def _limited(argv: Sequence[str | Path], seconds: int) -> list[str]:
+    return ["timeout", "-k", "5", str(seconds), *map(str, argv)]
 
 
 def _reason(result: subprocess.CompletedProcess[str], seconds: int) -> str:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import socket
+import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tools.bazel import command
 from tools.bazel.launcher import Launcher, Unavailable
@@ -14,6 +18,10 @@ _PROBE_SECONDS = 180
 # An environment variable that is set for candidates while they print their version. If a `bazel`
 # on PATH is a link to bazelw, it detects the loop by this variable.
 _PROBING = "BAZELW_PROBING"
+# bazelisk writes this to stderr before it downloads.
+_DOWNLOAD = re.compile(r" Downloading (?P<url>https?://\S+?)(\.\.\.)?\s*$")
+# Errors of a host that does not exist. Others may be temporary.
+_NO_ADDRESS = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 def provide(*, root: Path, version: str) -> Launcher:
@@ -39,12 +47,13 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
     """Return a launcher for `program`. Raises Unavailable if it does not run `version` here.
 
     Runs `program --version`, which starts no server. If `program` is bazelisk, it may download
-    that Bazel first.
+    that Bazel first. It would try four more times, for 15 s, to reach a host that has no address.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:
-        answer = command.run(
+        answer = command.run_unless(
             [program, "--version"],
+            hopeless=_no_address,
             seconds=_PROBE_SECONDS,
             cwd=root,
             env={**environment, _PROBING: "1"},
@@ -55,3 +64,17 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
     if answer != f"bazel {version}":
         raise Unavailable(f"{program} is '{answer}'")
     return Launcher(program=program, version=version, source=str(program), environment=environment)
+
+
+def _no_address(line: str) -> str | None:
+    """Return why the download that bazelisk announces cannot succeed, or None."""
+    match = _DOWNLOAD.search(line)
+    # A proxy resolves names itself.
+    if match is None or urllib.request.getproxies():
+        return None
+    host = urlsplit(match["url"]).hostname
+    try:
+        socket.getaddrinfo(host, None)
+    except socket.gaierror as error:
+        return f"{host} has no address" if error.errno in _NO_ADDRESS else None
+    return None

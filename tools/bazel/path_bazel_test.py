@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,41 @@ def test_nothing_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     with pytest.raises(Unavailable, match=r"^no bazelisk, no bazel$"):
         path_bazel.provide(root=tmp_path, version="7.7.1")
+
+
+def _bazelisk_that_downloads(bin_directory: Path, *, then: str) -> Path:
+    line = "2026/01/01 00:00:00 Downloading https://host.invalid/7.7.1/bazel..."
+    return _tool(bin_directory / "bazelisk", f"echo '{line}' >&2; {then}")
+
+
+def _resolve_with(error: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def getaddrinfo(host: str, _: None) -> None:
+        raise socket.gaierror(error, host)
+
+    # The sandbox of a test has no name server, so the answer of one is set here.
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_no_retries_for_a_host_without_address(
+    bin_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _resolve_with(socket.EAI_NONAME, monkeypatch)
+    bazelisk = _bazelisk_that_downloads(bin_directory, then="exec sleep 60")
+    start = time.monotonic()
+    with pytest.raises(Unavailable) as caught:
+        path_bazel.provide(root=tmp_path, version="7.7.1")
+    assert str(caught.value) == f"{bazelisk}: host.invalid has no address, no bazel"
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+def test_a_download_that_may_succeed_is_awaited(
+    proxy: bool, bin_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _resolve_with(socket.EAI_NONAME if proxy else socket.EAI_AGAIN, monkeypatch)
+    if proxy:
+        monkeypatch.setenv("https_proxy", "http://proxy.invalid")
+    bazelisk = _bazelisk_that_downloads(bin_directory, then="sleep 1; echo bazel 7.7.1")
+    assert path_bazel.provide(root=tmp_path, version="7.7.1").program == bazelisk
