@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.bazel import command, offline_modules, trust_store
@@ -106,8 +107,9 @@ def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lo
     for directory in (staging, prefix):
         shutil.rmtree(directory, ignore_errors=True)
     staging.mkdir(parents=True)
-    for deb in debs:
-        command.run(["dpkg-deb", "-x", deb, staging], seconds=120, hold=[lock])
+    # Decompression takes most of the time, in one thread for each package.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda deb: _unpack(deb, staging=staging, lock=lock), debs))
     for unused in _UNUSED:
         shutil.rmtree(staging / unused, ignore_errors=True)
     relink(staging)
@@ -115,6 +117,10 @@ def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lo
     _write_install_base(staging, prefix=prefix, version=version)
     _write_settings(staging, prefix=prefix)
     staging.replace(prefix)
+
+
+def _unpack(deb: Path, *, staging: Path, lock: int) -> None:
+    command.run(["dpkg-deb", "-x", deb, staging], seconds=120, hold=[lock])
 
 
 def client(prefix: Path) -> Path:
