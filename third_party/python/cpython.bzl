@@ -57,13 +57,14 @@ def _configure(ctx, cc):
         for stage in _stages(dep, name)
         # Skip OpenSSL, the dependency without a name. With cached answers, configure tests no
         # library, so headers are enough.
-        if name and (stage[1].startswith("include/") or not ctx.file.answers)
+        if name and (stage[1].startswith("include/") or not ctx.files.answers)
     ]
+    answers = ctx.files.answers[0] if ctx.files.answers else "none"
     _run(
         ctx,
         cc,
         "configure",
-        [ctx.file.setup_local, ctx.file.answers or "none", configured, include],
+        [ctx.file.setup_local, answers, configured, include],
         stages,
         inputs = [ctx.file.setup_local] + ctx.files.answers,
         outputs = [configured, include],
@@ -148,8 +149,8 @@ that configure adds to the sources), one directory each.""",
     implementation = _cpython_impl,
     attrs = {
         "answers": attr.label(
-            allow_single_file = True,
-            doc = "A cache of configure for the compiler in use.",
+            allow_files = True,
+            doc = "A cache of configure for the compiler in use; empty if there is none.",
         ),
         "configure": attr.label(allow_single_file = True, mandatory = True),
         "deps": attr.label_keyed_string_dict(
