@@ -7,6 +7,7 @@ separate targets: they share no memory, and a crash ends the tests of only one f
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -40,6 +41,10 @@ def run(
     """
     for name in warm_imports:
         importlib.import_module(name)
+    # pytest collects garbage when a session ends. Without this, each child would scan all objects
+    # of the imports, which takes half a second if torch is one of them, and copy their pages.
+    gc.collect()
+    gc.freeze()
     shard = _shard(files)
     statuses = []
     suites = xml.etree.ElementTree.Element("testsuites")
