@@ -26,7 +26,7 @@ _LENGTHS = [6, 6000]
 
 @pytest.fixture(scope="module")
 def ranks() -> Iterator[Ranks]:
-    with Ranks(_SIZE) as started:
+    with Ranks(_SIZE, compiles=True) as started:
         yield started
 
 

@@ -33,7 +33,8 @@ _STEPS = 4
 
 @pytest.fixture(scope="module", params=["host", *only_full("xla")])
 def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
-    with Ranks(_SIZE, environ={"TORCH_TPU_COLLECTIVES": request.param}) as started:
+    environ = {"TORCH_TPU_COLLECTIVES": request.param}
+    with Ranks(_SIZE, environ=environ, compiles=True) as started:
         yield started
 
 

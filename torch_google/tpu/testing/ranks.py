@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks: processes that form a process group and run functions for a test.
 
-Starting torch and JAX takes seconds, so all tests in a module share their ranks.
+Starting torch and JAX takes seconds, so all tests in a module share their ranks. A server process
+imports them once per module and forks the ranks.
 """
 
 from __future__ import annotations
 
 import datetime
+import multiprocessing.forkserver
 import os
 import signal
 import tempfile
@@ -22,6 +24,15 @@ import torch.multiprocessing
 
 from torch_google.tpu.testing import quick_compiler
 
+# Modules that every rank uses and that start no threads. The server imports them.
+_WARM_IMPORTS = [
+    "jax",
+    "torch_google.tpu.lowerings.families",
+    "torch_google.tpu.registration",
+    "torch_google.tpu.testing.ranks",
+]
+# Modules that torch.compile imports when it is first called, which takes 2 s of CPU time.
+_COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 # If a test's ranks hang, it fails after this many seconds instead of blocking the whole run.
 _PATIENCE = 120.0
 
@@ -34,15 +45,21 @@ class Ranks:
     """A process group of `size` processes. Use it as a context manager.
 
     `timeout` is the timeout of the process group, in seconds. `environ` adds environment
-    variables to the processes.
+    variables to the processes. `compiles` tells whether they call torch.compile.
     """
 
     def __init__(
-        self, size: int, timeout: float = 60.0, environ: Mapping[str, str] | None = None
+        self,
+        size: int,
+        timeout: float = 60.0,
+        environ: Mapping[str, str] | None = None,
+        *,
+        compiles: bool = False,
     ) -> None:
         self.size = size
         self._folder = tempfile.TemporaryDirectory()
-        context = torch.multiprocessing.get_context("spawn")
+        context = torch.multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_WARM_IMPORTS + (_COMPILER_IMPORTS if compiles else []))
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
         store = str(Path(self._folder.name) / "store")
@@ -50,7 +67,7 @@ class Ranks:
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_serve,
-                args=(theirs, store, rank, size, timeout, dict(environ or {})),
+                args=(theirs, store, rank, size, timeout, {**os.environ, **(environ or {})}),
                 daemon=True,
             )
             process.start()
@@ -102,6 +119,11 @@ class Ranks:
         os.kill(self._processes[rank].pid, number)
 
 
+def end_server() -> None:
+    """End the process that forks ranks, and wait for it. The next ranks start another one."""
+    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
 def caught(function: Callable[[], Any]) -> tuple[str, str]:
     """Return the type name and the message of the error that a function raises."""
     try:
@@ -129,6 +151,8 @@ def _serve(
     timeout: float,
     environ: Mapping[str, str],
 ) -> None:
+    # The server has the environment that the module had when it first started ranks.
+    os.environ.clear()
     os.environ.update(environ)
     quick_compiler.use()
     torch.set_num_threads(1)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends the server of the ranks with the last test of a file, so that its CPU time is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from torch_google.tpu.testing import ranks
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _server() -> Iterator[None]:
+    yield
+    ranks.end_server()
