@@ -108,7 +108,7 @@ def test_the_build_makes_the_tree_that_the_importer_pinned(tmp_path: Path, kind:
 
 
 def test_the_build_refuses_another_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = _pinned(tmp_path, "sdist")
+    project = _pinned(tmp_path, "tarball")
     patch = project.series_of("v1.0") / "say-two.patch"
     patch.write_bytes(patch.read_bytes().replace(b"two", b"2.0"))
     assert _unpack(project, tmp_path / "out") == 1
@@ -130,7 +130,7 @@ def test_a_build_file_of_upstream_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(_SOURCES, "src/some/BUILD", b"")
-    assert _unpack(_pinned(tmp_path, "sdist"), tmp_path / "out") == 1
+    assert _unpack(_pinned(tmp_path, "tarball"), tmp_path / "out") == 1
     assert "some/BUILD makes its folder a Bazel package" in capsys.readouterr().err
 
 
@@ -161,7 +161,7 @@ def test_a_second_import_keeps_the_release_before(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_pin(tmp_path: Path, text: str, message: str) -> None:
-    project = _pinned(tmp_path, "sdist")
+    project = _pinned(tmp_path, "tarball")
     project.pin.write_text(text)
     with pytest.raises(UserError, match=message):
         builder_of(project).origin_pin(project)
