@@ -33,6 +33,7 @@ def body() -> Callable[[torch.Tensor], torch.Tensor]:
     return turn
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("execution", ["fused", *only_full("strict", "debug", "compile")])
 def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
     turn = body()

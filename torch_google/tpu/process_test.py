@@ -52,6 +52,7 @@ print(len(seen), gc.isenabled() == was, gc.get_freeze_count(), len(gc.get_object
     assert run(_LOAD + program) == "0 True 0 True"
 
 
+@pytest.mark.full
 def test_what_is_frozen_stays_so() -> None:
     program = "import gc; gc.freeze(); torch.tpu.init(); print(gc.get_freeze_count() > 1000)"
     assert run(_LOAD + program) == "True"
@@ -132,6 +133,7 @@ def test_autograd_knows_how_many_devices_will_start(
     assert run(_LOAD + _ENGINE_FIRST, **settings) == "2"
 
 
+@pytest.mark.full
 def test_jax_was_told_how_many_devices_before_torch_was_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -140,6 +142,7 @@ def test_jax_was_told_how_many_devices_before_torch_was_loaded(
     assert run(first + _LOAD + _ENGINE_FIRST, TORCH_TPU_PLATFORM="cpu") == "2"
 
 
+@pytest.mark.full
 def test_autograd_knows_of_all_devices_that_were_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCH_TPU_CPU_DEVICES", raising=False)
     program = """
@@ -151,6 +154,7 @@ print(torch.tpu.device_count(), torch.tpu.is_initialized())
     assert output.splitlines() == ["2 True", "2"]
 
 
+@pytest.mark.full
 def test_shapes_that_depend_on_values_of_the_second_device() -> None:
     program = """
 mask = torch.tensor([True, False, True]).to("tpu:1")
@@ -316,6 +320,7 @@ print(x.grad.tolist(), x.cpu().tolist())
     assert printed == ["16 2", "[1.0, 1.0] [1.0, 1.0]"]
 
 
+@pytest.mark.full
 def test_a_module_of_lowerings_whose_import_was_interrupted_is_imported_anew() -> None:
     program = """
 from torch_google.tpu.lowerings import table

@@ -54,6 +54,7 @@ def test_it_brings_no_packages_but_its_own(installed: Path) -> None:
     assert foreign == {"torch_google"}
 
 
+@pytest.mark.full
 def test_it_loads_no_more_of_torch_distributed(installed: Path) -> None:
     program = "import torch; print(*sorted(name for name in sys.modules if 'distributed' in name))"
     without = _run(installed, program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")

@@ -35,6 +35,7 @@ def _exercise(seed: int, device: str, generator: torch.Generator) -> list[torch.
     return [tensor.detach().cpu() for tensor in (y, x.grad, noise)]
 
 
+@pytest.mark.full
 def test_eight_threads_of_all_modes_get_their_own_results() -> None:
     compiled = torch.compile(lambda x, y: torch.sin(x) @ y.t())
     ways: tuple[Any, ...] = ("strict", "debug", "fused", "compile")

@@ -143,6 +143,7 @@ print(x.sum().item(), torch.tpu.metrics().compiles)
 """
 
 
+@pytest.mark.full
 def test_views_that_moved_in_the_first_process_move_in_the_second(tmp_path: Path) -> None:
     outputs = []
     for _ in range(2):

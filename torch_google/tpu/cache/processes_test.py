@@ -107,6 +107,7 @@ def test_after_many_at_once_the_next_compiles_nothing(filled: tuple[Path, _Done]
     assert done.hits == len(_entries(directory))
 
 
+@pytest.mark.full
 def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _Done]) -> None:
     directory, first = filled
     damages = itertools.cycle((_cut, _random, _of_a_later_version, _emptied))

@@ -185,6 +185,7 @@ def test_divergent_ranks(ranks: Ranks, steps: list[Step], stopped: int | None) -
         _check(steps, rank, ranks.result(rank))
 
 
+@pytest.mark.full
 @given(steps=_steps(), victim=st.integers(0, _SIZE - 1), moment=st.floats(0, 0.5))
 @settings(max_examples=40 if _IS_FULL else 1, **_SETTINGS)
 def test_a_rank_is_killed_at_any_moment(steps: list[Step], victim: int, moment: float) -> None:

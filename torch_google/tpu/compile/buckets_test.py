@@ -151,6 +151,7 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
     assert events["compile"] <= 2 * 5
 
 
+@pytest.mark.full
 def test_a_convolutional_network_with_changing_batches() -> None:
     events = _train(Pictures(), lambda n: (torch.randn(n, 3, 6, 6),), range(15, 65), dynamic=True)
     # The buckets 16, 32 and 64 and the first size each have two programs.

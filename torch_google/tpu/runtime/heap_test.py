@@ -65,6 +65,7 @@ def test_the_users_settings_of_malloc_win(variable: str, value: str) -> None:
     assert faults(80, "cpu", **{variable: value}) > 10000
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
 def test_a_platform_that_was_not_named_finds_its_threads_in_one_heap_too() -> None:
     _C.start()

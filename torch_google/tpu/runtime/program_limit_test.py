@@ -78,6 +78,7 @@ def test_many_sizes_take_a_bounded_amount_of_memory(mode: str, sizes: int) -> No
     assert grown < _BOUND
 
 
+@pytest.mark.full
 def test_the_text_of_a_program_is_dropped_when_it_is_compiled() -> None:
     grown, compiled, forgotten = _grown("strict", sizes=30, limit=0)
     assert forgotten == 0

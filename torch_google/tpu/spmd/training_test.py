@@ -118,6 +118,7 @@ print(json.dumps([worst, spec_of(model[0].weight), spec_of(model[2].weight)]))
 """
 
 
+@pytest.mark.full
 def test_a_step_as_one_program_has_the_losses_of_one_device() -> None:
     worst, first, second = devices_testing.run(_STEP)
     assert worst <= 1e-6

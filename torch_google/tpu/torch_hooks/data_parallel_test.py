@@ -79,6 +79,7 @@ for batch in (1, 2, 5):
     assert _run(program) == [f"{batch} tpu:{index}" for batch in (1, 2, 5) for index in (0, 1)]
 
 
+@pytest.mark.full
 @_SEVERAL
 def test_the_steps_one_by_one() -> None:
     program = """
@@ -167,6 +168,7 @@ def test_other_devices_keep_the_functions_that_torch_has(monkeypatch: pytest.Mon
     assert comm.broadcast(torch.ones(2), out=[here]) == [here]
 
 
+@pytest.mark.full
 @_SEVERAL
 def test_inputs_of_the_host() -> None:
     program = """

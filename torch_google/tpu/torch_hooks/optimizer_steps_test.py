@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 _START = """
 import sys, torch
 from torch_google.tpu import autoload
@@ -57,6 +59,7 @@ for kind in kinds:
     assert _run(program) == ["False"]
 
 
+@pytest.mark.full
 def test_with_dynamo_classes_are_as_torch_has_made_them() -> None:
     program = """
 torch.tpu.init()
@@ -75,6 +78,7 @@ print(any(type(finder).__module__.startswith("torch_google") for finder in sys.m
     assert _run(program) == ["False False", "True True", "True True", "True", "True", "False"]
 
 
+@pytest.mark.full
 def test_where_dynamo_was_first_nothing_changes() -> None:
     program = """
 import torch._dynamo
