@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outcome of every check that runs here matches the golden files.
 
-The default run checks every operator in float32. The full run also checks every refusal, and a part
-of the operators with the other dtypes and checks.
+The default run checks a quarter of the operators in float32. The full run checks all of them, every
+refusal, and a part of the operators with the other dtypes and checks.
 """
 
 from collections.abc import Callable
