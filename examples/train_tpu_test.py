@@ -35,7 +35,7 @@ def _on_cpu() -> training.Result:
     return training.train(_data(), _OPTIONS)
 
 
-@pytest.mark.parametrize("mode", ["fused", *only_full("strict", "debug", "compile")])
+@pytest.mark.parametrize("mode", only_full("fused", "strict", "debug", "compile"))
 def test_it_learns_what_the_cpu_learns(mode: str, tmp_path: pathlib.Path) -> None:
     options = dataclasses.replace(_OPTIONS, device="tpu", mode=mode)
     result = training.train(_data(), options)

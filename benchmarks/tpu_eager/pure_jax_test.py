@@ -7,9 +7,10 @@ import pytest
 
 from benchmarks.tpu_eager import pure_jax
 from benchmarks.tpu_eager.torch_peers import Torch
+from tools.par.testing.budget import only_full
 
 
-@pytest.mark.parametrize("name", ["mlp", "tiny_gpt", "gpt"])
+@pytest.mark.parametrize("name", ["mlp", "tiny_gpt", *only_full("gpt")])
 def test_training_follows_torch(name: str) -> None:
     jax_step, torch_step = pure_jax.train(name), Torch("torch").train(name)
     for _ in range(3):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tools.par.testing.budget import only_full
+from tools.par.testing.budget import examples, only_full
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-_SLICE = 21
+_SLICE = examples(21, part=2)
 
 
 @pytest.mark.parametrize("mode", ["fused", *only_full("strict", "debug")])

@@ -52,6 +52,7 @@ def test_inductor_with_the_host_compiler() -> None:
     assert network.first.weight.grad is not None
 
 
+@pytest.mark.full
 def test_inductor_without_a_compiler_says_so(tmp_path: pathlib.Path) -> None:
     program = "import torch; torch.compile(lambda x: x.sin() + 1)(torch.ones(3))"
     environment = {**os.environ, "PATH": str(tmp_path)}

@@ -361,6 +361,7 @@ def test_killed_while_saving(tmp_path: Path, by: str) -> None:
     assert by == "store" or os.listdir(tmp_path) == ["model.pt"]
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
     path = str(tmp_path / "run")

@@ -213,6 +213,7 @@ def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
     )
 
 
+@pytest.mark.full
 def test_accelerate_moves_from_sdists_to_wheels(index: _Index) -> None:
     """Paths are the same for both origins, because `src/` is moved away."""
     index.publish("accelerate", _ACCELERATE, src=True)
@@ -260,6 +261,7 @@ def test_a_project_from_git_offers_and_picks_at_upstreams_paths(
     assert index.pin("lib")["tag"] == fix[:12]
 
 
+@pytest.mark.full
 def test_init_killed_at_any_call_leaves_all_or_nothing(
     index: _Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,7 @@ def _repo(tmp_path: Path) -> Path:
     return new_monorepo(tmp_path / "mono")
 
 
+@pytest.mark.full
 def test_killed_anywhere_it_is_the_old_tree_or_the_new_one(tmp_path: Path) -> None:
     """Kill the run at its n-th git call or rename, for each n, and run it again each time."""
     after = {**TREE, "torch/__init__.py": Blob(b"new\n"), "torch/new.py": Blob(b"n\n")}

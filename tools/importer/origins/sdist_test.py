@@ -68,6 +68,7 @@ def test_other_bytes_under_the_same_name(index: Path, project: Project) -> None:
         open_pin(project, Lines(), pin)
 
 
+@pytest.mark.full
 def test_a_release_that_is_not_there(index: Path, project: Project) -> None:
     with pytest.raises(UserError, match=r"no v1\.2 of some_lib: .*Did you mean"):
         resolve(project, Lines(), tag="v1.2")

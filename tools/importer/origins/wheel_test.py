@@ -217,6 +217,7 @@ def test_a_tag_of_no_release(project: Project) -> None:
         resolve(project, Lines(), tag="nightly", origin="wheel")
 
 
+@pytest.mark.full
 def test_no_network(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
