@@ -35,6 +35,9 @@ class Section:
 SECTIONS = {
     "par_startup": Section("Starting a program", "[par_startup](par_startup/README.md)"),
     "tpu_eager": Section("The device tpu on a CPU", "[tpu_eager](tpu_eager/README.md)"),
+    "size_streams": Section(
+        "Sizes that change, on the device tpu", "[size_streams](size_streams/README.md)"
+    ),
     "collectives": Section(
         "torch.distributed on the device", "[collectives](collectives/README.md)"
     ),

@@ -93,6 +93,8 @@ def environment(threads: int) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
+        # Measure compiled programs, as on a TPU. ../size_streams measures CPU kernels.
+        "TORCH_TPU_CPU_KERNELS": "0",
         "JAX_PLATFORMS": "cpu",
     }
 

@@ -102,6 +102,7 @@ class Worker:
 def _serve(connection: Connection) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
+    os.environ["TORCH_TPU_CPU_KERNELS"] = "0"  # the checks test the lowerings
     # Imported here, because only the worker process needs these modules.
     import torch
     from jax._src.interpreters import mlir

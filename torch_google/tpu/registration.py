@@ -65,6 +65,7 @@ def register() -> None:
             },
         }
     )
+    _C.set_cpu_kernel_policy(_lazy("torch_google.tpu.eager.cpu_kernels", "admit"))
     dlpack.install()
     multiprocessing_ipc.install(receive)
     data_parallel.install()

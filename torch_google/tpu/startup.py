@@ -39,7 +39,7 @@ def _register_rooms(devices: int) -> None:
     from torch_google.tpu.eager import copy_kernels, recorded_operators
     from torch_google.tpu.fused import fusion
     from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
-    from torch_google.tpu.runtime import memory
+    from torch_google.tpu.runtime import cpu_kernel_setting, memory
     from torch_google.tpu.torch_hooks import compile_adapter, fake_tensors, optimizer_steps
 
     compile_adapter.register()
@@ -51,6 +51,7 @@ def _register_rooms(devices: int) -> None:
     fusion.register()
     optimizer_steps.install()
     memory.limit_all(devices)
+    cpu_kernel_setting.choose()
 
 
 @contextmanager

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
+#include "torch_google/tpu/csrc/cpu_kernels.h"
 #include "torch_google/tpu/csrc/program.h"
 
 namespace torch_google::tpu {
@@ -101,25 +102,33 @@ py::object base_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+PythonCall python_call(const c10::OperatorHandle& handle,
+                       c10::ArrayRef<c10::IValue> arguments, const Call& call,
+                       const SchemaInfo& schema_info, bool scalars_are_inputs) {
+  const Translator translator(schema_info, scalars_are_inputs);
+  py::list values;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    values.append(translator.argument(i, arguments[i]));
+  }
+  py::list bases;
+  for (const auto* tensor : call.tensors) {
+    bases.append(base_of(*tensor));
+  }
+  return {py::reinterpret_borrow<py::object>(
+              torch::detail::getTorchApiFunction(handle)),
+          std::move(values), std::move(bases)};
+}
+
 Miss build(const c10::OperatorHandle& handle,
            c10::ArrayRef<c10::IValue> arguments, const Call& call,
            const SchemaInfo& schema_info, bool scalars_are_inputs) {
   Ref answer;
   {
-    const Translator translator(schema_info, scalars_are_inputs);
-    py::list values;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      values.append(translator.argument(i, arguments[i]));
-    }
-    py::list bases;
-    for (const auto* tensor : call.tensors) {
-      bases.append(base_of(*tensor));
-    }
-    const py::object op = py::reinterpret_borrow<py::object>(
-        torch::detail::getTorchApiFunction(handle));
-    answer = Ref::checked(
-        PyObject_CallFunction(callbacks().miss, "OOOi", op.ptr(), values.ptr(),
-                              bases.ptr(), static_cast<int>(call.device)));
+    const auto python =
+        python_call(handle, arguments, call, schema_info, scalars_are_inputs);
+    answer = Ref::checked(PyObject_CallFunction(
+        callbacks().miss, "OOOi", python.op.ptr(), python.values.ptr(),
+        python.bases.ptr(), static_cast<int>(call.device)));
   }
   if (answer.get() == Py_None) {
     return {Miss::again, nullptr, Ref()};

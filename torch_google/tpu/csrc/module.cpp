@@ -6,6 +6,7 @@
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/backend.h"
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/cpu_kernels.h"
 #include "torch_google/tpu/csrc/ffi_collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"
 #include "torch_google/tpu/csrc/generator.h"
@@ -55,6 +56,7 @@ void connect(const py::dict& functions) {
 py::object value_of(const at::Tensor& tensor) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
+  end_round();
   return py::reinterpret_borrow<py::object>(box.value(Reason::host_read));
 }
 
@@ -263,6 +265,12 @@ PYBIND11_MODULE(_C, module) {
   module.def("connect", connect);
   module.def("record_operators", record_operators);
   module.def("set_scalars_are_inputs", set_scalars_are_inputs);
+  module.def("uses_cpu_kernels", uses_cpu_kernels);
+  module.def("set_uses_cpu_kernels", set_uses_cpu_kernels);
+  module.def("set_cpu_kernel_policy", [](const py::object& admit) {
+    set_cpu_kernel_policy(admit.ptr());
+  });
+  module.def("cpu_kernel_calls", cpu_kernel_calls);
   module.def("start", start);
   module.def("started", started);
   module.def("forked", forked);

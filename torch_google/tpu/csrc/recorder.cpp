@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/cpu_kernels.h"
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/key.h"
@@ -35,6 +36,7 @@ struct Operator {
   std::optional<SchemaInfo> schema_info;
   // These are shared pointers, because a program may be evicted while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
+  CpuKernels cpu_kernels;
 };
 
 std::unordered_map<std::string, std::unique_ptr<Operator>>& operators() {
@@ -148,7 +150,24 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     const auto arguments = torch::jit::last(stack, arity);
     describe(*self.schema_info, arguments, self.scalars_are_inputs,
              settings.get(Setting::precision), *call);
-    const auto found = self.programs.find(call->key);
+    auto found = self.programs.find(call->key);
+    const Mode mode = settings.mode();
+    // In strict mode, a call never changes from its CPU kernel to a program,
+    // because the two may differ in the lowest bits.
+    if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&
+                     settings.get(Setting::precision) == 0 &&
+                     (mode == Mode::strict || found == self.programs.end()))) {
+      const auto outcome = self.cpu_kernels.run(
+          handle, *self.schema_info, stack, *call, self.scalars_are_inputs,
+          /*may_record=*/mode == Mode::fused);
+      if (outcome == CpuKernels::again) {
+        continue;
+      }
+      if (outcome == CpuKernels::done) {
+        break;
+      }
+      found = self.programs.find(call->key);
+    }
     std::shared_ptr<const Program> program;
     if (found != self.programs.end()) {
       ++counters.hits;
@@ -177,9 +196,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
-    auto results = settings.mode() == Mode::fused
+    auto results = mode == Mode::fused
                        ? FusedTrace::record(std::move(program), *call)
-                       : program->run(*call, settings.mode() == Mode::debug);
+                       : program->run(*call, mode == Mode::debug);
     torch::jit::drop(stack, arity);
     push_results(schema, std::move(results), stack);
     break;
@@ -242,6 +261,7 @@ Counts counts() { return counters; }
 
 void reset_counts() {
   counters = {};
+  reset_cpu_kernel_calls();
   reset_fused_counts();
 }
 

@@ -39,7 +39,7 @@ FusedProgramCache& cache() {
   return *instance;
 }
 
-FusedCounts counters{};
+FusedCounts fused_counters{};
 
 // Disables Python's garbage collector while a trace runs, because boxes lack
 // their values then and a finalizer could read one. Several threads may run
@@ -115,10 +115,10 @@ class Run {
     const auto program = find();
     if (program->state != FusedProgram::ready &&
         program->state != FusedProgram::trial) {
-      counters.served += program->state == FusedProgram::compiling;
+      fused_counters.served += program->state == FusedProgram::compiling;
       return false;
     }
-    ++counters.hits;
+    ++fused_counters.hits;
     if (!Allocator::get().has_room(trace_.device, program->scratch)) {
       // Run operator by operator, which needs less memory. This is possible
       // because nothing has been donated yet.
@@ -272,7 +272,7 @@ class Run {
       found->use();
       return found;
     }
-    ++counters.misses;
+    ++fused_counters.misses;
     found = std::make_shared<FusedProgram>();
     // Copy the pointer: `found` refers into the map, which may rehash while
     // Python runs.
@@ -420,7 +420,7 @@ class Run {
 }  // namespace
 
 void run(FusedTrace& trace, Reason reason) {
-  ++counters.flushes[static_cast<size_t>(reason)];
+  ++fused_counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
   // Detach the trace before another thread can get the GIL. After this, no box
   // refers to the trace.
@@ -479,8 +479,8 @@ void clear_fused() {
   cache().unresolved.clear();
 }
 
-FusedCounts fused_counts() { return counters; }
+FusedCounts fused_counts() { return fused_counters; }
 
-void reset_fused_counts() { counters = {}; }
+void reset_fused_counts() { fused_counters = {}; }
 
 }  // namespace torch_google::tpu

@@ -51,6 +51,7 @@ from torch_google.tpu.runtime.accelerator import (
     synchronize_device,
 )
 from torch_google.tpu.runtime.cache_miss import CacheMissError
+from torch_google.tpu.runtime.cpu_kernel_setting import get_cpu_kernels, set_cpu_kernels
 from torch_google.tpu.runtime.device_index import DeviceLike, index_of
 from torch_google.tpu.runtime.memory import (
     empty_cache,
@@ -94,6 +95,7 @@ __all__ = [
     "get_amp_supported_dtype",
     "get_arch_list",
     "get_compile_cache",
+    "get_cpu_kernels",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -131,6 +133,7 @@ __all__ = [
     "seed_all",
     "set_cache_only",
     "set_compile_cache",
+    "set_cpu_kernels",
     "set_device",
     "set_eager_mode",
     "set_fused_limits",

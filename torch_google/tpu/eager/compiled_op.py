@@ -182,6 +182,12 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
     return plan.compiled(executable, results, fingerprint, body, chosen)
 
 
+def trace_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> None:
+    """Trace a call's program without compiling it. Raises the errors of its lowering."""
+    plan = _CallPlan(call, lowered, bool(lowered.random), device)
+    _ = plan.body(tuple(call.results(lowered))).traced
+
+
 class _CallPlan:
     """The storages that a call reads and writes, and the computation. Keeps no tensors alive.
 

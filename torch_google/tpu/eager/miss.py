@@ -19,7 +19,14 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
-from torch_google.tpu.eager import fallback, host_shapes, moving_views, overlap, strided_scatter
+from torch_google.tpu.eager import (
+    changing_sizes,
+    fallback,
+    host_shapes,
+    moving_views,
+    overlap,
+    strided_scatter,
+)
 from torch_google.tpu.eager.compiled_op import (
     CompiledOp,
     compile_call,
@@ -164,6 +171,7 @@ def lower(call: OpCall) -> OpCall:
 def compile_program(call: OpCall) -> OpCall:
     """Compile the program ahead of time and store it in the compile cache."""
     assert call.lowered is not None
+    changing_sizes.SIZES.note(call.call)
     with _noting_baked_numbers(call):
         return call.done(compile_call(call.call, call.lowered, call.device))
 

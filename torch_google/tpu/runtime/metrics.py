@@ -22,8 +22,9 @@ class Metrics:
     that did not. `forgotten`: evicted programs (see program_limit.py and program_eviction.py).
     `compiles`, `compile_seconds`: the number of compilations, and their wall time.
 
-    `host_shapes`: calls whose result shapes depend on values; they need no program. `fallbacks`: by
-    operator name, the calls that ran on the CPU.
+    `cpu_kernels`: calls that torch's CPU kernels ran (see cpu_kernel_setting.py). They are neither
+    hits nor misses. `host_shapes`: calls whose result shapes depend on values; they need no
+    program. `fallbacks`: by operator name, the calls that ran on the CPU.
 
     `graphs`: events in torch.compile graphs. They are `compile`, `call`, `evict`, `copy` (an array
     could not be donated), `pad` (an argument was padded to its bucket's length) and `pad_compile`
@@ -56,6 +57,7 @@ class Metrics:
     disk_misses: int
     disk_bytes: int
     exact: dict[str, int]
+    cpu_kernels: int
 
 
 _compiles = [0, 0.0]
@@ -89,6 +91,7 @@ def metrics() -> Metrics:
         disk.misses,
         disk.bytes,
         dict(_exact),
+        _C.cpu_kernel_calls(),
     )
 
 

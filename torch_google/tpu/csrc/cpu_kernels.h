@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs operators with torch's CPU kernels, on platforms whose buffers are host
+// memory. A call of a new size then compiles nothing.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "torch_google/tpu/csrc/key.h"
+
+namespace torch_google::tpu {
+
+// Whether strict and fused mode use CPU kernels. Python sets this when the
+// platform starts.
+bool uses_cpu_kernels();
+void set_uses_cpu_kernels(bool enabled);
+
+// Sets the Python function that decides which calls may use CPU kernels
+// (eager/cpu_kernels.py). It takes the arguments of miss(), and returns an
+// Admission.
+void set_cpu_kernel_policy(PyObject* admit);
+
+// Starts a new round. The fused mode compiles what recurs in several rounds,
+// and a read by the host ends one: it is usually the end of a training step or
+// of a generated token.
+void end_round();
+
+// The number of operator calls that ran on CPU kernels.
+uint64_t cpu_kernel_calls();
+void reset_cpu_kernel_calls();
+
+// One operator's calls on CPU kernels. Accessed under the GIL.
+class CpuKernels {
+ public:
+  enum Outcome {
+    done,     // the results replaced the arguments on the stack
+    again,    // the policy of the operator's numbers changed: describe again
+    compile,  // the call needs a program
+  };
+
+  // Runs a call if it is allowed to use its CPU kernel. If the kernel throws,
+  // nothing has changed, and the program decides: it raises the error, or
+  // accepts the call. `may_record` means that the mode could record a program
+  // instead, so a call that recurs gets one.
+  Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
+              torch::jit::Stack& stack, const Call& call,
+              bool scalars_are_inputs, bool may_record);
+
+ private:
+  // A kind of calls: all that a key has, except sizes.
+  struct Kind {
+    bool allowed = false;
+    bool is_checked = false;  // whether a result had the expected layout
+    size_t sizes = 0;         // the number of different keys
+  };
+  struct Recurrence {
+    uint64_t round = 0;
+    uint32_t rounds = 0;
+  };
+
+  bool recurs(const Call& call, Kind& kind);
+
+  std::unordered_map<Key, Kind, KeyHash> kinds_;
+  std::unordered_map<Key, Recurrence, KeyHash> recurrences_;
+};
+
+// Returns the arguments of miss() for a call: the values and the storages of
+// its tensors (miss.cpp).
+struct PythonCall {
+  pybind11::object op;
+  pybind11::list values;
+  pybind11::list bases;
+};
+PythonCall python_call(const c10::OperatorHandle& handle,
+                       c10::ArrayRef<c10::IValue> arguments, const Call& call,
+                       const SchemaInfo& schema_info, bool scalars_are_inputs);
+
+}  // namespace torch_google::tpu

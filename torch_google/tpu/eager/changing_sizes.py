@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A warning, once per process, about an operator that compiles a program for each of many sizes."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+
+from torch_google.tpu import _C
+from torch_google.tpu.eager.normalized_call import NormalizedCall
+from torch_google.tpu.runtime import errors, platform
+
+_log = logging.getLogger(__name__)
+
+# The number of sizes at which the warning appears. A large model with constant sizes calls an
+# operator with the same dtypes and dimensions in fewer sizes.
+MOST_SIZES = 64
+
+_Shapes = tuple[tuple[int, ...], ...]
+
+
+class ChangingSizes:
+    """The sizes for which each operator was compiled, until the warning has appeared."""
+
+    def __init__(self) -> None:
+        # The values are unused: a dict keeps the order of the sizes.
+        self._shapes: defaultdict[object, dict[_Shapes, None]] = defaultdict(dict)
+        self._has_warned = False
+
+    def note(self, call: NormalizedCall) -> None:
+        """Count a call that is about to be compiled."""
+        if self._has_warned or not call.tensors:
+            return
+        kind = (call.op, tuple((tensor.dtype, tensor.dim()) for tensor in call.tensors))
+        shapes = self._shapes[kind]
+        shapes[tuple(tuple(tensor.shape) for tensor in call.tensors)] = None
+        if len(shapes) < MOST_SIZES:
+            return
+        self._has_warned = True
+        text = message(call.op.name(), list(shapes), _remedy())
+        self._shapes.clear()
+        _log.warning("%s", text)
+
+
+def message(name: str, shapes: Sequence[_Shapes], remedy: str) -> str:
+    """Return the warning. It names the size that had the most different values."""
+    sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for shape in shapes:
+        for tensor, dimensions in enumerate(shape):
+            for dimension, size in enumerate(dimensions):
+                sizes[tensor, dimension].append(size)
+    (tensor, dimension), values = max(sizes.items(), key=lambda item: len(set(item[1])))
+    latest = ", ".join(map(str, values[-3:]))
+    return (
+        f"tpu: {errors.caller()}: {name} has {len(shapes)} programs, because size {dimension} "
+        f"of tensor argument {tensor} changes (now {latest}). Each new size compiles a program, "
+        f"which takes about 50 ms. {remedy}"
+    )
+
+
+def _remedy() -> str:
+    if platform.name() == "cpu" and not _C.uses_cpu_kernels():
+        return "torch.tpu.set_cpu_kernels(True) avoids that on the platform cpu"
+    return (
+        "Allocate the tensor at its full length and mask it, or use torch.compile(dynamic=True), "
+        "which pads sizes to buckets"
+    )
+
+
+SIZES = ChangingSizes()
+"""The sizes of this process."""

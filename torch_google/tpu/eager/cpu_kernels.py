@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy for torch's CPU kernels, which run operators on the platform `cpu` without compiling.
+
+There, a device's buffers are host memory. C++ (`../csrc/cpu_kernels.cpp`) calls `admit` once for
+each kind of calls: all that a call has, except sizes. So a new size runs no Python and compiles
+nothing. `admit` checks a call as `miss` does, so the device refuses what it refuses otherwise. If a
+kernel raises an error, C++ calls `miss`, which raises the device's error or compiles the call.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import torch
+from torch._ops import OpOverload
+from torch.nn.parameter import UninitializedTensorMixin
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import _C, program
+from torch_google.tpu.eager import host_shapes, overlap
+from torch_google.tpu.eager.compiled_op import trace_call
+from torch_google.tpu.eager.normalized_call import Base, NewTensor, NormalizedCall, as_a_kernel
+from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
+from torch_google.tpu.program import BakedNumber, refusals
+
+# Prefixes of operators that always run as programs, by the reason.
+_COMPILED = {
+    "decompositions are unique only up to signs or order, and check their inputs on the device": (
+        *("_linalg_", "linalg_", "lu_", "cholesky", "geqrf", "orgqr", "ormqr", "triangular_solve"),
+        *("_cholesky", "matrix_exp", "_trilinear"),
+    ),
+    "equal elements may have another order": (
+        *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique", "_unique"),
+        *("argsort", "msort"),
+    ),
+    "the schema does not declare all writes, or the CPU's statistics differ": (
+        *("native_batch_norm", "_native_batch_norm", "_batch_norm", "cudnn_batch_norm"),
+        *("batch_norm", "miopen_batch_norm", "_thnn_", "native_group_norm"),
+    ),
+    "the CPU resizes the tensor that it writes": ("addbmm_",),
+    "the CPU does not define the result for a large or negative distance": (
+        *("__lshift__", "__rshift__", "__ilshift__", "__irshift__"),
+        *("bitwise_left_shift", "bitwise_right_shift"),
+    ),
+    "they keep the strides of their view of the storage": (
+        *("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"),
+    ),
+    "their samples decide between equal windows": ("fractional_max_pool",),
+    "uninitialised memory": ("empty", "new_empty"),
+    "the CPU's result has no memory": ("_efficientzerotensor",),
+}
+_PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefix in prefixes)
+
+
+class Admission(enum.IntEnum):
+    """The answer to C++, unless calls of this kind may use the CPU kernel.
+
+    Then the answer is the list of results that the device would return.
+    """
+
+    NEVER = 0
+    AGAIN = 1  # the operator's scalars became inputs, or constants: ask about the new key
+    UNDECIDED = 2  # this call needs `miss`, but another call of this kind may not
+
+
+def admit(
+    op: OpOverload, args: list[Any], bases: list[Base], device: int
+) -> Admission | list[NewTensor | int | None]:
+    """Return whether calls of this kind may run on the CPU kernel.
+
+    The arguments are those of `miss`. The call is checked and traced, but not compiled.
+    """
+    if is_always_compiled(op):
+        return Admission.NEVER
+    with as_a_kernel():
+        args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
+        if scalars_are_inputs(op, args):
+            _C.set_scalars_are_inputs(op.name(), True)
+            return Admission.AGAIN
+        try:
+            return _checked(op, args, bases, device)
+        except BakedNumber:
+            scalars_are_inputs(op, (), forget=True)
+            _C.set_scalars_are_inputs(op.name(), False)
+            return Admission.AGAIN
+        except (
+            *(refusals.Refusal, overlap.Overlap, NotImplementedError, RuntimeError),
+            *(IndexError, ValueError, TypeError, AssertionError),
+        ):
+            return Admission.UNDECIDED  # `miss` raises the error for the user
+
+
+def is_always_compiled(op: OpOverload) -> bool:
+    """Return whether an operator never uses its CPU kernel."""
+    schema = op._schema
+    return (
+        op.namespace != "aten"
+        or schema.name.startswith(_PREFIXES)
+        # Random numbers must be the same on both ways.
+        or torch.Tag.nondeterministic_seeded in op.tags
+        or any("Generator" in str(argument.type) for argument in schema.arguments)
+        # An out= argument may have another dtype, or may have to be resized.
+        or any(argument.is_out for argument in schema.arguments)
+    )
+
+
+def _checked(
+    op: OpOverload, args: list[Any], bases: list[Base], device: int
+) -> Admission | list[NewTensor | int | None]:
+    if host_shapes.has_mask(op, args) or _truncates(op, args) or _is_pinned(op, args):
+        return Admission.NEVER
+    call = NormalizedCall(op, args, bases)
+    written = call.written()
+    storages = [base[2] for base in bases]
+    overlap.check(op, call.views, storages, written)
+    shared = any(storages.count(storages[index]) > 1 for index in written)
+    if shared and torch.Tag.pointwise not in op.tags:
+        return Admission.NEVER  # the kernel may read elements that it has already written
+    refusals.check(op, args)
+    call.check()
+    try:
+        lowered = program.lower_op(call.pure.op, *call.pure_arguments())
+        if lowered.host_shape or lowered.random:
+            return Admission.NEVER
+        refusals.check_written(op, args, call.written_as(lowered))
+        if call.resize(lowered):
+            return Admission.UNDECIDED
+        trace_call(call, lowered, device)
+    except jax.errors.JAXTypeError as error:
+        raise BakedNumber(str(error)) from error
+    return call.results(lowered)
+
+
+def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
+    """Return whether floats become integers: the CPU does not define the value of int(1e30)."""
+    tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
+    targets = {leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.dtype)}
+    if op._schema.name == "aten::copy_":
+        targets = {tensors[0].dtype}
+    integral = any(_is_integral(dtype) for dtype in targets)
+    return integral and any(not _is_integral(t.dtype) and t.dtype != torch.bool for t in tensors)
+
+
+def _is_integral(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _is_pinned(op: OpOverload, args: Sequence[Any]) -> bool:
+    return any(
+        argument.name == "pin_memory" and bool(value)
+        for argument, value in zip(op._schema.arguments, args, strict=True)
+    )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The setting that lets torch's CPU kernels run operators on the platform `cpu`.
+
+A program takes about 50 ms to compile, and each new size needs one. A CPU kernel needs none. The
+setting belongs to the process, because autograd's threads must use the kernels that the forward
+pass used: the two ways may differ in the lowest bits.
+"""
+
+from __future__ import annotations
+
+import os
+
+from torch_google.tpu import _C
+from torch_google.tpu.runtime import platform
+
+_VARIABLE = "TORCH_TPU_CPU_KERNELS"
+
+
+def set_cpu_kernels(enabled: bool) -> None:
+    """Choose whether the modes strict and fused may run operators on torch's CPU kernels.
+
+    If False, which is the default, every operator is a compiled program, as on a TPU. The
+    environment variable TORCH_TPU_CPU_KERNELS=1 turns them on from the start. Raises RuntimeError
+    for True on another platform than `cpu`, because a CPU kernel cannot read its buffers.
+    """
+    _C.start()
+    if enabled and platform.name() != "cpu":
+        raise RuntimeError(
+            f"tpu: set_cpu_kernels(True) on the platform {platform.name()}: CPU kernels read host "
+            "memory only. Set TORCH_TPU_PLATFORM=cpu, or leave the setting unchanged"
+        )
+    _C.set_uses_cpu_kernels(enabled)
+
+
+def get_cpu_kernels() -> bool:
+    """Return whether operators may run on torch's CPU kernels."""
+    _C.start()
+    return _C.uses_cpu_kernels()
+
+
+def choose() -> None:
+    """Apply the default. This runs when the device starts.
+
+    Raises ValueError if the environment variable is neither 0 nor 1.
+    """
+    text = os.environ.get(_VARIABLE, "0")
+    if text not in ("0", "1"):
+        raise ValueError(f"tpu: {_VARIABLE}={text}; use 1 for CPU kernels, or 0 for programs only")
+    _C.set_uses_cpu_kernels(text == "1" and platform.name() == "cpu")
