@@ -11,9 +11,11 @@ from tools.importer.engine.outcome import (
     Outcome,
     PatchResult,
     Resolved,
+    Settlement,
     Skip,
 )
 from tools.importer.engine.render import Change, context_of, header_of, render_patch
+from tools.importer.engine.settlement import Settlements
 from tools.importer.engine.strict import apply_to_snapshot
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "Outcome",
     "PatchResult",
     "Resolved",
+    "Settlement",
+    "Settlements",
     "Skip",
     "apply_to_snapshot",
     "base_files",

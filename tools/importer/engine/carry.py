@@ -28,9 +28,11 @@ from tools.importer.engine.outcome import (
     Outcome,
     PatchResult,
     Resolved,
+    Settlement,
     Skip,
 )
 from tools.importer.engine.render import Change, context_of, header_of, render_patch
+from tools.importer.engine.settlement import Settlements, learn, recall
 from tools.importer.engine.text import Text
 from tools.importer.engine.whereabouts import whereabouts
 from tools.importer.series import Patch, Series
@@ -86,15 +88,17 @@ def carry(
     first: int = 0,
     keep_going: bool = False,
     old: Snapshot | None = None,
+    settlements: Settlements | None = None,
 ) -> Carry:
     """Rebase `series` from `base` onto `new`.
 
     `decisions` are the user's, by patch name. `new` already has the patches before index `first`.
     With `keep_going`, a patch that needs a decision is skipped, and later patches are merged
-    without it. `old` is the base's own tree, if available; it only adds text to conflicts. Raises
-    UserError if the series does not apply to its recorded base.
+    without it. `old` is the base's own tree, if available; it only adds text to conflicts.
+    `settlements` are remembered resolutions of conflicts, by key. Raises UserError if the series
+    does not apply to its recorded base.
     """
-    work = _Work(series, base, new, decisions or {}, old)
+    work = _Work(series, base, new, decisions or {}, old, settlements or {})
     for patch in series.patches[:first]:
         work.history.advance(patch)
     results: list[PatchResult] = []
@@ -113,6 +117,7 @@ class _Work:
     new: Snapshot
     decisions: Mapping[str, Decision]
     old: Snapshot | None
+    settlements: Settlements
     ours: dict[str, Blob | None] = field(default_factory=dict)
     landed: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
@@ -134,11 +139,17 @@ class _Work:
             )
         files = self.merged(patch)
         outcome, note = _together(files)
+        settlement: Settlement | None = None
         if isinstance(decision, Resolved):
+            settlement = learn(files, decision)
             files, outcome = self.resolved(files, decision)
         elif outcome.stops and self.landed_together(index):
             outcome = Outcome.LANDED
             files = tuple(replace(file, outcome=outcome, after=file.before) for file in files)
+        elif outcome.stops and (remembered := recall(files, self.settlements)):
+            settlement, decision = remembered
+            files, outcome = self.resolved(files, decision)
+            note = f"as settled before: {settlement.source}"
         self.history.advance(patch)
         if not outcome.stops:
             self.take(files)
@@ -149,6 +160,7 @@ class _Work:
             None if outcome.stops or outcome.drops else self.render(patch, outcome, files),
             note
             or next((file.note for file in files if file.outcome is outcome and file.note), ""),
+            settlement,
         )
 
     def take(self, files: Sequence[FileResult]) -> None:
@@ -246,6 +258,7 @@ class _Work:
             "; ".join(filter(None, (note, merged.note))),
             merged.inner,
             merged.conflicts,
+            merged.dispute,
         )
 
     def labels(self, patch: Patch) -> Labels:

@@ -10,7 +10,8 @@ from tools.importer.engine.doubt import doubtful_line
 from tools.importer.engine.history import Old, Step
 from tools.importer.engine.judge import inner_diff, judge
 from tools.importer.engine.merge import Labels, Merge, Region, contested, merge_texts
-from tools.importer.engine.outcome import Outcome
+from tools.importer.engine.outcome import Dispute, Outcome
+from tools.importer.engine.settlement import dispute_of
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import SYMLINK, Blob
 
@@ -27,6 +28,7 @@ class FileMerge:
     note: str = ""
     inner: str = ""
     conflicts: tuple[Region, ...] = ()
+    dispute: Dispute | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> Fi
             ),
             mode,
         )
-    return FileMerge(outcome, after, note, inner, merge.conflicts)
+    dispute = dispute_of(old.text, ours, new.text, merge)
+    return FileMerge(outcome, after, note, inner, merge.conflicts, dispute)
 
 
 def _outcome(

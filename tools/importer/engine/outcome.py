@@ -39,6 +39,27 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Dispute:
+    """The conflicts of one file. `spans` are their lines in the text with conflict markers."""
+
+    key: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """The resolution of all conflicts of one patch: for each file, a text for each conflict.
+
+    `source` says where a remembered settlement comes from; it is empty if the user decided now.
+    """
+
+    key: str
+    paths: tuple[str, ...]
+    answers: tuple[tuple[bytes, ...], ...]
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class FileResult:
     """The result for one file of one patch.
 
@@ -57,17 +78,22 @@ class FileResult:
     note: str = ""
     inner: str = ""
     conflicts: tuple[Region, ...] = ()
+    dispute: Dispute | None = None
 
 
 @dataclass(frozen=True)
 class PatchResult:
-    """The result for one patch. `data` is its new patch file; None if dropped or undecided."""
+    """The result for one patch. `data` is its new patch file; None if dropped or undecided.
+
+    `settlement` is the resolution of its conflicts, if it can be reused or was.
+    """
 
     patch: Patch
     outcome: Outcome
     files: tuple[FileResult, ...]
     data: bytes | None
     note: str = ""
+    settlement: Settlement | None = None
 
 
 @dataclass(frozen=True)
