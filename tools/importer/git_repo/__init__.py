@@ -8,7 +8,12 @@ from tools.importer.git_repo.fixup import fixup_patch
 from tools.importer.git_repo.identity import configured_person, parse_person
 from tools.importer.git_repo.plain_file import write_file
 from tools.importer.git_repo.repository import Person, Repository, TreeEntry, is_repository
-from tools.importer.git_repo.upstream_history import UpstreamChange, UpstreamHistory, open_history
+from tools.importer.git_repo.upstream_history import (
+    Arrival,
+    UpstreamChange,
+    UpstreamHistory,
+    open_history,
+)
 from tools.importer.git_repo.vendor import (
     Difference,
     Edit,
@@ -21,6 +26,7 @@ from tools.importer.git_repo.vendor import (
 )
 
 __all__ = [
+    "Arrival",
     "CommitSnapshot",
     "Difference",
     "Edit",

@@ -40,6 +40,14 @@ class UpstreamChange:
     pull: int | None = None
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """One commit of upstream's branch; a merge counts as one commit."""
+
+    commit: str
+    title: str
+
+
 class UpstreamHistory:
     """Upstream's repository, or a copy that `fetches` from it. `url` is upstream's address."""
 
@@ -68,6 +76,27 @@ class UpstreamHistory:
         raise UserError(
             f"'{reference}' names no change. Give a commit, a pull request's number or its address"
         )
+
+    def between(self, old: str, new: str, ref: str) -> list[Arrival]:
+        """Return the commits of the branch `ref` after `old`, up to `new`, newest first.
+
+        Raises UserError if upstream rewrote the branch, so that `old` is not in its history.
+        """
+        if self._fetches:
+            self._fetch(f"+{ref}:{ref}", optional=True)
+        repository = self.repository
+        known = repository.find(old) and repository.find(new)
+        status = 1
+        if known:
+            status, _, _ = repository.git.attempt("merge-base", "--is-ancestor", old, new)
+        if status:
+            raise UserError(
+                f"{self.url}: {old[:12]}, the last import, is not in the history of {new[:12]}: the "
+                "branch was rewritten. Leave --since out, and the commits are not listed"
+            )
+        out = self._log("--first-parent", "--format=%H%x00%s", f"{old}..{new}", "--")
+        rows = (line.partition("\0") for line in out.splitlines())
+        return [Arrival(commit, title) for commit, _, title in rows]
 
     def _commit(self, prefix: str, web: str | None) -> UpstreamChange:
         full = prefix if len(prefix) == 40 else self._expand(prefix)
