@@ -83,11 +83,15 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 progress.advance()
 
     # Imported lazily, because rules need libcst, and few series have rules.
-    from tools.importer.session import decide_rewrites, read_known_calls
+    from tools.importer.session import decide_rewrites, read_known_calls, settlements_of
 
     known = read_known_calls(project)
     table = measure(
-        series, base, targets(), remake=lambda patches, tree: decide_rewrites(patches, tree, known)
+        series,
+        base,
+        targets(),
+        remake=lambda patches, tree: decide_rewrites(patches, tree, known),
+        settlements=settlements_of(project),
     )
     _write(args, context, table)
     report.result(to_document(table))

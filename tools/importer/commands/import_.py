@@ -9,7 +9,9 @@ import hashlib
 from tools.importer.commands.context import Context
 from tools.importer.commands.importing import Import, go_on
 from tools.importer.errors import ExitCode, UserError
+from tools.importer.names import shown
 from tools.importer.session import (
+    Source,
     check_committed,
     current_label,
     last_of,
@@ -17,11 +19,13 @@ from tools.importer.session import (
     read_known_calls,
     refuse_unfinished,
 )
+from tools.importer.snapshot import Snapshot
 
 NAME = "import"
 HELP = "carry the series to another upstream release (the default command)"
 
 _LAST = "LAST"
+_LISTED = 20  # upstream commits; a day of a large project has more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing series of that release"
+    )
+    parser.add_argument(
+        "--ask-again", action="store_true", help="about conflicts that were settled before"
     )
     parser.add_argument(
         "--allow-dirty", action="store_true", help="import even if there are uncommitted edits"
@@ -70,6 +77,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     if origin and (context.cwd / origin).exists():
         origin = str(context.cwd / origin)
     new = resolve(project, report, tag=args.tag, ref=args.ref, origin=origin)
+    extra = _arrivals(args, context, source, new)
     work = Import(
         label,
         source.digest,
@@ -78,8 +86,36 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         overwrite=args.overwrite,
         acknowledge_licence=args.acknowledge_licence,
         known_calls=hashlib.sha256(read_known_calls(project)).hexdigest(),
+        ask_again=args.ask_again,
     )
-    return go_on(context, work, source, new, {})
+    return go_on(context, work, source, new, {}, extra)
+
+
+def _arrivals(
+    args: argparse.Namespace, context: Context, source: Source, new: Snapshot
+) -> dict[str, object]:
+    """With --since, list upstream's commits since the series to carry. Raises UserError."""
+    ref, url = new.pin.get("ref"), new.pin.get("url")
+    old = source.base.commit if source.base else None
+    if not args.since or not (isinstance(ref, str) and isinstance(url, str) and old and new.commit):
+        return {}
+    from tools.importer.git_repo import open_history
+    from tools.importer.origins.cache import user_cache
+
+    history = open_history(url, user_cache().root / "git", context.report)
+    try:
+        commits = history.between(old, new.commit, ref)
+    finally:
+        history.repository.close()
+    count = len(commits)
+    context.report.say(
+        f"{count} upstream {'commit' if count == 1 else 'commits'} since {old[:12]}:"
+    )
+    for each in commits[:_LISTED]:
+        context.report.say(f"  {each.commit[:12]} {shown(each.title)}")
+    if count > _LISTED:
+        context.report.say(f"  and {count - _LISTED} more; --json lists them all")
+    return {"commits": [{"commit": each.commit, "title": each.title} for each in commits]}
 
 
 def _source(args: argparse.Namespace, context: Context) -> str:

@@ -13,12 +13,13 @@ from tools.importer.commands.summary import (
     carry_lines,
     change_lines,
     changes_data,
+    learned_lines,
     unread_lines,
     waiting_lines,
 )
 from tools.importer.engine import Carry, Decision, PatchResult
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.project import SBOM, TREE
+from tools.importer.project import SBOM, TREE, Project
 from tools.importer.session import (
     KNOWN_CALLS,
     SESSION_FILES,
@@ -29,6 +30,7 @@ from tools.importer.session import (
     Transaction,
     Unfinished,
     branch_files,
+    current_label,
     directory_changes,
     finish,
     forecast,
@@ -38,7 +40,10 @@ from tools.importer.session import (
     read_known_calls,
     replay,
     settled_calls,
+    settlement_files,
+    settlements_of,
     stop_at,
+    superseded_files,
 )
 from tools.importer.snapshot import Snapshot
 
@@ -56,6 +61,7 @@ class Import:
     overwrite: bool
     acknowledge_licence: bool
     known_calls: str = ""  # the sha256 of rewrites.txt; "" in states saved by older versions
+    ask_again: bool = False  # about conflicts that were settled before
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
@@ -82,8 +88,12 @@ def go_on(
     source: Source,
     new: Snapshot,
     decisions: Mapping[str, Decision],
+    extra: Mapping[str, object] | None = None,
 ) -> ExitCode:
-    """Replay the import, then publish it or ask for a decision; report and return the exit code."""
+    """Replay the import, then publish it or ask for a decision; report and return the exit code.
+
+    `extra` is added to the JSON result.
+    """
     project, report = context.project, context.report
     heading = f"{project.name}: {work.source} -> {new.label}"
     report.say(heading + (" (dry run)" if context.dry_run else ""))
@@ -91,20 +101,35 @@ def go_on(
     licence = _check_licence(context, work, old, new)
     known, on_patches = settled_calls(decisions, _known_calls(context, work))
     rewrites = Rewrites(new, known)
+    settlements = {} if work.ask_again else settlements_of(project)
     with report.progress(f"Carrying {len(source.series.patches)} patches"):
-        result = replay(source, new, on_patches, rewrites=rewrites, old=old)
+        result = replay(
+            source, new, on_patches, rewrites=rewrites, old=old, settlements=settlements
+        )
     for line in carry_lines(result):
         report.say(line)
     if result.stopped:
-        waiting = forecast(source, new, on_patches, result, rewrites=rewrites, old=old)
+        waiting = forecast(
+            source,
+            new,
+            on_patches,
+            result,
+            rewrites=rewrites,
+            old=old,
+            settlements=settlements,
+        )
         for line in waiting_lines(waiting):
             report.say(line)
-        return _stop(context, work, source, result, decisions, waiting)
+        return _stop(context, work, source, result, decisions, waiting, extra or {})
     with report.progress("Proving that the new series applies"):
         carried = finish(result, new, rewrites=rewrites)
     for line in unread_lines(rewrites.unread):
         report.say(line)
-    return _publish(context, work, source, new, result, carried, licence, rewrites)
+    learned = settlement_files(project, result.results, on_patches, old=work.source, new=new.label)
+    for line in learned_lines(result, on_patches):
+        report.say(line)
+    files = {**licence, **learned}
+    return _publish(context, work, source, new, result, carried, files, rewrites, extra or {})
 
 
 def _stop(
@@ -114,6 +139,7 @@ def _stop(
     result: Carry,
     decisions: Mapping[str, Decision],
     waiting: Sequence[PatchResult],
+    extra: Mapping[str, object],
 ) -> ExitCode:
     project, report = context.project, context.report
     stopped = result.stopped
@@ -143,7 +169,7 @@ def _stop(
             ".import/conflict, then `import.py continue`; or `import.py skip`, `import.py abort`"
         )
     data = _data(context, work, result, "stopped", Changes(), None)
-    report.result({**data, "waiting": [each.patch.name for each in waiting]})
+    report.result({**data, "waiting": [each.patch.name for each in waiting], **extra})
     return ExitCode.CONFLICT
 
 
@@ -154,11 +180,13 @@ def _publish(
     new: Snapshot,
     result: Carry,
     carried: Carried,
-    licence: Mapping[str, bytes],
+    others: Mapping[str, bytes],
     rewrites: Rewrites,
+    extra: Mapping[str, object],
 ) -> ExitCode:
+    """Publish the series with the `others`: the licence record and the settlements."""
     project, report = context.project, context.report
-    files: dict[str, bytes | None] = dict(licence)
+    files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
     files |= branch_files(project, new.label, new.pin)
     if rewrites.known != read_known_calls(project):
@@ -166,6 +194,8 @@ def _publish(
         files[known.as_posix()] = rewrites.known
     pin = moved_pin(project, new, carried, report)
     pin_path = project.pin.relative_to(project.workspace).as_posix()
+    built = None if pin is not None else _built(project)
+    files = {**superseded_files(project, new.label, new.pin, built=built), **files}
     if pin is not None:
         from tools.importer.metadata import render_all, render_project
 
@@ -199,8 +229,13 @@ def _publish(
         )
     outcome = "published" if changes else "nothing to do"
     summary = _data(context, work, result, outcome, changes, pin)
-    report.result({**summary, "unread_by_rewrites": list(rewrites.unread)})
+    report.result({**summary, "unread_by_rewrites": list(rewrites.unread), **extra})
     return code
+
+
+def _built(project: Project) -> str | None:
+    """Return the label of the build's series; None if the project has no pin yet."""
+    return current_label(project) if project.pin.exists() else None
 
 
 def _known_calls(context: Context, work: Import) -> bytes:

@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, Loader] = {
     "new": _in("new"),
     "drop": _in("drop"),
     "cherry-pick": _in("cherry_pick"),
+    "settled": _in("settled"),
     "rewrites": _in("rewrites"),
     "verify": _in("verify"),
     "drift": _in("drift"),

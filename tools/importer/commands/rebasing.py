@@ -4,9 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.summary import carry_data, change_lines, changes_data
+from tools.importer.commands.summary import (
+    carry_data,
+    change_lines,
+    changes_data,
+    learned_lines,
+    reused_lines,
+)
 from tools.importer.editing import (
     Desk,
     Kind,
@@ -27,6 +34,8 @@ from tools.importer.session import (
     Changes,
     Transaction,
     Unfinished,
+    settlement_files,
+    settlements_of,
     stop_at,
     write_unfinished,
 )
@@ -53,7 +62,7 @@ def go_on(
     """Rebase the patches after `edit`; publish everything, or report a conflict."""
     project, report = context.project, context.report
     with report.progress("Rebasing the later patches"):
-        rebased = rebase(release, edit, decisions)
+        rebased = rebase(release, edit, decisions, settlements_of(project))
     for line in _lines(rebased.carried):
         report.say(line)
     stopped = rebased.carried.stopped
@@ -70,6 +79,16 @@ def go_on(
         return ExitCode.CONFLICT
     with report.progress("Proving the series and hashing the tree"):
         result = publication(project, release, rebased.files, lambda: pinned_wheel(project, report))
+    learned = settlement_files(
+        project,
+        rebased.carried.results,
+        decisions,
+        old=release.label,
+        new=tree_of(release, edit).label,
+    )
+    for line in learned_lines(rebased.carried, decisions):
+        report.say(line)
+    result = replace(result, files={**result.files, **learned})
     return publish(context, edit, rebased.carried, result)
 
 
@@ -133,6 +152,7 @@ def _lines(carried: Carry) -> Iterator[str]:
         elif each.outcome not in (Outcome.CLEAN, Outcome.NOT_APPLICABLE):
             note = f" ({each.note})" if each.note else ""
             yield f"{each.outcome.value}  {each.patch.name}{note}"
+    yield from reused_lines(carried)
     unchanged = sum(
         each.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for each in carried.results
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,12 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
     return _laid_out(tmp_path)
 
 
-def _laid_out(directory: Path) -> SampleWorkspace:
+def _laid_out(
+    directory: Path, series: Mapping[str, Mapping[str, str]] = _SERIES
+) -> SampleWorkspace:
     """Return a workspace whose series applies to v1, but whose build uses another release."""
     sample = make_workspace(directory)
-    sample.series("v1", _SERIES)
+    sample.series("v1", series)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0
     (sample.root / "third_party/torch/pin.json").write_text(json.dumps({"tag": "v0"}))
     return sample
@@ -272,3 +275,28 @@ def test_a_full_disk_ends_an_edit_with_one_line(
         elif (sample.root / ".import/state.json").exists():
             assert sample.run("abort") == 0
     assert set(codes) == {0, 3}
+
+
+def test_a_rebase_remembers_a_settled_conflict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`refresh` stops at a later patch; the same edit of the same series does not stop again."""
+    patches = {"a": edited(A, line_3="a's three"), "b": edited(A, line_3="b's three")}
+    sample = _laid_out(tmp_path, {name: {"torch/a.py": text} for name, text in patches.items()})
+    directory = sample.root / "patches/torch/v1"
+    series = {path: path.read_bytes() for path in directory.iterdir()}
+    for code in (2, 0):
+        assert _edit(sample, "a") == 0
+        _desk(sample, "torch/a.py").write_text(edited(A, line_3="our three"))
+        capsys.readouterr()
+        assert sample.run("refresh") == code
+        if code == 2:
+            sample.conflict("torch/a.py").write_text(edited(A, line_3="everybody's three"))
+            assert sample.run("continue") == 0
+            assert "remembered: b.patch" in capsys.readouterr().out
+            for path, data in series.items():
+                path.write_bytes(data)
+    out = capsys.readouterr().out
+    assert "resolved  b.patch (as settled before: b.patch in v1 -> v1 with a.patch, " in out
+    assert "reused: b.patch is settled as b.patch in v1 -> v1 with a.patch" in out
+    assert "+everybody's three" in _patch(sample, "b")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tools.importer.engine import Carry, Outcome, PatchResult
 from tools.importer.session import Changes
@@ -37,8 +37,33 @@ def carry_lines(result: Carry) -> Iterator[str]:
         yield f"landed upstream, dropped from the series: {', '.join(landed)}"
     if skipped:
         yield f"NOT carried, dropped by your decision: {', '.join(skipped)}"
+    yield from reused_lines(result)
     if waiting:
         yield f"kept as they were, this origin has none of their files: {', '.join(waiting)}"
+
+
+def reused_lines(result: Carry) -> Iterator[str]:
+    """Yield one line about each conflict that is settled as the user settled it before."""
+    for each in result.results:
+        if each.settlement is not None and _reused(each):
+            yield (
+                f"reused: {each.patch.name} is settled as {each.settlement.source}; to be asked "
+                f"again, run `import.py settled --forget {each.settlement.key[:12]}`"
+            )
+
+
+def learned_lines(result: Carry, decided: Collection[str]) -> Iterator[str]:
+    """Yield one line about each decision of the user: whether later imports can reuse it."""
+    for each in result.results:
+        if each.patch.name in decided and each.outcome in (Outcome.RESOLVED, Outcome.LANDED):
+            if each.settlement is not None:
+                key = each.settlement.key[:12]
+                yield f"remembered: {each.patch.name}, for the same conflict ({key})"
+            else:
+                yield (
+                    f"not remembered: {each.patch.name}, because its resolution is not only between "
+                    "conflict markers"
+                )
 
 
 def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
@@ -78,6 +103,7 @@ def carry_data(result: Carry) -> dict[str, object]:
         "not_carried": _names(result, Outcome.SKIPPED),
         "not_applicable": _names(result, Outcome.NOT_APPLICABLE),
         "stopped": stopped.patch.name if stopped else None,
+        "reused": [_settled_data(each) for each in result.results if _reused(each)],
     }
 
 
@@ -90,6 +116,15 @@ def changes_data(changes: Changes) -> dict[str, object]:
     }
 
 
+def _settled_data(result: PatchResult) -> Mapping[str, object]:
+    assert result.settlement is not None
+    return {
+        "patch": result.patch.name,
+        "id": result.settlement.key[:12],
+        "source": result.settlement.source,
+    }
+
+
 def _names(result: Carry, outcome: Outcome) -> list[str]:
     return [each.patch.name for each in result.results if each.outcome is outcome]
 
@@ -97,9 +132,13 @@ def _names(result: Carry, outcome: Outcome) -> list[str]:
 def _note(result: PatchResult) -> str:
     if HEADER in result.patch.header and result.outcome in _KEPT:
         return f"made anew by rule {result.patch.header[HEADER]}"
-    if result.outcome is Outcome.RESOLVED:
+    if result.outcome is Outcome.RESOLVED and not _reused(result):
         return "as you settled it"
     return result.note
+
+
+def _reused(result: PatchResult) -> bool:
+    return result.settlement is not None and bool(result.settlement.source)
 
 
 def _patch_data(result: PatchResult) -> Mapping[str, object]:

@@ -18,6 +18,7 @@ from tools.importer.session import (
     decide_rewrites,
     read_branches,
     read_known_calls,
+    settlements_of,
 )
 
 NAME = "sync"
@@ -107,6 +108,7 @@ def _forecast(project: Project, news: _News, report: Report, *, every: bool) -> 
         read_base(series.root),
         targets,
         remake=lambda patches, tree: decide_rewrites(patches, tree, known),
+        settlements=settlements_of(project),
     )
 
 

@@ -10,7 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tools.importer.engine import Base, Decision, Outcome, PatchResult, Skip, carry
+from tools.importer.engine import (
+    Base,
+    Decision,
+    Outcome,
+    PatchResult,
+    Settlements,
+    Skip,
+    carry,
+)
 from tools.importer.errors import UserError
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Snapshot
@@ -93,18 +101,26 @@ class Table:
 
 
 def measure(
-    series: Series, base: Base, targets: Iterable[Target], *, remake: Remake | None = None
+    series: Series,
+    base: Base,
+    targets: Iterable[Target],
+    *,
+    remake: Remake | None = None,
+    settlements: Settlements | None = None,
 ) -> Table:
     """Rebase `series` from `base` onto each target, skipping patches that need a decision there.
 
-    `remake` generates the rules' patches; without it, they are merged like all others. Targets are
-    consumed one by one, so an iterator may fetch them lazily. Raises UserError if the series does
-    not apply to its recorded base.
+    `remake` generates the rules' patches; without it, they are merged like all others.
+    `settlements` are resolutions that an import would reuse. Targets are consumed one by one, so an
+    iterator may fetch them lazily. Raises UserError if the series does not apply to its recorded
+    base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []
     for target in targets:
-        release, cells = measure_release(series, base, target, remake=remake)
+        release, cells = measure_release(
+            series, base, target, remake=remake, settlements=settlements
+        )
         if release.label in {other.label for other in releases}:
             raise UserError(f"{release.label}: named twice. Name each release once")
         releases.append(release)
@@ -117,7 +133,12 @@ def measure(
 
 
 def measure_release(
-    series: Series, base: Base, target: Target, *, remake: Remake | None = None
+    series: Series,
+    base: Base,
+    target: Target,
+    *,
+    remake: Remake | None = None,
+    settlements: Settlements | None = None,
 ) -> tuple[Release, tuple[Cell, ...]]:
     """Return one column of the table: the release, and its cells in the order of the series."""
     snapshot = target.snapshot
@@ -131,7 +152,9 @@ def measure_release(
         except UserError as problem:
             refused = str(problem)
             decisions = {name: Skip() for name in ruled}
-    carried = carry(series, base, snapshot, decisions=decisions, keep_going=True)
+    carried = carry(
+        series, base, snapshot, decisions=decisions, keep_going=True, settlements=settlements
+    )
     cells = [_cell(series, result) for result in carried.results]
     for number, patch in enumerate(series.patches):
         if patch.name in decisions:
@@ -154,8 +177,10 @@ def _cell(series: Series, result: PatchResult) -> Cell:
         for file in result.files
     )
     outcome = result.outcome
-    if outcome is Outcome.RESOLVED and result.data == (
-        (series.root / result.patch.name).read_bytes()
+    if (
+        outcome is Outcome.RESOLVED
+        and result.settlement is None
+        and result.data == ((series.root / result.patch.name).read_bytes())
     ):
         outcome = Outcome.CLEAN  # the rule generated the same patch
     return Cell(outcome, result.note, files)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tools.importer.editing.release import Release
 from tools.importer.editing.staged import staged
-from tools.importer.engine import Carry, Decision, apply_to_snapshot, carry
+from tools.importer.engine import Carry, Decision, Settlements, apply_to_snapshot, carry
 from tools.importer.errors import UserError
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
@@ -79,7 +79,10 @@ class Rebased:
 
 
 def rebase(
-    release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision] | None = None
+    release: Release,
+    edit: SeriesEdit,
+    decisions: Mapping[str, Decision] | None = None,
+    settlements: Settlements | None = None,
 ) -> Rebased:
     """Apply `edit` in memory. Raises UserError if the patch does not apply or has a bad header."""
     if release.series.digest != edit.digest:
@@ -96,6 +99,7 @@ def rebase(
         decisions=decisions or {},
         first=first,
         old=release.snapshot,
+        settlements=settlements,
     )
     return Rebased(carried, None if carried.stopped else _files(carried, edit))
 

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The importer's sessions: atomic publication, and commands that wait for user action."""
 
-from tools.importer.session.branches import Last, branch_files, last_of, read_branches
+from tools.importer.session.branches import (
+    Last,
+    branch_files,
+    last_of,
+    read_branches,
+    superseded_files,
+)
 from tools.importer.session.build_pin import moved_pin
 from tools.importer.session.conflict import Unsettled, read_resolution, unsettled
 from tools.importer.session.journal import pending, recover, roll_back
@@ -24,6 +30,13 @@ from tools.importer.session.rewritten import (
     decide_rewrites,
     read_known_calls,
     settled_calls,
+)
+from tools.importer.session.settlements import (
+    Remembered,
+    find_settlements,
+    read_settlements,
+    settlement_files,
+    settlements_of,
 )
 from tools.importer.session.stopping import (
     SESSION_FILES,
@@ -54,6 +67,7 @@ __all__ = [
     "Carried",
     "Changes",
     "Last",
+    "Remembered",
     "Rewrites",
     "Source",
     "Stop",
@@ -68,6 +82,7 @@ __all__ = [
     "current_label",
     "decide_rewrites",
     "directory_changes",
+    "find_settlements",
     "finish",
     "forecast",
     "forget",
@@ -80,6 +95,7 @@ __all__ = [
     "read_branches",
     "read_known_calls",
     "read_resolution",
+    "read_settlements",
     "read_unfinished",
     "recover",
     "refuse_unfinished",
@@ -87,7 +103,10 @@ __all__ = [
     "require_unfinished",
     "roll_back",
     "settled_calls",
+    "settlement_files",
+    "settlements_of",
     "stop_at",
+    "superseded_files",
     "uncommitted",
     "unsettled",
     "waits_for_files",

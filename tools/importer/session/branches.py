@@ -16,6 +16,9 @@ from tools.importer.project import Project
 
 FILE = "branches.json"
 
+# The files that an import writes in a series directory.
+SERIES_FILES = ("*.patch", "series", "base.json", "base.lines")
+
 
 @dataclass(frozen=True)
 class Last:
@@ -52,6 +55,29 @@ def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dic
     rows = {branch: vars(last) for branch, last in sorted(branches.items())}
     path = (project.series / FILE).relative_to(project.workspace).as_posix()
     return {path: (json.dumps(rows, indent=2) + "\n").encode()}
+
+
+def superseded_files(
+    project: Project, label: str, pin: Mapping[str, object], *, built: str | None
+) -> dict[str, None]:
+    """Return the files of the branch's last series, which the new series `label` replaces.
+
+    Otherwise, a branch that is imported daily would add a directory each day. The series that the
+    build uses (`built`) stays, and so does the last one of another branch.
+    """
+    if not branch_files(project, label, pin):
+        return {}
+    branches = read_branches(project)
+    last = branches.pop(_branch(str(pin["ref"])), None)
+    kept = {label, built, *(each.label for each in branches.values())}
+    if last is None or last.label in kept:
+        return {}
+    directory = project.series_of(last.label)
+    return {
+        path.relative_to(project.workspace).as_posix(): None
+        for pattern in SERIES_FILES
+        for path in directory.glob(pattern)
+    }
 
 
 def _branch(ref: str | None) -> str:

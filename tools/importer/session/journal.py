@@ -88,6 +88,7 @@ def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
         sync_directory(state)
         for number, move in enumerate(journal.moves):
             _move(workspace, root, number, move, check=check)
+        _remove_empty(workspace, journal)
         _sync_parents(workspace, journal)
         os.rename(root, state / DONE)
     _clear(state)
@@ -189,6 +190,14 @@ def _clear(state: Path) -> None:
             for name in journal.clears:
                 _remove(state / name)
     shutil.rmtree(root, ignore_errors=True)
+
+
+def _remove_empty(workspace: Path, journal: Journal) -> None:
+    """Delete the directories that the publication emptied."""
+    for move in journal.moves:
+        directory = (workspace / move.path).parent
+        if move.after is None and directory.is_dir() and not os.listdir(directory):
+            os.rmdir(directory)
 
 
 def _sync_parents(workspace: Path, journal: Journal) -> None:

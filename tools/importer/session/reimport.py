@@ -16,6 +16,7 @@ from tools.importer.engine import (
     Carry,
     Decision,
     PatchResult,
+    Settlements,
     base_files,
     carry,
     header_of,
@@ -25,10 +26,9 @@ from tools.importer.engine import (
 from tools.importer.errors import UserError
 from tools.importer.project import Project
 from tools.importer.series import Series, SeriesError, load_series
+from tools.importer.session.branches import SERIES_FILES
 from tools.importer.session.rewritten import Rewrites
 from tools.importer.snapshot import Snapshot
-
-_OURS = ("*.patch", "series", "base.json", "base.lines")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def digest_of_directory(directory: Path) -> str:
     Headers are excluded, because they may be corrected while an import waits.
     """
     total = hashlib.sha256()
-    for path in sorted({path for pattern in _OURS for path in directory.glob(pattern)}):
+    for path in sorted({path for pattern in SERIES_FILES for path in directory.glob(pattern)}):
         data = path.read_bytes()
         if path.suffix == ".patch":
             data = data[len(header_of(data)) :].lstrip(b"\n")
@@ -107,12 +107,13 @@ def replay(
     *,
     rewrites: Rewrites | None = None,
     old: Snapshot | None = None,
+    settlements: Settlements | None = None,
 ) -> Carry:
     """Merge the series until a patch needs another decision. Deterministic. Raises UserError.
 
     A place that no rule covers stops the merge before the first patch, like a conflict. Pass the
     same `rewrites` object to `finish`, so that files are parsed only once. `old`, the base's tree,
-    only adds text to conflicts.
+    only adds text to conflicts. `settlements` are reused if the same conflict appears.
     """
     _check_names(source)
     if source.base is None:
@@ -126,7 +127,15 @@ def replay(
     made_anew, findings = rules.decide(source.series)
     every = {**made_anew, **decisions}
     if findings:
-        full = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
+        full = carry(
+            source.series,
+            source.base,
+            new,
+            decisions=every,
+            keep_going=True,
+            old=old,
+            settlements=settlements,
+        )
         waiting = [
             file.new_path for each in full.results if each.outcome.stops for file in each.files
         ]
@@ -137,7 +146,9 @@ def replay(
             if (each.rule, each.path, each.function) not in known
         )
         return Carry(source.series, (rules.stop(findings),), {})
-    result = carry(source.series, source.base, new, decisions=every, old=old)
+    result = carry(
+        source.series, source.base, new, decisions=every, old=old, settlements=settlements
+    )
     if result.stopped is None:
         findings_left = rules.look(source.series, result.files)
         if findings_left:
@@ -153,12 +164,21 @@ def forecast(
     *,
     rewrites: Rewrites,
     old: Snapshot | None = None,
+    settlements: Settlements | None = None,
 ) -> tuple[PatchResult, ...]:
     """Return the later patches that need a decision if the first such patch is left out."""
     if source.base is None:
         return ()
     every = {**rewrites.decide(source.series)[0], **decisions}
-    full = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
+    full = carry(
+        source.series,
+        source.base,
+        new,
+        decisions=every,
+        keep_going=True,
+        old=old,
+        settlements=settlements,
+    )
     stopped = {each.patch.name for each in result.results}
     return tuple(
         each for each in full.results if each.outcome.stops and each.patch.name not in stopped
@@ -197,7 +217,7 @@ def directory_changes(
     """
     directory = project.series_of(carried.label)
     files: dict[str, bytes | None] = {}
-    for pattern in _OURS:
+    for pattern in SERIES_FILES:
         files |= {path.name: None for path in directory.glob(pattern)}
     files |= carried.files
     differing = [
