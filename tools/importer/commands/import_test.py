@@ -68,7 +68,7 @@ def test_a_series_that_fits_is_published(
     assert "offset  first.patch" in out
     assert "3 of 3 patches: 1 clean, 2 offset" in out
     assert "the build stays where it is" in out
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_the_same_again_is_nothing_to_do(
@@ -108,7 +108,7 @@ def test_a_dry_run_changes_nothing(
     sample.release("v2", release)
     assert import_(sample, "v2", "--dry-run") == (0 if release is MOVED else 2)
     assert sample.files() == before
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
     out = capsys.readouterr().out
     assert ("new      patches/torch/v2/series" in out) == (release is MOVED)
     assert ("would stop at second.patch" in out) == (release is CLASH)
@@ -148,7 +148,7 @@ def test_a_conflict_stops_and_continue_goes_on(
     assert sample.run("continue") == 0
     assert "+row 20 of both" in patch_of(sample, "v2", "second")
     assert "-line 30 of upstream\n+line 30 of both" in patch_of(sample, "v2", "third")
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
     assert sample.run("status") == 0
 
 
@@ -193,7 +193,7 @@ def test_abort_leaves_the_workspace_as_it_was(
     assert (sample.root / ".import/state.json").exists()
     assert sample.run("abort") == 0
     assert sample.files() == before
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
     assert sample.run("abort") == 4
     for command in ("continue", "skip"):
         assert sample.run(command) == 1
@@ -306,7 +306,7 @@ def test_nobody_settles_conflicts_for_a_series_that_may_not_be_written(
     (sample.root / "patches/torch/v2").mkdir()
     assert import_(sample, "v2") == 1
     assert "second.patch would stop here for a decision" in capsys.readouterr().err
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
     assert import_(sample, "v2", "--overwrite") == 2
     resolve(sample, "torch/b.py", edited(B, row_20="row 20 of both"))
     assert sample.run("continue") == 0
@@ -402,7 +402,11 @@ def test_killed_at_any_call_continue_loses_no_decision(
             assert code == 0
         assert sample.files() == new, number
         # The lock of a killed process is free. Only the lock file and .gitignore may remain.
-        assert {path.name for path in sample.root.glob(".import/*")} <= {"lock", ".gitignore"}
+        assert {path.name for path in sample.root.glob(".import/*")} <= {
+            "lock",
+            ".gitignore",
+            "undo",
+        }
         shutil.rmtree(sample.root)
         if not killed:
             return

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Loader] = {
     "continue": _in("continue_"),
     "skip": _in("skip"),
     "abort": _in("abort"),
+    "undo": _in("undo"),
     "status": _in("status"),
     "sync": _in("sync"),
     "edit": _in("edit"),

@@ -32,6 +32,7 @@ from tools.importer.commands import (
     skip,
     status,
     sync,
+    undo,
     vendor,
     verify,
 )
@@ -181,6 +182,7 @@ def test_every_command_of_this_package_is_listed_under_its_name() -> None:
         skip,
         status,
         sync,
+        undo,
         vendor,
         verify,
     )
@@ -239,4 +241,4 @@ def test_every_command_finds_a_whole_tree(
     assert run(workspace, "do", commands=(sample,)) == 4
     assert (root / "f").read_bytes() == b"new"
     assert "finished what was interrupted: a test" in capsys.readouterr().out
-    assert not state.exists()
+    assert {path.name for path in state.iterdir()} == {".gitignore", "undo"}

@@ -34,6 +34,7 @@ from tools.importer.session import (
     Changes,
     Transaction,
     Unfinished,
+    digest_of_header,
     settlement_files,
     settlements_of,
     stop_at,
@@ -42,6 +43,9 @@ from tools.importer.session import (
 from tools.importer.snapshot import Snapshot
 
 COMMAND = "refresh"
+
+# The input in which `edit` and `new` record the header that they wrote.
+HEADER_DIGEST = "header_digest"
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdit, Snapshot]:
@@ -123,7 +127,9 @@ def begin(
     files = 0
     if not context.dry_run:
         files = desk.lay_out(release, count, header, report, only=only)
-        unfinished = Unfinished(EDITING, project.name, inputs_of(edit))
+        digest = digest_of_header(desk.header())
+        inputs = {**inputs_of(edit), HEADER_DIGEST: digest}
+        unfinished = Unfinished(EDITING, project.name, inputs)
         write_unfinished(project.state, unfinished)
     verb = "would lay out" if context.dry_run else "laid out"
     report.say(f"{edit.name}: {verb} {release.label} with {count} patches in {shown}/tree")

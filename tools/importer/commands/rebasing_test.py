@@ -70,7 +70,7 @@ def test_a_patch_in_the_middle_is_changed(
     assert changed == {"patches/torch/v1/first.patch", "patches/torch/v1/third.patch"}
     assert "+zero\n" in _patch(sample, "first")
     assert "@@ -23,7 +23,7 @@" in _patch(sample, "third")
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_an_edit_undone_is_the_same_bytes(sample: SampleWorkspace) -> None:
@@ -97,7 +97,7 @@ def test_a_conflict_is_settled_and_the_rest_follows(
     sample.conflict("torch/a.py").write_text(edited(_ONE, line_25="both"))
     assert sample.run("continue") == 0
     assert "-mine\n+both\n" in _patch(sample, "third")
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_a_later_patch_can_be_skipped(sample: SampleWorkspace) -> None:
@@ -124,7 +124,7 @@ def test_abort_goes_back_to_the_desk_and_then_away(
     assert sample.files() != before
     assert _edit(sample, "first") == 0
     assert sample.run("abort") == 0
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_a_new_patch_waits_for_its_header(
@@ -194,7 +194,7 @@ def test_what_cannot_be_done(
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert sample.files() == before
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_one_edit_at_a_time(sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]) -> None:

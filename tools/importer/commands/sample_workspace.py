@@ -79,6 +79,10 @@ class SampleWorkspace:
     def conflict(self, path: str) -> Path:
         return self.root / ".import/conflict" / path
 
+    def at_rest(self) -> bool:
+        """Return whether nothing is unfinished: only the last publication is kept, for `undo`."""
+        return {path.name for path in self.root.glob(".import/*")} <= {".gitignore", "undo"}
+
     def git(self, *arguments: str) -> None:
         """Run git in the workspace, without the user's configuration."""
         subprocess.run(

@@ -59,7 +59,7 @@ def test_an_import_whose_reader_has_gone_goes_on_to_its_end(
     status, errors = _without_reader(sample, *arguments, also_errors=also_errors)
     assert (status, "Traceback" in errors, "BrokenPipe" in errors) == (0, False, False)
     assert (sample.root / "patches/torch/v2/row.patch").exists()
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_a_stop_whose_reader_has_gone_is_a_stop(sample: SampleWorkspace) -> None:
@@ -87,7 +87,7 @@ def test_a_waiting_import_is_ignored_by_git_whatever_the_workspace_ignores(
     status = ["git", "status", "--porcelain"]
     assert subprocess.run(status, cwd=sample.root, capture_output=True, check=True).stdout == b""
     assert sample.run("abort") == 0
-    assert not (sample.root / ".import").exists()
+    assert sample.at_rest()
 
 
 def test_a_hook_of_another_repository_leads_no_command_there(

@@ -10,9 +10,10 @@ from tools.importer.session.branches import (
 )
 from tools.importer.session.build_pin import moved_pin
 from tools.importer.session.conflict import Unsettled, read_resolution, unsettled
-from tools.importer.session.journal import pending, recover, roll_back
+from tools.importer.session.journal import edited_since, roll_back, undo, undoable
 from tools.importer.session.local_edits import check_committed, uncommitted
 from tools.importer.session.lock import lock
+from tools.importer.session.recovery import pending, recover
 from tools.importer.session.reimport import (
     Carried,
     Source,
@@ -37,6 +38,13 @@ from tools.importer.session.settlements import (
     read_settlements,
     settlement_files,
     settlements_of,
+)
+from tools.importer.session.stepping import (
+    digest_of_header,
+    earlier_step,
+    edited_in,
+    refuse_edited,
+    step_back,
 )
 from tools.importer.session.stopping import (
     SESSION_FILES,
@@ -81,7 +89,11 @@ __all__ = [
     "check_rewrites",
     "current_label",
     "decide_rewrites",
+    "digest_of_header",
     "directory_changes",
+    "earlier_step",
+    "edited_in",
+    "edited_since",
     "find_settlements",
     "finish",
     "forecast",
@@ -98,6 +110,7 @@ __all__ = [
     "read_settlements",
     "read_unfinished",
     "recover",
+    "refuse_edited",
     "refuse_unfinished",
     "replay",
     "require_unfinished",
@@ -105,9 +118,12 @@ __all__ = [
     "settled_calls",
     "settlement_files",
     "settlements_of",
+    "step_back",
     "stop_at",
     "superseded_files",
     "uncommitted",
+    "undo",
+    "undoable",
     "unsettled",
     "waits_for_files",
     "write_unfinished",

@@ -87,6 +87,17 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
     return problems
 
 
+def changed_files(state: Path, stop: Stop) -> list[str]:
+    """Return the files that the user has changed, added or deleted since they were written."""
+    out = [path for path in _laid_out(state) if path not in stop.files]
+    for path, file in stop.files.items():
+        blob = _read(state, path, StopFile(None, REGULAR, ""))
+        digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
+        if digest != file.digest:
+            out.append(path)
+    return sorted(out)
+
+
 def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
     """Return the files as the user left them; a missing file is deleted. Raises UserError."""
     files: dict[str, Blob | None] = {

@@ -6,11 +6,13 @@ one rename:
 
     publish.new    staged or rolled back: the tree is the old one; may be deleted
     publish        committed: the next command finishes it
-    publish.done   the tree is the new one; the command's own state must still be deleted
+    publish.done   the tree is the new one; the command's own state must still be moved away
+    undo           the last publication, kept so that `undo` can take it back
     publish.back   rolling back: the next command finishes the rollback
 
 In it, `new/N` is the new content of file N, `old/N` a hard link to the old file, and `journal.json`
 lists the files. Each file is moved by one rename. If `new/N` is missing, that move is done.
+`state/` has the state of the command that the publication ended, so that `undo` restores it, too.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from pathlib import Path
 from tools.importer.errors import EnvironmentProblem, UserError
 
 STAGED, VALID, BACK, DONE = "publish.new", "publish", "publish.back", "publish.done"
+UNDO = "undo"
 _JOURNAL = "journal.json"
+_STATE = "state"
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """A publication. `made` lists new directories; `clears` lists state files to delete at the end.
+    """A publication. `made` lists new directories; `clears`, state files to move away at the end.
 
     `what` is its name in messages.
     """
@@ -101,6 +105,41 @@ def roll_back(workspace: Path, state: Path) -> str | None:
         os.rename(state / VALID, state / BACK)  # from now on, no command finishes the publication
     if not (state / BACK).is_dir():
         return None
+    return f"took back what was interrupted: {_finish_rollback(workspace, state)}"
+
+
+def undoable(state: Path) -> Journal | None:
+    """Return the last publication, or None if there is none to undo."""
+    root = state / UNDO
+    return _read(root) if (root / _JOURNAL).is_file() else None
+
+
+def edited_since(workspace: Path, journal: Journal) -> list[str]:
+    """Return the files of a publication that differ from what it wrote."""
+    return [move.path for move in journal.moves if digest_of(workspace / move.path) != move.after]
+
+
+def undo(workspace: Path, state: Path) -> None:
+    """Take back the last publication, which `undoable` returns, and restore the state before it.
+
+    If the process is killed, the next command finishes. Raises UserError if a file was edited.
+    """
+    journal = _read(state / UNDO)
+    edited = edited_since(workspace, journal)
+    if edited:
+        more = f" and {len(edited) - 3} more" if len(edited) > 3 else ""
+        raise UserError(
+            f"{journal.what} cannot be undone: {', '.join(edited[:3])}{more} changed since. Put the "
+            "change aside, for example with git stash, and run this again"
+        )
+    with _one_line(journal, "run `import.py undo` again"):
+        shutil.rmtree(state / STAGED, ignore_errors=True)
+        os.rename(state / UNDO, state / BACK)
+    _finish_rollback(workspace, state)
+
+
+def _finish_rollback(workspace: Path, state: Path) -> str:
+    """Move everything back and return the name of the publication. Idempotent."""
     root = state / BACK
     journal = _read(root)
     with _one_line(journal, "the next command goes on taking it back"):
@@ -110,10 +149,14 @@ def roll_back(workspace: Path, state: Path) -> str | None:
             if (workspace / directory).is_dir() and not os.listdir(workspace / directory):
                 os.rmdir(workspace / directory)
         _sync_parents(workspace, journal)
+        if (root / _STATE).is_dir():
+            for name in os.listdir(root / _STATE):
+                _remove(state / name)
+                os.rename(root / _STATE / name, state / name)
         os.rename(root, state / STAGED)
         sync_directory(state)
     shutil.rmtree(state / STAGED, ignore_errors=True)
-    return f"took back what was interrupted: {journal.what}"
+    return journal.what
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
@@ -181,15 +224,20 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 
 
 def _clear(state: Path) -> None:
-    """End a publication whose files are all in place."""
+    """End a publication whose files are all in place: keep it in place of the one before."""
     root = state / DONE
-    if (root / _JOURNAL).exists():  # otherwise, only the directory is left to delete
-        journal = _read(root)
-        with _one_line(journal, "the next command cleans up"):
-            sync_directory(state)
-            for name in journal.clears:
-                _remove(state / name)
-    shutil.rmtree(root, ignore_errors=True)
+    journal = _read(root)
+    with _one_line(journal, "the next command cleans up"):
+        sync_directory(state)
+        (root / _STATE).mkdir(exist_ok=True)
+        for name in journal.clears:
+            if (state / name).exists():
+                _remove(root / _STATE / name)
+                os.rename(state / name, root / _STATE / name)
+        if (state / UNDO).exists():
+            shutil.rmtree(state / UNDO)
+        os.rename(root, state / UNDO)
+        sync_directory(state)
 
 
 def _remove_empty(workspace: Path, journal: Journal) -> None:

@@ -23,6 +23,7 @@ from tools.importer.session.conflict import (
     stage_conflict,
     stop_of,
 )
+from tools.importer.session.stepping import EARLIER, keep_step
 from tools.importer.session.unfinished import (
     DESK,
     EDITING,
@@ -40,12 +41,14 @@ SESSION_FILES = (
     DIRECTORY,
     STAGED,
     DESK,
-    *(aside_of(name) for name in (STATE_FILE, SUMMARY)),
+    EARLIER,
+    *(aside_of(name) for name in (STATE_FILE, SUMMARY, EARLIER)),
 )
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
     """Record the decisions so far, and write the files of the patch that needs a decision."""
+    keep_step(state)
     stage_conflict(state, result)
     write_unfinished(state, dataclasses.replace(unfinished, stop=None))
     hide_conflict(state)

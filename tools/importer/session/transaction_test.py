@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.session.faults import disk_full_at, killed_at
-from tools.importer.session.journal import pending, recover, roll_back
+from tools.importer.session.journal import pending, recover, roll_back, undo, undoable
 from tools.importer.session.transaction import Changes, Transaction
 from tools.par.testing.budget import examples
 
@@ -77,7 +77,7 @@ def test_it_publishes_and_says_what_changed(workspace: Path) -> None:
         ("patches/torch/v1/a.patch",),
     )
     assert tree(workspace) == NEW
-    assert os.listdir(workspace / ".import") == []
+    assert os.listdir(workspace / ".import") == ["undo"]
 
 
 def test_files_that_would_not_change_are_not_touched(workspace: Path) -> None:
@@ -114,7 +114,7 @@ def test_killed_at_any_call_the_next_command_finds_the_old_tree_or_finishes(tmp_
         assert not begun or now == NEW
         # The publication itself deletes the command's inputs; they must exist until then.
         assert (workspace / ".import/state.json").exists() == (now == OLD)
-        assert set(os.listdir(workspace / ".import")) <= {"state.json"}
+        assert set(os.listdir(workspace / ".import")) <= {"state.json", "undo"}
         outcomes.append(now == NEW)
         if not killed:
             break
@@ -185,6 +185,59 @@ def test_a_full_disk_at_any_call_is_one_line_and_the_old_tree(tmp_path: Path) ->
         recover(workspace, workspace / ".import")
         assert not pending(workspace / ".import")
     assert failed > 20
+
+
+def test_undo_restores_every_file_and_the_state(workspace: Path) -> None:
+    state = workspace / ".import"
+    lay(workspace, {".import/state.json": b"{}"})
+    before = {path: (workspace / path).stat() for path in OLD}
+    publish(workspace)
+    last = undoable(state)
+    assert last is not None
+    assert last.what == "the import of v2"
+    undo(workspace, state)
+    assert tree(workspace) == OLD
+    assert os.listdir(state) == ["state.json"]
+    assert not (workspace / "patches/torch/v2").exists()
+    for path, status in before.items():  # so nothing is built again
+        assert (workspace / path).stat().st_mtime_ns == status.st_mtime_ns
+    assert undoable(state) is None
+
+
+def test_killed_at_any_call_undo_is_finished_by_the_next_command(tmp_path: Path) -> None:
+    for number in range(1000):
+        workspace, state = tmp_path / str(number), tmp_path / str(number) / ".import"
+        lay(workspace, OLD)
+        lay(workspace, {".import/state.json": b"{}"})
+        publish(workspace)
+        killed = killed_at(number, lambda: undo(workspace, state))  # noqa: B023
+        begun = not (state / "undo").exists()
+        recover(workspace, state)
+        assert tree(workspace) == (OLD if begun else NEW), number
+        assert (state / "state.json").exists() == begun
+        assert not pending(state)
+        if not killed:
+            assert number > 10
+            return
+    raise AssertionError("undo never ended")
+
+
+@pytest.mark.parametrize(
+    "path", ["pin.json", "patches/torch/v1/a.patch", "patches/torch/v2/series"]
+)
+def test_undo_never_overwrites_an_edit(workspace: Path, path: str) -> None:
+    publish(workspace)
+    lay(workspace, {path: b"mine\n"})
+    with pytest.raises(UserError, match=f"the import of v2 cannot be undone: {path} changed since"):
+        undo(workspace, workspace / ".import")
+    assert tree(workspace) == {**NEW, path: b"mine\n"}
+
+
+def test_a_publication_replaces_the_one_that_can_be_undone(workspace: Path) -> None:
+    publish(workspace)
+    transaction(workspace, {"pin.json": b"newer pin\n"}).publish()
+    undo(workspace, workspace / ".import")
+    assert tree(workspace) == NEW
 
 
 @contextmanager
