@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -19,6 +19,12 @@ from tools.importer.engine.outcome import FileResult, PatchResult, Resolved
 from tools.importer.errors import UserError
 from tools.importer.session.journal import write_durably
 from tools.importer.session.unfinished import Stop, StopFile, replace_file
+from tools.importer.session.unmerged_index import (
+    REPOSITORY,
+    added_paths,
+    is_mergetools,
+    write_repository,
+)
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob, Snapshot
 
 DIRECTORY = "conflict"
@@ -56,6 +62,9 @@ def stage_conflict(state: Path, result: PatchResult) -> None:
         target = state / STAGED / _plain(file.new_path)
         target.parent.mkdir(parents=True, exist_ok=True)
         write_durably(target, file.after.data, 0o777 if file.after.mode == EXECUTABLE else 0o666)
+    blobs = {file.new_path: file.after for file in _open_files(result) if file.after is not None}
+    if REPOSITORY not in {path.split("/")[0] for path in blobs}:
+        write_repository(state / STAGED, blobs)
 
 
 def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
@@ -74,7 +83,8 @@ def hide_conflict(state: Path) -> None:
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
     """Return the work left, in path order: markers and unchanged files."""
     problems: list[Unsettled] = []
-    others = [path for path in _laid_out(state) if path not in stop.files]
+    others = [path for path in _laid_out(state, stop) if path not in stop.files]
+    added: Collection[str] | None = None
     for path, file in sorted(stop.files.items()):
         blob = _read(state, path, file)
         known = {mark.encode() for mark in file.marks}
@@ -83,13 +93,16 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
         moved = digest is None and bool(others)  # the user moved the change to another file
         if not markers and digest == file.digest and not moved:
+            added = added_paths(state / DIRECTORY) if added is None else added
+            if path in added:
+                continue  # the user, or mergetool, has confirmed it
             problems.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
     return problems
 
 
 def changed_files(state: Path, stop: Stop) -> list[str]:
     """Return the files that the user has changed, added or deleted since they were written."""
-    out = [path for path in _laid_out(state) if path not in stop.files]
+    out = [path for path in _laid_out(state, stop) if path not in stop.files]
     for path, file in stop.files.items():
         blob = _read(state, path, StopFile(None, REGULAR, ""))
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
@@ -103,7 +116,7 @@ def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
     files: dict[str, Blob | None] = {
         path: _read(state, path, file) for path, file in stop.files.items()
     }
-    for path in _laid_out(state):
+    for path in _laid_out(state, stop):
         if path in files:
             continue
         if new.read(path) is None:
@@ -146,12 +159,16 @@ def _like_marker(line: bytes) -> bool:
     return line.startswith(_MARKERS) or line.rstrip(b"\r") == _MIDDLE
 
 
-def _laid_out(state: Path) -> list[str]:
+def _laid_out(state: Path, stop: Stop) -> list[str]:
+    """Return the user's files, without those of git and its mergetool."""
     root = state / DIRECTORY
-    return sorted(
+    paths = (
         path.relative_to(root).as_posix()
         for path in root.rglob("*")
         if path.is_symlink() or path.is_file()
+    )
+    return sorted(
+        path for path in paths if path in stop.files or not is_mergetools(path, stop.files)
     )
 
 
@@ -205,6 +222,8 @@ def _summary(result: PatchResult, series: Path) -> str:
         "    tools/import.py continue   # take the files as they are now; equal to upstream's = landed",
         "    tools/import.py skip       # leave this patch out of the new series",
         "    tools/import.py abort      # forget the import; the workspace is as before",
+        "",
+        "`git -C .import/conflict mergetool` opens your merge tool for each file; then `continue`.",
         "",
     ]
     return "\n".join(lines)

@@ -112,8 +112,8 @@ def test_a_file_of_upstreams_may_be_added_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "conflict/other.py").write_bytes(b"2\n")
     files: Mapping[str, Blob | None] = read_resolution(tmp_path, stop, _NEW).files
     assert files["other.py"] == Blob(b"2\n", REGULAR)
-    (tmp_path / "conflict/a.py.orig").write_bytes(b"")
-    with pytest.raises(UserError, match=r"a\.py\.orig: v2 has no such file"):
+    (tmp_path / "conflict/a.py.rej").write_bytes(b"")
+    with pytest.raises(UserError, match=r"a\.py\.rej: v2 has no such file"):
         read_resolution(tmp_path, stop, _NEW)
 
 
