@@ -9,11 +9,13 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from tools.importer.commands.context import Context
+from tools.importer.commands.forecasting import forecast_of, news_of
 from tools.importer.drift import (
+    Section,
     Table,
     Target,
     measure,
@@ -21,13 +23,14 @@ from tools.importer.drift import (
     to_explanation,
     to_json,
     to_page,
+    to_page_of_projects,
     to_terminal,
     to_text,
     write_report,
 )
 from tools.importer.engine import read_base
-from tools.importer.errors import ExitCode, UserError
-from tools.importer.project import Project
+from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
+from tools.importer.project import Project, load_project, project_names
 from tools.importer.report import Progress, Report
 from tools.importer.series import Series, load_series
 
@@ -39,6 +42,10 @@ _FORMATS: Mapping[str, Callable[[Table], str]] = {
     "json": to_json,
     "html": to_page,
 }
+
+
+# Options that need one project.
+_OF_ONE = ("ref", "origin", "series", "explain")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +65,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", metavar="FILE", help="write to this file, not to the terminal")
     parser.add_argument(
+        "--all-projects",
+        action="store_true",
+        help="all projects in one document: each newest release, and branches that have moved",
+    )
+    parser.add_argument(
         "--exit-code", action="store_true", help="end with 2 if a patch needs a person"
     )
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    if args.all_projects:
+        return _all_projects(args, context)
     releases = [(f"--tag {label}", {"tag": label}) for label in dict.fromkeys(args.labels)]
     releases += [(f"--ref {ref}", {"ref": ref}) for ref in dict.fromkeys(args.ref)]
     if not releases:
@@ -93,9 +107,59 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         remake=lambda patches, tree: decide_rewrites(patches, tree, known),
         settlements=settlements_of(project),
     )
-    _write(args, context, table)
+    _write(args, context, _text(args, table), table)
     report.result(to_document(table))
     return ExitCode.CONFLICT if args.exit_code and table.stops else ExitCode.DONE
+
+
+def _all_projects(args: argparse.Namespace, context: Context) -> ExitCode:
+    for name, value in (
+        ("TAG", args.labels),
+        *((f"--{key}", getattr(args, key)) for key in _OF_ONE),
+    ):
+        if value:
+            raise UserError(f"--all-projects takes no {name}. Name one project with --project")
+    report, workspace = context.report, context.project.workspace
+    sections: list[Section] = []
+    failed = False
+    for name in project_names(workspace):
+        # If one project fails, still show the others.
+        try:
+            project = load_project(workspace, name)
+            news = news_of(project, report)
+            table = forecast_of(project, news, report, every=False)
+            sections.append(Section(name, table, f"{news.current}: nothing is newer upstream"))
+        except (UserError, EnvironmentProblem) as error:
+            sections.append(Section(name, None, f"cannot be asked: {error}"))
+            failed = True
+    texts = {"html": to_page_of_projects, "json": _json_of_projects, "text": _text_of_projects}
+    _write(args, context, texts[args.format](sections), None)
+    report.result(_document_of_projects(sections))
+    stops = any(each.table is not None and each.table.stops for each in sections)
+    if failed:
+        return ExitCode.USER_ERROR
+    return ExitCode.CONFLICT if args.exit_code and stops else ExitCode.DONE
+
+
+def _document_of_projects(sections: Sequence[Section]) -> dict[str, object]:
+    return {
+        "projects": {
+            each.project: {"note": each.note} if each.table is None else to_document(each.table)
+            for each in sections
+        }
+    }
+
+
+def _json_of_projects(sections: Sequence[Section]) -> str:
+    return json.dumps(_document_of_projects(sections), indent=1) + "\n"
+
+
+def _text_of_projects(sections: Sequence[Section]) -> str:
+    parts = []
+    for each in sections:
+        text = f"{each.note}\n" if each.table is None else to_text(each.table)
+        parts.append(f"{each.project}\n\n{text}")
+    return "\n".join(parts) or "There is no project.\n"
 
 
 class _Quiet:
@@ -149,13 +213,14 @@ def _pinned(project: Project) -> str:
         ) from None
 
 
-def _write(args: argparse.Namespace, context: Context, table: Table) -> None:
+def _write(args: argparse.Namespace, context: Context, text: str, table: Table | None) -> None:
+    """Write the document; a terminal gets a coloured `table`."""
     report = context.report
     if args.output is None:
-        report.say(_on_screen(args, table).removesuffix("\n"))
+        screen = _on_screen(args, table) if table is not None else text
+        report.say(screen.removesuffix("\n"))
         return
     file = context.cwd / args.output
-    text = _text(args, table)
     if context.dry_run:
         report.say(f"{file}: would be written, {len(text.encode())} bytes")
     elif write_report(file, text):

@@ -129,6 +129,8 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
     cwd = _called_from()
     workspace = (cwd / root).resolve()
     scope = getattr(command, "SCOPE", Scope.PROJECT)
+    if getattr(args, "all_projects", False):
+        scope = Scope.WORKSPACE
     if scope is Scope.WORKSPACE or (scope is Scope.STATE and not project_names(workspace)):
         if shared.project:
             raise UserError(f"{args.command} takes no --project. Leave it out")

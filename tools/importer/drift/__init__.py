@@ -5,7 +5,7 @@ from tools.importer.drift.advice import Attention, attention
 from tools.importer.drift.document import from_document, to_document, to_json
 from tools.importer.drift.explain import to_explanation
 from tools.importer.drift.output import write_report
-from tools.importer.drift.page import to_page
+from tools.importer.drift.page import Section, to_page, to_page_of_projects
 from tools.importer.drift.table import (
     Cell,
     FileCell,
@@ -25,6 +25,7 @@ __all__ = [
     "FileCell",
     "Release",
     "Row",
+    "Section",
     "Table",
     "Target",
     "attention",
@@ -35,6 +36,7 @@ __all__ = [
     "to_explanation",
     "to_json",
     "to_page",
+    "to_page_of_projects",
     "to_terminal",
     "to_text",
     "write_report",

@@ -21,7 +21,7 @@ _MEANINGS = {
     Outcome.SUSPECTED: "upstream seems to have it with changes; you decide",
     Outcome.AMBIGUOUS: "it fits at several places; you decide",
     Outcome.FILE_GONE: "upstream removed its file; you decide",
-    Outcome.RESOLVED: "its rule generates it again",
+    Outcome.RESOLVED: "its rule generates it again, or its conflict is settled as before",
     Outcome.SKIPPED: "it is left out",
 }
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tools.importer.drift.advice import Attention, attention
 from tools.importer.drift.page_style import STYLE
 from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
-from tools.importer.drift.text import shown, title
+from tools.importer.drift.text import shown, summary, title
 from tools.importer.engine import Outcome
 
 # A sign next to each outcome, for readers who cannot distinguish colours.
@@ -46,9 +47,52 @@ _MEANINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Section:
+    """One project on the page of all projects. `note` replaces a table that does not exist."""
+
+    project: str
+    table: Table | None
+    note: str = ""
+
+
 def to_page(table: Table) -> str:
     """Return the page. The same table gives the same bytes."""
     head = f"Drift: {title(table)}"
+    items = _items(table, "")
+    above = '<p class="good">No patch needs you on any of these releases.</p>'
+    if items:
+        above = f"<h2>{_needs(len(items))}</h2>\n<ul>\n{''.join(items)}</ul>\n<h2>All</h2>"
+    return _page(head, f"{_carried(table)}\n{above}\n{_table(table, '')}", [table])
+
+
+def to_page_of_projects(sections: Sequence[Section]) -> str:
+    """Return one page with all projects; its first list links to each patch that needs a user."""
+    head = f"Drift: {len(sections)} {'project' if len(sections) == 1 else 'projects'}"
+    items: list[str] = []
+    body: list[str] = []
+    for section in sections:
+        anchor = f"{section.project}-"
+        name = _text(section.project)
+        if section.table is None:
+            part = f"<p>{_text(section.note)}</p>\n"
+        else:
+            items += _items(section.table, anchor, project=section.project)
+            part = f"{_carried(section.table)}\n{_table(section.table, anchor)}"
+        body.append(f'<section id="{_text(section.project)}">\n<h2>{name}</h2>\n{part}</section>')
+    above = '<p class="good">No patch of any project needs you.</p>'
+    if items:
+        above = f"<h2>{_needs(len(items))}</h2>\n<ul>\n{''.join(items)}</ul>"
+    links = "".join(
+        f'<li><a href="#{_text(each.project)}">{_text(each.project)}</a>: {_summary(each)}</li>\n'
+        for each in sections
+    )
+    tables = [each.table for each in sections if each.table is not None]
+    whole = f"<ul>\n{links}</ul>" if links else "<p>There is no project.</p>"
+    return _page(head, "\n".join([whole, above, *body]), tables)
+
+
+def _page(head: str, body: str, tables: Sequence[Table]) -> str:
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -62,32 +106,48 @@ def to_page(table: Table) -> str:
 </head>
 <body>
 <h1>{_text(head)}</h1>
-<p class="sub">Carried from {_text(table.series)}{_commit(table.base_commit)} to each release.</p>
-{_attention(attention(table))}
-<div class="wide">
-<table>
-<thead><tr><th scope="col">patch</th>{"".join(map(_head, table.releases))}</tr></thead>
-<tfoot><tr><th scope="row">in all</th>{_counts(table)}</tr></tfoot>
-{"".join(_rows(table, row) for row in table.rows)}</table>
-</div>
-{_legend(table)}
+{body}
+{_legend(tables)}
 </body>
 </html>
 """
 
 
-def _attention(items: Sequence[Attention]) -> str:
-    if not items:
-        return '<p class="good">No patch needs you on any of these releases.</p>'
-    lines = "".join(
-        f"<li>{_badge(item.outcome)} <b>{_text(item.release)}</b> "
-        f'<a href="#{_anchor(item.patch)}">{_text(item.patch)}</a>{_where(item)}: '
-        f"{_text(item.found)}. "
+def _carried(table: Table) -> str:
+    series = f"{_text(table.series)}{_commit(table.base_commit)}"
+    return f'<p class="sub">Carried from {series} to each release.</p>'
+
+
+def _table(table: Table, prefix: str) -> str:
+    return f"""<div class="wide">
+<table>
+<thead><tr><th scope="col">patch</th>{"".join(map(_head, table.releases))}</tr></thead>
+<tfoot><tr><th scope="row">in all</th>{_counts(table)}</tr></tfoot>
+{"".join(_rows(table, row, prefix) for row in table.rows)}</table>
+</div>"""
+
+
+def _needs(count: int) -> str:
+    return f"{count} {'patch needs' if count == 1 else 'patches need'} you"
+
+
+def _summary(section: Section) -> str:
+    if section.table is None:
+        return _text(section.note)
+    return _text("; ".join(summary(section.table)))
+
+
+def _items(table: Table, prefix: str, *, project: str = "") -> list[str]:
+    """Return one list item per patch that needs a user, with a link to its details."""
+    columns = {release.label: number for number, release in enumerate(table.releases)}
+    name = f"<b>{_text(project)}</b> " if project else ""
+    return [
+        f"<li>{_badge(item.outcome)} {name}<b>{_text(item.release)}</b> "
+        f'<a href="#{_anchor(prefix, item.patch)}-{columns[item.release]}">'
+        f"{_text(item.patch)}</a>{_where(item)}: {_text(item.found)}. "
         f'<span class="next">{_marked_up(item.next_step)}</span></li>\n'
-        for item in items
-    )
-    verb = "patch needs" if len(items) == 1 else "patches need"
-    return f"<h2>{len(items)} {verb} you</h2>\n<ul>\n{lines}</ul>\n<h2>All</h2>"
+        for item in attention(table)
+    ]
 
 
 def _where(item: Attention) -> str:
@@ -113,14 +173,21 @@ def _counts(table: Table) -> str:
     )
 
 
-def _rows(table: Table, row: Row) -> str:
+def _rows(table: Table, row: Row, prefix: str) -> str:
     """Return a patch as two rows: its outcomes, and its subject, which expands to the details."""
-    cells = "".join(f"<td>{_badge(cell.outcome)}</td>" for cell in row.cells)
+    anchor = _anchor(prefix, row.name)
+    cells = "".join(
+        f'<td><a href="#{anchor}-{number}">{_badge(cell.outcome)}</a></td>'
+        if cell.outcome.stops
+        else f"<td>{_badge(cell.outcome)}</td>"
+        for number, cell in enumerate(row.cells)
+    )
     details = "".join(
-        _detail(release, cell) for release, cell in zip(table.releases, row.cells, strict=True)
+        _detail(release, cell, f"{anchor}-{number}")
+        for number, (release, cell) in enumerate(zip(table.releases, row.cells, strict=True))
     )
     return (
-        f'<tbody id="{_anchor(row.name)}">\n'
+        f'<tbody id="{anchor}">\n'
         f'<tr><th scope="row">{_text(row.name)}</th>{cells}</tr>\n'
         f'<tr class="more"><td colspan="{len(row.cells) + 1}">'
         f"<details><summary>{_text(row.subject)}</summary>\n"
@@ -130,12 +197,13 @@ def _rows(table: Table, row: Row) -> str:
     )
 
 
-def _detail(release: Release, cell: Cell) -> str:
+def _detail(release: Release, cell: Cell, anchor: str) -> str:
     if cell.files:
         body = "".join(_file(file) for file in cell.files)
     else:
         body = f"<p>{_text(cell.note)}</p>\n"
-    return f"<dt>{_text(release.label)} {_badge(cell.outcome)}</dt>\n<dd>{body}</dd>\n"
+    name = f"{_text(release.label)} {_badge(cell.outcome)}"
+    return f'<dt id="{anchor}">{name}</dt>\n<dd>{body}</dd>\n'
 
 
 def _file(file: FileCell) -> str:
@@ -156,8 +224,8 @@ def _diff(inner: str) -> str:
     return f"<pre>{chr(10).join(lines)}</pre>\n"
 
 
-def _legend(table: Table) -> str:
-    present = {cell.outcome for row in table.rows for cell in row.cells}
+def _legend(tables: Sequence[Table]) -> str:
+    present = {cell.outcome for table in tables for row in table.rows for cell in row.cells}
     items = "".join(
         f"<li>{_badge(outcome)} {_text(_MEANINGS[outcome])}</li>\n"
         for outcome in Outcome
@@ -178,8 +246,8 @@ def _commit(commit: str | None) -> str:
     return f" at <code>{_text(commit[:12])}</code>" if commit else ""
 
 
-def _anchor(name: str) -> str:
-    return "p-" + _text(name)
+def _anchor(prefix: str, name: str) -> str:
+    return f"p-{_text(prefix)}{_text(name)}"
 
 
 def _marked_up(text: str) -> str:

@@ -41,6 +41,8 @@ thead th, tfoot th, tfoot td { border-bottom: 1px solid var(--line); padding-bot
 tfoot th, tfoot td { border: 0; color: var(--soft); }
 tbody { border-bottom: 1px solid var(--line); }
 tbody th { font-weight: 600; }
+dt:target { outline: 2px solid var(--merge); }
+td a { text-decoration: none; }
 tbody:target { background: var(--panel); }
 .more td { padding-top: 0; padding-bottom: .4rem; white-space: normal; }
 .more details[open] { color: var(--ink); }
