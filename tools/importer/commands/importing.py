@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from tools.importer.commands.context import Context
 from tools.importer.commands.summary import (
@@ -16,6 +16,7 @@ from tools.importer.commands.summary import (
     learned_lines,
     unread_lines,
     waiting_lines,
+    watch_lines,
 )
 from tools.importer.engine import Carry, Decision, PatchResult
 from tools.importer.errors import ExitCode, UserError
@@ -30,10 +31,12 @@ from tools.importer.session import (
     Transaction,
     Unfinished,
     branch_files,
+    check_watched,
     current_label,
     directory_changes,
     finish,
     forecast,
+    landed_files,
     load_source,
     moved_pin,
     pin_bytes,
@@ -44,6 +47,7 @@ from tools.importer.session import (
     settlements_of,
     stop_at,
     superseded_files,
+    with_returned,
 )
 from tools.importer.snapshot import Snapshot
 
@@ -100,18 +104,20 @@ def go_on(
     old = _old_tree(context, source)
     licence = _check_licence(context, work, old, new)
     known, on_patches = settled_calls(decisions, _known_calls(context, work))
-    rewrites = Rewrites(new, known)
+    watched = check_watched(source, new)
+    tree = watched.tree(new)
+    rewrites = Rewrites(tree, known)
     settlements = {} if work.ask_again else settlements_of(project)
     with report.progress(f"Carrying {len(source.series.patches)} patches"):
         result = replay(
-            source, new, on_patches, rewrites=rewrites, old=old, settlements=settlements
+            source, tree, on_patches, rewrites=rewrites, old=old, settlements=settlements
         )
     for line in carry_lines(result):
         report.say(line)
     if result.stopped:
         waiting = forecast(
             source,
-            new,
+            tree,
             on_patches,
             result,
             rewrites=rewrites,
@@ -122,14 +128,26 @@ def go_on(
             report.say(line)
         return _stop(context, work, source, result, decisions, waiting, extra or {})
     with report.progress("Proving that the new series applies"):
-        carried = finish(result, new, rewrites=rewrites)
+        carried = finish(
+            result,
+            new,
+            rewrites=rewrites,
+            complete=lambda files: with_returned(files, watched.returned),
+        )
+        landed, unwatched = landed_files(source, new, watched, result)
+        carried = replace(carried, landed=landed)
+    for line in watch_lines(watched, unwatched):
+        report.say(line)
+    watch = {"returned": list(watched.returned), "unwatched": [*watched.lost, *unwatched]}
     for line in unread_lines(rewrites.unread):
         report.say(line)
     learned = settlement_files(project, result.results, on_patches, old=work.source, new=new.label)
     for line in learned_lines(result, on_patches):
         report.say(line)
     files = {**licence, **learned}
-    return _publish(context, work, source, new, result, carried, files, rewrites, extra or {})
+    return _publish(
+        context, work, source, new, result, carried, files, rewrites, {**watch, **(extra or {})}
+    )
 
 
 def _stop(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tools.importer.engine import Carry, Outcome, PatchResult
-from tools.importer.session import Changes
+from tools.importer.session import Changes, Watched
 from tools.importer.session.rewritten import HEADER
 
 _KEPT = (Outcome.CLEAN, Outcome.OFFSET, Outcome.THREE_WAY, Outcome.RESOLVED)
@@ -71,6 +71,19 @@ def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
     for each in waiting:
         files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
         yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"
+
+
+def watch_lines(watched: Watched, unwatched: Sequence[str]) -> Iterator[str]:
+    """Yield lines about landed patches: those that are back, and those that cannot come back."""
+    for name in watched.returned:
+        yield f"back: {name} is in the series again, because upstream has reverted it"
+    for name in watched.lost:
+        yield f"no longer watched: {name}, because upstream has changed its lines since it landed"
+    for name in unwatched:
+        yield (
+            f"not watched: {name} would not come back if upstream reverted it, because its change "
+            "cannot be told from upstream's"
+        )
 
 
 def unread_lines(unread: Sequence[str]) -> Iterator[str]:

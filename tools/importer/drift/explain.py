@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tools.importer.drift.table import Row, Table
 from tools.importer.drift.text import shown
-from tools.importer.engine import Outcome
+from tools.importer.engine import Outcome, side_by_side
 from tools.importer.errors import UserError
 
 _MEANINGS = {
@@ -50,5 +50,5 @@ def _lines(table: Table, row: Row) -> Iterator[str]:
             moved = f" -> {file.new_path}" if file.new_path != file.path else ""
             note = f" ({file.note})" if file.note else ""
             yield shown(f"  {file.path}{moved}: {file.outcome.value}{note}")
-            for line in file.inner.splitlines():
+            for line in side_by_side(file.pairs) or file.inner.splitlines():
                 yield shown(f"      {line}")

@@ -15,7 +15,7 @@ from tools.importer.drift.advice import Attention, attention
 from tools.importer.drift.page_style import STYLE
 from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, summary, title
-from tools.importer.engine import Outcome
+from tools.importer.engine import Outcome, Pair
 
 # A sign next to each outcome, for readers who cannot distinguish colours.
 _SIGNS = {
@@ -209,11 +209,24 @@ def _detail(release: Release, cell: Cell, anchor: str) -> str:
 def _file(file: FileCell) -> str:
     moved = f" → <code>{_text(file.new_path)}</code>" if file.new_path != file.path else ""
     note = f": {_text(file.note)}" if file.note else ""
-    inner = _diff(file.inner) if file.inner else ""
+    inner = _sides(file.pairs) if file.pairs else _diff(file.inner) if file.inner else ""
     return (
         f"<p><code>{_text(file.path)}</code>{moved} "
         f"<i>{_text(file.outcome.value)}</i>{note}</p>\n{inner}"
     )
+
+
+def _sides(pairs: Sequence[Pair]) -> str:
+    rows = []
+    for pair in pairs:
+        kinds = ("", "") if pair.same else ("cut", "add")
+        cells = "".join(
+            f'<td><code class="{kind}">{_text(text or "", keep=_TAB)}</code></td>'
+            for kind, text in zip(kinds, (pair.patch, pair.upstream), strict=True)
+        )
+        rows.append(f"<tr>{cells}</tr>\n")
+    head = '<tr><th scope="col">the patch</th><th scope="col">upstream</th></tr>\n'
+    return f'<table class="sides">\n{head}{"".join(rows)}</table>\n'
 
 
 def _diff(inner: str) -> str:

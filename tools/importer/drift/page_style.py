@@ -42,6 +42,9 @@ tfoot th, tfoot td { border: 0; color: var(--soft); }
 tbody { border-bottom: 1px solid var(--line); }
 tbody th { font-weight: 600; }
 dt:target { outline: 2px solid var(--merge); }
+.sides { width: auto; background: var(--panel); margin: .3rem 0; }
+.sides th, .sides td { padding: 0 1.2rem 0 .6rem; }
+.sides code { white-space: pre; }
 td a { text-decoration: none; }
 tbody:target { background: var(--panel); }
 .more td { padding-top: 0; padding-bottom: .4rem; white-space: normal; }

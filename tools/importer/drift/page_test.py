@@ -80,7 +80,7 @@ def test_the_page_says_what_the_table_has(tmp_path: Path) -> None:
     page = _Page(to_page(table))
     assert "2 patches need you" in page.text
     assert "Let c_1 say what we want" in page.text
-    assert "+ return 'said by the patch!'" in page.text
+    assert "return 'said by the patch!'" in page.text
     assert "upstream has no such file now" in page.text
     assert {link.removeprefix("#") for link in page.links} <= page.ids
 

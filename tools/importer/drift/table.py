@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tools.importer.engine import (
     Base,
     Decision,
     Outcome,
+    Pair,
     PatchResult,
     Settlements,
     Skip,
     carry,
+    pairs_of,
 )
 from tools.importer.errors import UserError
 from tools.importer.series import Patch, Series
@@ -39,13 +41,17 @@ class Target:
 
 @dataclass(frozen=True)
 class FileCell:
-    """One file of one patch on one release. `inner` is the diff from the patch to upstream."""
+    """One file of one patch on one release. `inner` is the diff from the patch to upstream.
+
+    `pairs` has both texts of a suspected patch, side by side; JSON documents omit them.
+    """
 
     path: str
     new_path: str
     outcome: Outcome
     note: str = ""
     inner: str = ""
+    pairs: tuple[Pair, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,14 @@ def _row(patch: Patch, cells: tuple[Cell, ...]) -> Row:
 
 def _cell(series: Series, result: PatchResult) -> Cell:
     files = tuple(
-        FileCell(file.path, file.new_path, file.outcome, file.note, _ended(file.inner))
+        FileCell(
+            file.path,
+            file.new_path,
+            file.outcome,
+            file.note,
+            _ended(file.inner),
+            pairs_of(file) if file.outcome is Outcome.SUSPECTED else (),
+        )
         for file in result.files
     )
     outcome = result.outcome

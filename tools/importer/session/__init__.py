@@ -65,6 +65,12 @@ from tools.importer.session.unfinished import (
     read_unfinished,
     write_unfinished,
 )
+from tools.importer.session.watching import (
+    Watched,
+    check_watched,
+    landed_files,
+    with_returned,
+)
 from tools.importer.tree_pin import pin_bytes
 
 __all__ = [
@@ -83,10 +89,12 @@ __all__ = [
     "Transaction",
     "Unfinished",
     "Unsettled",
+    "Watched",
     "back_to_desk",
     "branch_files",
     "check_committed",
     "check_rewrites",
+    "check_watched",
     "current_label",
     "decide_rewrites",
     "digest_of_header",
@@ -98,6 +106,7 @@ __all__ = [
     "finish",
     "forecast",
     "forget",
+    "landed_files",
     "last_of",
     "load_source",
     "lock",
@@ -126,5 +135,6 @@ __all__ = [
     "undoable",
     "unsettled",
     "waits_for_files",
+    "with_returned",
     "write_unfinished",
 ]

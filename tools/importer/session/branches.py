@@ -17,7 +17,9 @@ from tools.importer.project import Project
 FILE = "branches.json"
 
 # The files that an import writes in a series directory.
-SERIES_FILES = ("*.patch", "series", "base.json", "base.lines")
+LANDED = "landed"
+_FILES = ("*.patch", "series", "base.json", "base.lines")
+SERIES_FILES = (*_FILES, *(f"{LANDED}/{name}" for name in _FILES))
 
 
 @dataclass(frozen=True)

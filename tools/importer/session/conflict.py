@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tools.importer.engine.outcome import FileResult, PatchResult, Resolved
+from tools.importer.engine.outcome import FileResult, Outcome, PatchResult, Resolved
+from tools.importer.engine.side_by_side import pairs_of, side_by_side
 from tools.importer.errors import UserError
 from tools.importer.session.journal import write_durably
 from tools.importer.session.unfinished import Stop, StopFile, replace_file
@@ -210,7 +211,11 @@ def _summary(result: PatchResult, series: Path) -> str:
     for file in _open_files(result):
         shown = "" if file.after is not None else " (no file there)"
         lines.append(f"- `{file.new_path}`{shown}: {file.outcome.value}. {file.note}".rstrip(". "))
-        if file.inner:
+        if file.outcome is Outcome.SUSPECTED and file.conflicts:
+            lines += ["", "  The patch's text and upstream's, side by side:", ""]
+            lines += [f"      {line}" for line in side_by_side(pairs_of(file))]
+            lines.append("")
+        elif file.inner:
             lines += ["", "  How upstream's version differs from the patch's:", ""]
             lines += [f"      {line}" for line in file.inner.splitlines()]
             lines.append("")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.importer.apply import ApplyError
@@ -43,10 +43,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Carried:
-    """A complete result: the new series directory's files, by name."""
+    """A complete result: the new series directory's files, by name.
+
+    `landed` has the files of its series of landed patches, by path.
+    """
 
     label: str
     files: Mapping[str, bytes]
+    landed: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def current_label(project: Project) -> str:
@@ -96,7 +100,8 @@ def digest_of_directory(directory: Path) -> str:
         data = path.read_bytes()
         if path.suffix == ".patch":
             data = data[len(header_of(data)) :].lstrip(b"\n")
-        total.update(f"{hashlib.sha256(data).hexdigest()}  {path.name}\n".encode())
+        name = path.relative_to(directory).as_posix()
+        total.update(f"{hashlib.sha256(data).hexdigest()}  {name}\n".encode())
     return total.hexdigest()
 
 
@@ -185,13 +190,19 @@ def forecast(
     )
 
 
-def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) -> Carried:
+def finish(
+    result: Carry,
+    new: Snapshot,
+    *,
+    rewrites: Rewrites | None = None,
+    complete: Callable[[Mapping[str, bytes]], Mapping[str, bytes]] = dict,
+) -> Carried:
     """Return the new series directory, after checking that its patches apply strictly to `new`.
 
-    Raises UserError.
+    `complete` adds patches that are not in `result`. Raises UserError.
     """
     (rewrites or Rewrites(new)).check(result.series, result.files)
-    files = result.series_files()
+    files = complete(result.series_files())
     with tempfile.TemporaryDirectory(prefix="series-") as scratch:
         write_directory(Path(scratch), files)
         try:
@@ -218,8 +229,9 @@ def directory_changes(
     directory = project.series_of(carried.label)
     files: dict[str, bytes | None] = {}
     for pattern in SERIES_FILES:
-        files |= {path.name: None for path in directory.glob(pattern)}
-    files |= carried.files
+        paths = (path.relative_to(directory) for path in directory.glob(pattern))
+        files |= {path.as_posix(): None for path in paths}
+    files |= {**carried.files, **carried.landed}
     differing = [
         name
         for name, data in sorted(files.items())

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take a landed patch out of upstream's tree again, so that a later revert of it can be noticed.
+
+If upstream has a patch, merging it changes nothing. Merging its reverse gives upstream's tree as if
+the patch had not landed. A patch from that tree to upstream's is landed as long as upstream keeps
+the change, and applies again as soon as upstream reverts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.base import Base
+from tools.importer.engine.doubt import doubtful_line
+from tools.importer.engine.history import History, Step
+from tools.importer.engine.merge import Merge, merge_texts
+from tools.importer.engine.outcome import PatchResult
+from tools.importer.engine.render import Change, context_of, header_of, render_patch
+from tools.importer.engine.text import Text
+from tools.importer.series import Patch, Series
+from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
+
+
+@dataclass(frozen=True)
+class Landing:
+    """A patch that upstream has: its file's bytes, and its steps by their path in upstream."""
+
+    patch: Patch
+    data: bytes
+    steps: tuple[tuple[str, Step | None], ...]
+
+
+@dataclass(frozen=True)
+class Landings:
+    """Landed patches as patches onto `tree`, upstream's tree without them.
+
+    `files` has the patches by name, in order. `lost` names those that cannot be taken out.
+    """
+
+    tree: Snapshot
+    files: Mapping[str, bytes]
+    lost: tuple[str, ...]
+
+
+def landings(
+    series: Series,
+    base: Base,
+    new: Snapshot,
+    results: Sequence[PatchResult],
+    names: Collection[str],
+) -> list[Landing]:
+    """Return the patches `names`, which landed in `new` according to `results`, in order."""
+    history = History(series, base, new, None)
+    out: list[Landing] = []
+    for patch, result in zip(series.patches, results, strict=False):
+        if patch.name in names:
+            paths = [file.new_path for file in result.files] or [diff.path for diff in patch.files]
+            data = (series.root / patch.name).read_bytes()
+            steps = tuple(zip(paths, history.steps(patch), strict=True))
+            out.append(Landing(patch, data, steps))
+        history.advance(patch)
+    return out
+
+
+def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
+    """Take all patches out of `new`, the last one first."""
+    without: dict[str, Blob | None] = {}
+    files: dict[str, bytes] = {}
+    lost: list[str] = []
+    for item in reversed(items):
+        tree = OverlaySnapshot(new, without)
+        before = _reversed(item, tree)
+        if before is None:
+            lost.append(item.patch.name)
+            continue
+        changes = [Change(path, path, blob, tree.read(path)) for path, blob in before.items()]
+        header = header_of(item.data)
+        files[item.patch.name] = render_patch(header, changes, context=context_of(item.patch))
+        without |= before
+    return Landings(
+        OverlaySnapshot(new, without), dict(reversed(files.items())), tuple(reversed(lost))
+    )
+
+
+def is_reverted(item: Landing, new: Snapshot) -> bool:
+    """Return whether `new` has nothing of the patch: merging its reverse changes nothing."""
+    for path, step in item.steps:
+        blob = new.read(path)
+        if step is None or step.after is None or not _is_text(step):
+            return False
+        if step.before is None:
+            if blob is not None:
+                return False
+            continue
+        if blob is None:
+            return False
+        merge = _reverse_merge(step, blob)
+        if merge.conflicts or merge.edits or _is_doubtful(step, blob, merge):
+            return False
+    return True
+
+
+def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
+    """Return the patch's files as they are without it; None if they cannot be told."""
+    out: dict[str, Blob | None] = {}
+    for path, step in item.steps:
+        blob = out[path] if path in out else tree.read(path)
+        if step is None or step.after is None or blob is None or not _is_text(step):
+            return None
+        if step.before is None:
+            if not step.after.same_as(blob):
+                return None
+            out[path] = None
+            continue
+        merge = _reverse_merge(step, blob)
+        if merge.conflicts or not merge.edits or _is_doubtful(step, blob, merge):
+            return None
+        known = {*step.words.values(), *(Text.of(blob.data).lines or ())}
+        if not known.issuperset(merge.lines):
+            return None  # a line of the old tree is known only by its hash
+        out[path] = Blob(b"".join(merge.lines), blob.mode)
+    return out
+
+
+def _is_text(step: Step) -> bool:
+    """Return whether a step only changes lines: no rename, mode, link or binary file."""
+    diff = step.diff
+    same_mode = step.before is None or step.after is None or step.before.mode == step.after.mode
+    return diff.binary is None and len(set(diff.paths)) == 1 and same_mode
+
+
+def _reverse_merge(step: Step, blob: Blob) -> Merge:
+    assert step.before is not None
+    assert step.after is not None
+    ours = Text.of(blob.data)
+    return merge_texts(step.after.text, ours, step.before.text, words=step.words)
+
+
+def _is_doubtful(step: Step, blob: Blob, merge: Merge) -> bool:
+    assert step.before is not None
+    assert step.after is not None
+    ours = Text.of(blob.data)
+    return doubtful_line(step.after.text, ours, step.before.text, merge) is not None

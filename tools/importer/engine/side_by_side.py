@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the patch's text of each conflict with upstream's, in two columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.outcome import FileResult
+from tools.importer.engine.text import Text
+
+_WIDEST = 60  # columns of text on each side; a longer line continues on the next row
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One row: a line of the patch and one of upstream. None means that a side has no such line.
+
+    `same` is true if the two are equal.
+    """
+
+    patch: str | None
+    upstream: str | None
+    same: bool
+
+
+def pairs_of(file: FileResult) -> tuple[Pair, ...]:
+    """Return the rows of all conflicts of a file; () if it has none."""
+    if file.before is None or not file.conflicts:
+        return ()
+    lines = Text.of(file.before.data).lines or ()
+    rows: list[Pair] = []
+    for region in file.conflicts:
+        upstream = lines[region.ours_start : region.ours_stop]
+        rows += _pairs([_text(line) for line in region.theirs], [_text(line) for line in upstream])
+    return tuple(rows)
+
+
+def side_by_side(pairs: Sequence[Pair]) -> list[str]:
+    """Return the rows as lines of text, below a heading. `|`, `<` and `>` mark differences."""
+    if not pairs:
+        return []
+    left = [pair.patch.expandtabs() for pair in pairs if pair.patch is not None]
+    width = min(max([len("the patch"), *map(len, left)]), _WIDEST)
+    out = [f"{'the patch':{width}}   upstream"]
+    for pair in pairs:
+        sign = " " if pair.same else "<" if pair.upstream is None else ">"
+        sign = "|" if not pair.same and None not in (pair.patch, pair.upstream) else sign
+        columns = zip(*_filled(_cut(pair.patch, width), _cut(pair.upstream, _WIDEST)), strict=True)
+        out += [f"{mine:{width}} {sign} {theirs}".rstrip() for mine, theirs in columns]
+    return out
+
+
+def _pairs(patch: Sequence[str], upstream: Sequence[str]) -> Iterator[Pair]:
+    matcher = difflib.SequenceMatcher(None, patch, upstream, autojunk=False)
+    for tag, start, stop, low, high in matcher.get_opcodes():
+        for mine, theirs in zip(*_padded(patch[start:stop], upstream[low:high]), strict=True):
+            yield Pair(mine, theirs, tag == "equal")
+
+
+def _padded(one: Sequence[str], two: Sequence[str]) -> tuple[list[str | None], list[str | None]]:
+    size = max(len(one), len(two))
+    return [*one, *[None] * (size - len(one))], [*two, *[None] * (size - len(two))]
+
+
+def _filled(one: list[str], two: list[str]) -> tuple[list[str], list[str]]:
+    size = max(len(one), len(two))
+    return [*one, *[""] * (size - len(one))], [*two, *[""] * (size - len(two))]
+
+
+def _cut(line: str | None, width: int) -> list[str]:
+    text = (line or "").expandtabs()
+    return [text[start : start + width] for start in range(0, len(text), width)] or [""]
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch the patches that have landed, so that a patch comes back if upstream reverts it.
+
+`landed/` in a series directory is a series itself: the landed patches, on upstream's tree without
+them. Each import carries it to the new tree. As long as a patch is landed there, it stays in
+`landed/`. If upstream has reverted it, it is in the series again, before all others.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.engine import (
+    Carry,
+    Landing,
+    Outcome,
+    base_files,
+    carry,
+    is_reverted,
+    landings,
+    read_base,
+    record_base,
+    take_out,
+)
+from tools.importer.series import load_series
+from tools.importer.session.branches import LANDED
+from tools.importer.session.reimport import Source, write_directory
+from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The landed patches on a new tree.
+
+    `returned` has the patches that upstream reverted, by name, and `files` the tree's files with
+    them. `landed` is still there. `lost` names patches whose lines upstream has changed since.
+    """
+
+    returned: Mapping[str, bytes]
+    files: Mapping[str, Blob | None]
+    landed: tuple[Landing, ...]
+    lost: tuple[str, ...]
+
+    def tree(self, new: Snapshot) -> Snapshot:
+        """Return the new tree with the returned patches."""
+        return OverlaySnapshot(new, self.files) if self.files else new
+
+
+def check_watched(source: Source, new: Snapshot) -> Watched:
+    """Carry the landed patches of `source` to a new tree. Raises UserError."""
+    directory = source.series.root / LANDED
+    if source.base is None or not (directory / "series").is_file():
+        return Watched({}, {}, (), ())
+    series, base = load_series(directory), read_base(directory)
+    taken = {patch.name for patch in source.series.patches}
+    results = carry(series, base, new, keep_going=True).results
+    names = {result.patch.name for result in results}
+    landed = {each.patch.name for each in results if each.outcome is Outcome.LANDED} - taken
+    items = {item.patch.name: item for item in landings(series, base, new, results, names)}
+    returned: dict[str, bytes] = {}
+    files: dict[str, Blob | None] = {}
+    for result in results:
+        name = result.patch.name
+        tree = OverlaySnapshot(new, files)  # a later patch may change an earlier one's lines
+        if result.data is None or name in taken or not is_reverted(items[name], tree):
+            continue
+        returned[name] = result.data
+        files |= {file.new_path: file.after for file in result.files}
+    still = tuple(item for name, item in items.items() if name in landed)
+    lost = names - taken - landed - returned.keys()
+    return Watched(returned, files, still, tuple(sorted(lost)))
+
+
+def landed_files(
+    source: Source, new: Snapshot, watched: Watched, result: Carry
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Return the files of `landed/` on the new tree, and the patches that cannot be watched."""
+    if source.base is None:
+        return {}, ()
+    names = {each.patch.name for each in result.results if each.outcome is Outcome.LANDED}
+    tree = watched.tree(new)
+    items = [
+        *watched.landed,
+        *landings(source.series, source.base, tree, result.results, names),
+    ]
+    excluded: set[str] = set()
+    while True:
+        files, doubtful = _series_of(
+            [item for item in items if item.patch.name not in excluded], new
+        )
+        if not doubtful:
+            break
+        excluded |= doubtful
+    kept = {Path(name).name for name in files}
+    return files, tuple(item.patch.name for item in items if item.patch.name not in kept)
+
+
+def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], Collection[str]]:
+    """Return the files of a series of landed patches, and the patches that are not landed in it."""
+    taken = take_out(items, new)
+    if not taken.files:
+        return {}, ()
+    order = "".join(f"{name}\n" for name in taken.files)
+    index = f"# Landed upstream. A patch returns to the series if upstream reverts it.\n{order}"
+    files = {"series": index.encode(), **taken.files}
+    with tempfile.TemporaryDirectory(prefix="landed-") as scratch:
+        write_directory(Path(scratch), files)
+        series = load_series(Path(scratch))
+        base = record_base(series, taken.tree)
+        results = carry(series, base, new, keep_going=True).results
+    doubtful = {each.patch.name for each in results if each.outcome is not Outcome.LANDED}
+    files |= base_files(base)
+    return {f"{LANDED}/{name}": data for name, data in files.items()}, doubtful
+
+
+def with_returned(files: Mapping[str, bytes], returned: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return a series directory's files with the returned patches before all others."""
+    if not returned:
+        return dict(files)
+    lines = files["series"].decode().splitlines(keepends=True)
+    first = next(
+        (number for number, line in enumerate(lines) if line.split("#", 1)[0].strip()), len(lines)
+    )
+    if first and not lines[first - 1].endswith("\n"):
+        lines[first - 1] += "\n"
+    lines[first:first] = [f"{name}\n" for name in returned]
+    return {**files, **returned, "series": "".join(lines).encode()}
