@@ -82,7 +82,8 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
     assert f"{_KEEP} reads what it wrote\n" in rules_table(sample).read_text()
     assert (sample.root / "patches/torch/v2/ruled.patch").exists()
     capsys.readouterr()
-    assert import_v2(sample, "--dry-run", "--overwrite", new=_BINARY, b=clash, lists=_LISTS) == 2
+    again = ("--dry-run", "--overwrite", "--ask-again")
+    assert import_v2(sample, *again, new=_BINARY, b=clash, lists=_LISTS) == 2
     assert "would stop at row.patch" in capsys.readouterr().out  # rewrites.txt now covers the calls
 
 

@@ -9,7 +9,7 @@ them. Each import carries it to the new tree. As long as a patch is landed there
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,11 +98,11 @@ def landed_files(
     return files, tuple(item.patch.name for item in items if item.patch.name not in kept)
 
 
-def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], Collection[str]]:
+def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], set[str]]:
     """Return the files of a series of landed patches, and the patches that are not landed in it."""
     taken = take_out(items, new)
     if not taken.files:
-        return {}, ()
+        return {}, set()
     order = "".join(f"{name}\n" for name in taken.files)
     index = f"# Landed upstream. A patch returns to the series if upstream reverts it.\n{order}"
     files = {"series": index.encode(), **taken.files}
