@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch_google.launch.kubernetes import JobError, manifest
 from torch_google.launch.manifest import add_options, job
-from torch_google.launch.submit import kubernetes, local, slurm
+from torch_google.launch.submit import kubernetes, local, ray, slurm
 from torch_google.launch.submit.scheduler import Job, SubmitError
 
 
@@ -45,6 +45,10 @@ def _slurm(options: argparse.Namespace) -> int:
     return slurm.run(_job(options), options.option)
 
 
+def _ray(options: argparse.Namespace) -> int:
+    return ray.run(_job(options), ray.Options.parse(options.option))
+
+
 def _kubernetes(options: argparse.Namespace) -> int:
     if not options.name:
         # A new name for each job, because a finished one may still exist.
@@ -57,7 +61,7 @@ def _kubernetes(options: argparse.Namespace) -> int:
     return kubernetes.run(kubernetes.Submission(objects, tuple(options.option)))
 
 
-_SCHEDULERS = {"local": _local, "slurm": _slurm, "kubernetes": _kubernetes}
+_SCHEDULERS = {"local": _local, "slurm": _slurm, "kubernetes": _kubernetes, "ray": _ray}
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -70,7 +74,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--option",
         action="append",
         default=[],
-        help="of srun or kubectl, such as --option=--partition=main or --option=--namespace=team",
+        help="of srun, kubectl or `ray job submit`, such as --option=--partition=main, "
+        "--option=--namespace=team or --option=--address=http://HOST:8265",
     )
     add_options(parser)
     return parser.parse_args(arguments)

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TextIO
 
 # torchrun waits 30 s for its workers after a signal, and then kills them.
-_GRACE = 40.0
+GRACE = 40.0
 _POLL = 0.05
 
 
@@ -76,12 +76,24 @@ def say(text: str) -> None:
     print(f"submit: {text}", file=sys.stderr, flush=True)
 
 
-class Processes:
-    """The processes of a job on this machine. Their lines go to one stream, never mixed."""
+class Lines:
+    """A stream to which several threads write whole lines."""
 
     def __init__(self, output: TextIO) -> None:
         self._output = output
         self._lock = threading.Lock()
+
+    def write(self, line: str) -> None:
+        with self._lock:
+            self._output.write(line if line.endswith("\n") else line + "\n")
+            self._output.flush()
+
+
+class Processes:
+    """The processes of a job on this machine. Their lines go to one stream, never mixed."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._lines = Lines(output)
         self._processes: list[subprocess.Popen[str]] = []
         self._threads: list[threading.Thread] = []
 
@@ -105,9 +117,7 @@ class Processes:
     def _copy(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            with self._lock:
-                self._output.write(line if line.endswith("\n") else line + "\n")
-                self._output.flush()
+            self._lines.write(line)
 
     def wait(self, ended: Callable[[int, int], None] = lambda number, status: None) -> int:
         """Wait for all processes. Return 0, or the status of the first that failed.
@@ -139,7 +149,7 @@ class Processes:
                 process.wait(max(deadline - time.monotonic(), 0))
         self._drain()
 
-    def stop(self, grace: float = _GRACE) -> None:
+    def stop(self, grace: float = GRACE) -> None:
         """Stop the running processes with SIGTERM, then their process groups with SIGKILL."""
         running = [process for process in self._processes if process.poll() is None]
         for process in running:

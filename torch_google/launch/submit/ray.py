@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a job on a Ray cluster: one of Ray's jobs per machine, each pinned to a node."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import secrets
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from torch_google.launch.command import LAUNCH_VARIABLES
+from torch_google.launch.submit import ray_packages
+from torch_google.launch.submit.ray_cluster import Cluster, Node, Unreachable
+from torch_google.launch.submit.scheduler import (
+    GRACE,
+    Cancelled,
+    Job,
+    Lines,
+    SubmitError,
+    cancellable,
+    say,
+)
+
+_POLL = 1.0
+_TRIES = 10  # jobs go on while their cluster's head is replaced
+_DRAIN = 30.0  # seconds to wait for logs after the job has ended
+_UNKNOWN = 5.0  # seconds in which a submission that was interrupted may still reach the cluster
+_SUCCEEDED = "SUCCEEDED"
+_ENDED = frozenset((_SUCCEEDED, "FAILED", "STOPPED"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Options of `ray job submit`, and whether to upload the program.
+
+    demands: what Ray reserves on each machine, such as {"entrypoint_num_gpus": 4}.
+    """
+
+    address: str
+    headers: dict[str, str]
+    demands: dict[str, float]
+    upload: bool = True
+
+    @classmethod
+    def parse(cls, options: list[str]) -> Options:
+        """Raises ValueError for an unknown option or a wrong value."""
+        parser = _Parser(prog="--option", add_help=False)
+        address = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS")
+        parser.add_argument("--address", default=address or "http://127.0.0.1:8265")
+        parser.add_argument("--headers", default=os.environ.get("RAY_JOB_HEADERS") or "{}")
+        parser.add_argument("--entrypoint-num-cpus", type=float)
+        parser.add_argument("--entrypoint-num-gpus", type=float)
+        parser.add_argument("--no-upload", action="store_true")
+        found = parser.parse_args(options)
+        if not found.address.startswith(("http://", "https://")):
+            raise ValueError(
+                f"--option=--address={found.address}: expected the URL of Ray's dashboard, such as "
+                "http://HOST:8265"
+            )
+        names = ("entrypoint_num_cpus", "entrypoint_num_gpus")
+        demands = {name: getattr(found, name) for name in names if getattr(found, name) is not None}
+        return cls(found.address, _headers(found.headers), demands, not found.no_upload)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"--option: {message}")
+
+
+def _headers(text: str) -> dict[str, str]:
+    try:
+        headers = json.loads(text)
+    except ValueError:
+        headers = None
+    if not isinstance(headers, dict):
+        # Do not show the text, because it may have a password.
+        raise ValueError("--option=--headers or RAY_JOB_HEADERS: expected a JSON object")
+    return {str(name): str(value) for name, value in headers.items()}
+
+
+def run(job: Job, options: Options) -> int:
+    """Run a job until it ends. Return its status, or 128 plus the signal that cancelled it.
+
+    Raises SubmitError if the cluster cannot run the job.
+    """
+    cluster = Cluster(options.address, options.headers)
+    submitted: list[str] = []
+    logs: list[threading.Thread] = []
+    try:
+        with cancellable():
+            version = cluster.check_version()
+            nodes = _choose(cluster.nodes(), job.machines, options.demands)
+            packages = ray_packages.upload(cluster, job.par, say) if options.upload else None
+            name = f"{job.par.stem}-{secrets.token_hex(3)}"
+            for description in _descriptions(name, job, nodes, options, packages):
+                submitted.append(description["submission_id"])
+                cluster.submit(description)
+            say(f"submitted {name} to Ray {version}: {job.machines} machines")
+            logs.extend(_follow_logs(cluster, submitted))
+            status = _follow(cluster, submitted)
+            _join(logs)
+    except Cancelled as cancelled:
+        say(f"{signal.Signals(cancelled.signal).name}: cancelling the job")
+        _stop(cluster, submitted)
+        _join(logs)
+        say("cancelled")
+        return 128 + cancelled.signal
+    except Unreachable as error:
+        if submitted:
+            raise SubmitError(f"{error} (the job may go on as {', '.join(submitted)})") from None
+        raise
+    except SubmitError:
+        _stop(cluster, submitted)
+        raise
+    say("succeeded" if status == 0 else f"failed with status {status}")
+    return status
+
+
+def _choose(nodes: list[Node], machines: int, demands: dict[str, float]) -> list[Node]:
+    """Return the nodes for a job. The head is used last, because it often has less."""
+    needed = {
+        "CPU": demands.get("entrypoint_num_cpus", 0.0),
+        "GPU": demands.get("entrypoint_num_gpus", 0.0),
+    }
+    fitting = {
+        node.address: node
+        for node in nodes
+        if all(node.resources.get(name, 0.0) >= number for name, number in needed.items())
+    }
+    if len(fitting) < machines:
+        wanted = ", ".join(f"{number:g} {name}" for name, number in needed.items() if number)
+        raise SubmitError(
+            f"the cluster has {len(fitting)} nodes{' with ' * bool(wanted)}{wanted}, and "
+            f"--machines={machines}; start more nodes or use fewer machines"
+        )
+    ordered = sorted(fitting.values(), key=lambda node: (node.is_head, node.address))
+    return ordered[:machines]
+
+
+def _descriptions(
+    name: str,
+    job: Job,
+    nodes: list[Node],
+    options: Options,
+    packages: ray_packages.Packages | None,
+) -> Iterable[dict[str, Any]]:
+    port = 20000 + secrets.randbelow(10000)  # jobs that share a machine must not share a port
+    command = job.command(Path("/tmp"))
+    if packages is not None:
+        command[:1] = packages.command
+    for rank, node in enumerate(nodes):
+        # Ray waits only 3 s by default, and torchrun needs longer.
+        variables = LAUNCH_VARIABLES | {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE))}
+        if len(nodes) > 1:
+            # Ray says nothing about the other jobs, so these are the variables of an Indexed Job.
+            variables |= {
+                "JOB_COMPLETION_INDEX": str(rank),
+                "MASTER_ADDR": nodes[0].address,
+                "MASTER_PORT": str(port),
+                "PET_NNODES": str(len(nodes)),
+            }
+        environment: dict[str, Any] = {"env_vars": variables}
+        if packages is not None:
+            environment |= packages.environment
+        yield {
+            "submission_id": f"{name}-{rank}",
+            "entrypoint": shlex.join(command),
+            "entrypoint_resources": {f"node:{node.address}": 0.001},
+            "runtime_env": environment,
+            **options.demands,
+        }
+
+
+def _follow_logs(cluster: Cluster, names: list[str]) -> Iterable[threading.Thread]:
+    lines = Lines(sys.stdout)
+
+    def copy(name: str) -> None:
+        try:
+            cluster.tail(name, lines.write)
+        except SubmitError as error:
+            say(f"the log of {name} is incomplete: {error}")
+
+    for name in names:
+        thread = threading.Thread(target=copy, args=(name,), daemon=True)
+        thread.start()
+        yield thread
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    deadline = time.monotonic() + _DRAIN
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0))
+
+
+def _follow(cluster: Cluster, names: list[str]) -> int:
+    """Show the progress of a job until it ends. Return 0, or the status of the first failure.
+
+    If the job fails on one machine, stop it on the others, because they would wait.
+    """
+    shown = ""
+    result = 0
+    running = dict.fromkeys(names, "PENDING")
+    while True:
+        for name in [name for name, state in running.items() if state not in _ENDED]:
+            state = _state(cluster, name)
+            running[name] = state["status"]
+            if state["status"] in _ENDED - {_SUCCEEDED} and not result:
+                result = state.get("driver_exit_code") or 1
+                say(f"{name}: {_reason(state)}")
+                for other in names:
+                    cluster.stop(other)
+        counts = collections.Counter(running.values())
+        progress = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        if progress != shown:
+            shown = progress
+            say(f"{len(names)} machines: {progress}")
+        if counts.keys() <= _ENDED:
+            return result
+        time.sleep(_POLL)
+
+
+def _reason(state: dict[str, Any]) -> str:
+    """Return one line. Ray's message for a program that failed includes its log."""
+    message = str(state.get("message") or "").partition(", last available logs")[0]
+    lines = message.strip().splitlines() or ["no reason is given"]
+    return f"{state['status'].lower()}: {lines[0]}"
+
+
+def _state(cluster: Cluster, name: str) -> dict[str, Any]:
+    """Return the state of a job. Tries again if the cluster does not answer."""
+    for attempt in range(1, _TRIES + 1):
+        try:
+            state = cluster.job(name)
+        except Unreachable:
+            if attempt == _TRIES:
+                raise
+            time.sleep(_POLL)
+        else:
+            if state is None:
+                raise SubmitError(f"the cluster does not know job {name} any more")
+            return state
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _stop(cluster: Cluster, names: list[str]) -> None:
+    """Stop jobs, and wait until they have ended."""
+    start = time.monotonic()
+    waiting = list(names)
+    while waiting and time.monotonic() - start < 2 * GRACE:
+        for name in list(waiting):
+            state = cluster.job(name)
+            is_unknown = state is None and time.monotonic() - start > _UNKNOWN
+            if is_unknown or (state is not None and state["status"] in _ENDED):
+                waiting.remove(name)
+            elif state is not None:
+                cluster.stop(name)
+        time.sleep(_POLL if waiting else 0)
+    if waiting:
+        say(f"not stopped yet: {', '.join(waiting)}")

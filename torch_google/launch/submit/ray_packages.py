@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Upload a program to a Ray cluster, in packages that are small enough for Ray."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torch_google.launch.submit.ray_cluster import Cluster
+from torch_google.launch.submit.scheduler import SubmitError
+
+_PIECE = 64 << 20  # Ray's dashboard accepts requests of less than 100 MiB
+# Ray puts the directory of each piece on PYTHONPATH. Jobs of one node share the working directory,
+# so the program appears there in one step.
+_START = """\
+#!/bin/sh
+# Joins the pieces of a program, and starts it.
+set -eu
+program=./{program}
+if [ ! -x "$program" ]; then
+    for piece in {pieces}; do
+        found=
+        IFS=:
+        for directory in $PYTHONPATH; do
+            if [ -f "$directory/$piece" ]; then found=$directory/$piece; fi
+        done
+        unset IFS
+        if [ -z "$found" ]; then echo "piece $piece of {program} is missing" >&2; exit 1; fi
+        cat "$found" >> "$program.$$"
+    done
+    chmod +x "$program.$$"
+    mv "$program.$$" "$program"
+fi
+exec "$program" "$@"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Packages:
+    """A program in the cluster. environment: for a job's runtime_env. command: starts it."""
+
+    environment: dict[str, Any]
+    command: tuple[str, ...] = ("sh", "./start")
+
+
+def upload(cluster: Cluster, program: Path, say: Callable[[str], None]) -> Packages:
+    """Upload a program, except for pieces that the cluster has. Raises SubmitError."""
+    pieces: list[str] = []
+    uris: list[str] = []
+    try:
+        size = program.stat().st_size
+        for data in _pieces(program):
+            pieces.append(f"piece-{hashlib.sha256(data).hexdigest()[:32]}")
+            uris.append(_store(cluster, {pieces[-1]: data}))
+            sent = min(len(pieces) * _PIECE, size)
+            say(f"the cluster has {100 * sent // size} % of {program.name}")
+    except OSError as error:
+        raise SubmitError(f"{program}: {error.strerror}; give --par=PATH") from None
+    start = _START.format(program=program.name, pieces=" ".join(pieces))
+    directory = _store(cluster, {"start": start.encode()})
+    return Packages({"working_dir": directory, "py_modules": uris})
+
+
+def _pieces(program: Path) -> Iterator[bytes]:
+    with program.open("rb") as file:
+        while data := file.read(_PIECE):
+            yield data
+
+
+def _store(cluster: Cluster, files: dict[str, bytes]) -> str:
+    """Store a package, unless the cluster has it; return its URI, which depends on the contents."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:  # a PAR is compressed
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    package = buffer.getvalue()
+    name = f"_ray_pkg_{hashlib.sha256(package).hexdigest()[:32]}.zip"
+    if not cluster.has_package(name):
+        cluster.upload_package(name, package)
+    return f"gcs://{name}"
