@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains small transformers on handwritten digits, in several processes that torchrun starts.
 
---strategy selects how the processes share the work. All strategies compute the same losses.
+--strategy selects how the processes share the work. All strategies compute the same losses. With
+--checkpoint, the training resumes after SIGTERM, and with other processes after one was lost.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from absl import app
 from absl import flags as absl_flags
@@ -47,6 +48,14 @@ _LEARNING_RATE = absl_flags.DEFINE_float(
 _SEED = absl_flags.DEFINE_integer(
     "seed", 0, "Determines the initial weights and the order of digits.", lower_bound=0
 )
+_CHECKPOINT = absl_flags.DEFINE_string(
+    "checkpoint",
+    "",
+    "Directory to resume from and save to: a path that all machines share, or a store's URL.",
+)
+_SAVE_EVERY = absl_flags.DEFINE_integer(
+    "save_every", 50, "Steps between two saves to --checkpoint; 0 saves at the end.", lower_bound=0
+)
 flags.define()
 
 _LOGGED = 10  # how many times the loss is logged
@@ -60,10 +69,13 @@ def main(argv: list[str]) -> None:
     _check(ranks)
     with _joined(ranks) as is_first:
         start = time.monotonic()
-        for step, loss in enumerate(_losses(), start=1):
-            if is_first and step % max(_STEPS.value // _LOGGED, 1) == 0:
-                logging.info("step %d: loss %.6f", step, loss)
-        if is_first:
+        loss = None
+        for step, loss in _losses():
+            if is_first and (step + 1) % max(_STEPS.value // _LOGGED, 1) == 0:
+                logging.info("step %d: loss %.6f", step + 1, loss)
+        if is_first and loss is None:
+            logging.info("%s: all %d steps are done", _CHECKPOINT.value, _STEPS.value)
+        elif is_first:
             logging.info(
                 "%s by %s in %d processes on %s: loss %.6f, %.1f s",
                 _MODEL.value,
@@ -117,11 +129,12 @@ def _joined(ranks: int) -> Iterator[bool]:
         distributed.destroy_process_group()
 
 
-def _losses() -> Iterator[float]:
-    """Train; yield the loss of each step, which is the same in all processes."""
+def _losses() -> Iterator[tuple[int, float]]:
+    """Train; yield each step's number and loss, which are the same in all processes."""
     import torch
 
     from examples import digits, distributed_models, distributed_strategies
+    from torch_google import resume
 
     device = torch.device(_DEVICE.value)
     if device.type == "tpu" and _MODE.value != "compile":
@@ -138,12 +151,16 @@ def _losses() -> Iterator[float]:
     # kinds.
     optimizer = torch.optim.AdamW(share.parameters, lr=_LEARNING_RATE.value, foreach=False)
     shuffle = torch.Generator().manual_seed(_SEED.value)
-    for _ in range(_STEPS.value):
+    steps: Iterable[int] = range(_STEPS.value)
+    if _CHECKPOINT.value:
+        state = resume.State(share.module, optimizer, {"shuffle": shuffle})
+        steps = resume.steps(_STEPS.value, state, _CHECKPOINT.value, every=_SAVE_EVERY.value)
+    for step in steps:
         rows = torch.randint(len(task.targets), (_BATCH_SIZE.value,), generator=shuffle)
         loss = share.backward(task.inputs[rows], task.targets[rows])
         optimizer.step()
         optimizer.zero_grad()
-        yield loss.item()
+        yield step, loss.item()
 
 
 if __name__ == "__main__":

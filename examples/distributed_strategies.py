@@ -31,15 +31,19 @@ Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """A rank's part of the training: its parameters, and a function that computes gradients."""
+    """A rank's part of the training: its module, and a function that computes gradients."""
 
-    parameters: list[nn.Parameter]
+    module: nn.Module
     backward: Backward
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return list(self.module.parameters())
 
 
 def single(model: nn.Sequential, device: torch.device) -> Share:
     """One process."""
-    return Share(list(model.parameters()), _on_rows(model, device, 0, 1))
+    return Share(model, _on_rows(model, device, 0, 1))
 
 
 def spmd(model: nn.Sequential, device: torch.device) -> Share:
@@ -59,14 +63,14 @@ def spmd(model: nn.Sequential, device: torch.device) -> Share:
         loss.backward()
         return loss.detach()
 
-    return Share(list(sharded.parameters()), backward)
+    return Share(sharded, backward)
 
 
 def ddp(model: nn.Sequential, device: torch.device) -> Share:
     """Each rank has the whole model, and some rows of each batch."""
     replica = DistributedDataParallel(model)
     rows = _on_rows(replica, device, dist.get_rank(), dist.get_world_size())
-    return Share(list(replica.parameters()), rows)
+    return Share(replica, rows)
 
 
 def fsdp(model: nn.Sequential, device: torch.device) -> Share:
@@ -78,7 +82,7 @@ def fsdp(model: nn.Sequential, device: torch.device) -> Share:
 def tp(model: nn.Sequential, device: torch.device) -> Share:
     """Each rank has some heads of each block, and all rows of each batch."""
     _split_blocks(model, init_device_mesh(device.type, (dist.get_world_size(),)))
-    return Share(list(model.parameters()), _on_rows(model, device, 0, 1))
+    return Share(model, _on_rows(model, device, 0, 1))
 
 
 def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
@@ -108,7 +112,7 @@ def pipeline(model: nn.Sequential, device: torch.device) -> Share:
         dist.broadcast(mean, ranks - 1)
         return mean
 
-    return Share(list(layers.parameters()), backward)
+    return Share(layers, backward)
 
 
 STRATEGIES = {
@@ -127,9 +131,7 @@ def _sharded(model: nn.Sequential, device: torch.device, mesh: DeviceMesh) -> Sh
         if isinstance(layer, models.Block):
             fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return Share(
-        list(model.parameters()), _on_rows(model, device, mesh.get_local_rank(), mesh.size())
-    )
+    return Share(model, _on_rows(model, device, mesh.get_local_rank(), mesh.size()))
 
 
 def _split_blocks(model: nn.Sequential, mesh: DeviceMesh) -> None:

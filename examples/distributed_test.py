@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All strategies reach the same loss, in two processes of torchrun or on four devices."""
+"""All strategies reach the same loss, also if another one resumes, in processes or on devices."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import pytest
 
 _STEPS = 6
 _DEVICES = 4  # spmd uses all of them, each rank only the first
-_TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+_TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
 _PROGRAM = ["-m", "examples.distributed"]
 
 
 def _run(*flags: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *(_TORCHRUN if processes > 1 else []), *_PROGRAM, *flags]
+    torchrun = [*_TORCHRUN, f"--nproc_per_node={processes}"] if processes > 1 else []
+    command = [sys.executable, *torchrun, *_PROGRAM, *flags]
     return subprocess.run(
         command, env=_environment(), capture_output=True, text=True, check=False, timeout=600
     )
@@ -82,6 +83,25 @@ def test_two_processes_compute_the_losses_of_one(
 def test_several_devices_compute_the_losses_of_one(model: str) -> None:
     result = _run(f"--model={model}", "--strategy=spmd", f"--steps={_STEPS}", processes=1)
     assert _loss(result) == pytest.approx(_alone(model), abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((2, "fsdp", "cpu", "strict"), (1, "single", "cpu", "strict")),
+        ((2, "pipeline", "cpu", "strict"), (4, "2d", "cpu", "strict")),
+        ((2, "ddp", "tpu", "fused"), (2, "tp", "cpu", "strict")),
+        ((1, "spmd", "tpu", "strict"), (1, "spmd", "tpu", "strict")),
+    ],
+)
+def test_a_resumed_run_computes_the_losses_of_one(
+    before: tuple[int, str, str, str], after: tuple[int, str, str, str], tmp_path: Path
+) -> None:
+    for steps, (processes, strategy, device, mode) in ((_STEPS // 2, before), (_STEPS, after)):
+        flags = [f"--strategy={strategy}", f"--device={device}", f"--mode={mode}"]
+        resume = [f"--steps={steps}", f"--checkpoint={tmp_path}"]
+        loss = _loss(_run(*flags, *resume, processes=processes))
+    assert loss == pytest.approx(_alone("digits"), abs=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ PAR_MAIN=torch_google.launch ./train.par [TORCHRUN'S OPTIONS --] [ARGUMENTS OF t
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -40,12 +42,21 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
         split = arguments.index("--")
         options, arguments = arguments[:split], arguments[split + 1 :]
     place = environments.place(env)
-    from_environment = [] if place is None else place.torchrun_arguments()
+    elastic = any(re.match(r"--nnodes[= ]\d+:\d+$", option) for option in _joined(options))
+    from_environment = [] if place is None else place.torchrun_arguments(elastic=elastic)
     return [*from_environment, *options, "--no-python", program, *arguments]
 
 
+def _joined(options: list[str]) -> list[str]:
+    """Return the options and each pair of them, because `--nnodes 1:4` is the same as with `=`."""
+    return [*options, *(f"{first} {second}" for first, second in itertools.pairwise(options))]
+
+
 def main() -> None:
-    """Run torchrun in this process. Exits with one line if the variables describe no job."""
+    """Run torchrun in this process. Exits with one line if the variables describe no job.
+
+    After a signal, the status is 128 plus its number, once torchrun has stopped the workers.
+    """
     program, *arguments = sys.argv
     if "_par" not in sys.builtin_module_names:
         raise SystemExit(f"{program}: not a PAR; build NAME.par and start that")
@@ -57,5 +68,10 @@ def main() -> None:
         os.environ.pop(door, None)
     # Imported here, because only this command needs torch.
     from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing import SignalException
 
-    run.main(argv)
+    try:
+        run.main(argv)
+    except SignalException as error:
+        print(f"{program}: {error.sigval.name}: all processes have ended", file=sys.stderr)
+        raise SystemExit(128 + error.sigval) from None

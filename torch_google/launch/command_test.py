@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,19 @@ def test_options_before_the_dashes_are_those_of_torchrun() -> None:
     assert torchrun_arguments("x.par", ["--epochs=1"], {}) == [
         "--standalone", "--local-addr=127.0.0.1", "--no-python", "x.par", "--epochs=1"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes", [["--nnodes=1:4"], ["--nnodes", "1:4"]])
+def test_an_elastic_job_meets_at_the_first_machine(nodes: list[str]) -> None:
+    env = {"JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "a", "PET_NNODES": "4"}
+    rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=a:29500", "--rdzv-conf=is_host=false"]
+    program = ["--no-python", "x.par"]
+    assert torchrun_arguments("x.par", [*nodes, "--"], env) == [*rendezvous, *nodes, *program]
+    env["JOB_COMPLETION_INDEX"] = "0"
+    assert "--rdzv-conf=is_host=true" in torchrun_arguments("x.par", [*nodes, "--"], env)
+    # Without a scheduler, the command line names the endpoint.
+    alone = ["--rdzv-backend=c10d", *nodes, *program]
+    assert torchrun_arguments("x.par", [*nodes, "--"], {}) == alone
 
 
 def _environment(tmp_path: Path, **more: str) -> dict[str, str]:
@@ -68,6 +83,20 @@ def test_two_machines_of_an_indexed_job(tmp_path: Path) -> None:
         assert process.returncode == 0, errors
         (row,) = _rows(output)
         assert (row["rank"], row["sum"]) == (index, 3.0)
+
+
+def test_a_signal_ends_the_processes_and_is_the_status(tmp_path: Path) -> None:
+    process = _start(tmp_path, "--", f"wait-with-pid-in={tmp_path}")
+    deadline = time.monotonic() + 240
+    while not (pids := list(tmp_path.glob("*.pid"))) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.terminate()
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert errors.endswith("SIGTERM: all processes have ended\n")
+    assert "Traceback" not in errors
+    assert not Path("/proc", pids[0].stem).exists()
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,15 @@ class Place:
     port: int = _PORT
     processes: int | None = None
 
-    def torchrun_arguments(self) -> list[str]:
-        """Return the options of torchrun. A job on one machine needs no fixed port."""
+    def torchrun_arguments(self, *, elastic: bool = False) -> list[str]:
+        """Return the options of torchrun. A job on one machine needs no fixed port.
+
+        elastic: whether the number of machines may change while the job runs. The options then
+        leave out their numbers, and the first machine hosts the rendezvous.
+        """
         processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
+        if elastic:
+            return [*self._rendezvous(), *processes]
         if self.nodes == 1:
             # Do not use the machine's name: a container may be unable to resolve it.
             return ["--standalone", "--local-addr=127.0.0.1", *processes]
@@ -46,6 +52,16 @@ class Place:
             f"--master-addr={self.host}",
             f"--master-port={self.port}",
             *processes,
+        ]
+
+    def _rendezvous(self) -> list[str]:
+        if self.nodes == 1:
+            # The scheduler names no other machine, so the command line must.
+            return ["--rdzv-backend=c10d"]
+        return [
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint={self.host}:{self.port}",
+            f"--rdzv-conf=is_host={str(self.node_rank == 0).lower()}",
         ]
 
 

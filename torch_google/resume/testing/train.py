@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains a small model with dropout, in any number of ranks, and resumes.
+
+Arguments: a directory, in whose name RANK is the rank, and wait-at=STEP or hang-in-save=NUMBER. The
+first rank writes each step's loss to DIRECTORY/losses as JSON. wait-at makes each rank write its
+process ID to a file after that step, and wait for a signal or the file DIRECTORY/go. hang-in-save
+hangs between the data of a checkpoint and the metadata that replaces the old one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+from torch_google import gfile, resume
+
+STEPS = 12
+EVERY = 4
+ROWS = 8
+
+
+def losses(directory: Path, wait_at: int = -1) -> None:
+    """Train until the end. The loss does not depend on the number of ranks."""
+    torch.set_num_threads(1)
+    rank, size = 0, 1
+    if "RANK" in os.environ:
+        distributed.init_process_group("gloo")
+        rank, size = distributed.get_rank(), distributed.get_world_size()
+    torch.manual_seed(0)
+    model: nn.Module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    if size > 1:
+        model = DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+    shuffle = torch.Generator().manual_seed(1)
+    state = resume.State(model, optimizer, {"schedule": schedule, "shuffle": shuffle})
+    for step in resume.steps(STEPS, state, directory / "checkpoint", every=EVERY):
+        rows = torch.rand(ROWS, 4, generator=shuffle)
+        # The default generator is equal in all ranks, as long as they all use it equally.
+        rows = functional.dropout(rows, 0.5).chunk(size)[rank]
+        loss = model(rows).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        mean = loss.detach().clone()
+        if size > 1:
+            distributed.all_reduce(mean)
+            mean /= size
+        if rank == 0:
+            with (directory / "losses").open("a") as file:
+                file.write(json.dumps({"loss": mean.item(), "ranks": size, "step": step}) + "\n")
+        if step == wait_at:
+            _write_pid(directory / f"waiting{rank}")
+            _wait(directory / "go")
+    if size > 1:
+        distributed.destroy_process_group()
+
+
+def _wait(path: Path) -> None:
+    """Wait for a file or a signal."""
+    signals, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write)
+    while not path.exists() and not select.select([signals], [], [], 0.01)[0]:
+        pass
+
+
+def _hang_in_save(directory: Path, number: int) -> None:
+    """Hang in the save with this number, before its metadata replaces the old one."""
+    finish = gfile.CheckpointWriter.finish
+    saves = 0
+
+    def hang(self: Any, metadata: Any, results: Any) -> None:
+        nonlocal saves
+        saves += 1
+        if saves == number:
+            _write_pid(directory / "saving")
+            time.sleep(600)
+        finish(self, metadata, results)
+
+    gfile.CheckpointWriter.finish = hang
+
+
+def _write_pid(path: Path) -> None:
+    temporary = path.with_suffix(".new")
+    temporary.write_text(str(os.getpid()))
+    temporary.rename(path)
+
+
+def main() -> None:
+    options = dict(argument.split("=") for argument in sys.argv[2:])
+    directory = Path(sys.argv[1].replace("RANK", os.environ.get("RANK", "0")))
+    if "hang-in-save" in options:
+        _hang_in_save(directory, int(options["hang-in-save"]))
+    losses(directory, int(options.get("wait-at", -1)))
+
+
+if __name__ == "__main__":
+    main()
