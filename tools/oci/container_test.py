@@ -36,15 +36,19 @@ def image() -> Image:
 def root(tmp_path_factory: pytest.TempPathFactory, image: Image) -> Path:
     directory = tmp_path_factory.mktemp("bundle") / "root"
     for path, file in image.files().items():
-        _unpack(directory / path.lstrip("/"), file)
+        _unpack(directory, path, file)
     return directory
 
 
-def _unpack(target: Path, file: File) -> None:
+def _unpack(root: Path, path: str, file: File) -> None:
+    target = root / path.lstrip("/")
     if file.kind == "directory":
         target.mkdir(parents=True, exist_ok=True)
     elif file.kind == "link":
         target.symlink_to(file.target)
+        return
+    elif file.kind == "hard link":
+        target.hardlink_to(root / file.target)
         return
     else:
         target.write_bytes(file.data)

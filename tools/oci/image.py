@@ -107,11 +107,17 @@ def _config(
 def _append(config: dict[str, Any], layers: list[Layer]) -> None:
     """Add layers to a configuration, with fixed timestamps."""
     config |= PLATFORM | {"created": _EPOCH}
+    below = config["rootfs"]["diff_ids"]
     config["rootfs"] = {
         "type": "layers",
-        "diff_ids": [*config["rootfs"]["diff_ids"], *(layer.diff_id for layer in layers)],
+        "diff_ids": [*below, *(layer.diff_id for layer in layers)],
     }
+    history = config.get("history") or []
+    # rules_oci writes no history. Some tools require a row for each layer.
+    rows = sum(not row.get("empty_layer") for row in history)
+    missing = [{"created": _EPOCH, "created_by": "base"}] * (len(below) - rows)
     config["history"] = [
-        *(config.get("history") or []),
+        *history,
+        *missing,
         *({"created": _EPOCH, "created_by": layer.title} for layer in layers),
     ]

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
+import json
 import os
 import subprocess
 import tarfile
@@ -17,6 +21,7 @@ from tools.oci.layout import Layout, LayoutError
 from tools.oci.testing.reader import File, read_image
 from tools.oci.testing.small_image import small_base, small_image, small_par
 
+_TESTING = Path(__file__).parent / "testing"
 _SOURCE = "import sys\nprint('hello', sys.argv[1:])\n"
 
 
@@ -28,6 +33,8 @@ def _write(files: dict[str, File], root: Path) -> None:
         elif file.kind == "file":
             target.write_bytes(file.data)
             target.chmod(file.mode)
+        elif file.kind == "hard link":
+            target.hardlink_to(root / file.target)
 
 
 def test_the_layers_and_the_configuration(tmp_path: Path) -> None:
@@ -101,6 +108,8 @@ def test_two_programs_share_their_interpreter(tmp_path: Path) -> None:
     root = tmp_path / "root"
     _write(image.files(), root)
     assert len(list((root / "app/parts").glob("stdlib-*"))) == 1
+    assert image.files()["/app/two.par"].kind == "hard link"
+    assert (root / "app/two.par").samefile(root / "app/one.par")
     for name in ("one", "two"):
         environment = {"PAR_CACHE_DIR": str(tmp_path / "cache")}
         program = root / f"app/{name}.par"
@@ -128,6 +137,123 @@ def test_an_image_can_be_the_base(tmp_path: Path) -> None:
     assert titles == ["libc", *ours, *ours]
     assert {"KEPT=1", "PATH=/app:/bin"} <= set(image.config["config"]["Env"])
     assert image.config["config"]["Entrypoint"] == ["/app/above.par"]
+
+
+_DOCKER = "application/vnd.docker"
+_OCI = "application/vnd.oci.image"
+_TYPES = {
+    "oci": (f"{_OCI}.manifest.v1+json", f"{_OCI}.config.v1+json", f"{_OCI}.layer.v1.tar+gzip"),
+    "docker": (
+        f"{_DOCKER}.distribution.manifest.v2+json",
+        f"{_DOCKER}.container.image.v1+json",
+        f"{_DOCKER}.image.rootfs.diff.tar.gzip",
+    ),
+}
+
+
+def _rules_oci_image(directory: Path, kind: str) -> Path:
+    """Write a layout as rules_oci does, with types of the OCI, or of Docker as it may pull them.
+
+    Layers are links to files outside. The configuration has no history, and the index neither a
+    platform nor a name. Manifests of earlier steps stay among the blobs.
+    """
+    manifest_type, config_type, layer_type = _TYPES[kind]
+    layout = directory / "base"
+    blobs = layout / "blobs/sha256"
+    blobs.mkdir(parents=True)
+
+    def put(data: bytes) -> dict[str, object]:
+        digest = hashlib.sha256(data).hexdigest()
+        (blobs / digest).write_bytes(data)
+        return {"digest": f"sha256:{digest}", "size": len(data)}
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo("etc/from_the_base")
+        archive.addfile(info)
+    layer = gzip.compress(buffer.getvalue())
+    (directory / "layer.tar.gz").write_bytes(layer)
+    digest = hashlib.sha256(layer).hexdigest()
+    (blobs / digest).symlink_to("../../../layer.tar.gz")
+    diff_id = f"sha256:{hashlib.sha256(buffer.getvalue()).hexdigest()}"
+    config = {
+        "architecture": "amd64",
+        "config": {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]},
+        "os": "linux",
+        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+    }
+    manifest: dict[str, object] = {"schemaVersion": 2, "mediaType": manifest_type, "layers": []}
+    manifest["config"] = put(json.dumps(config).encode()) | {"mediaType": config_type}
+    put(json.dumps(manifest).encode())
+    manifest["layers"] = [
+        {"digest": f"sha256:{digest}", "size": len(layer), "mediaType": layer_type}
+    ]
+    row = put(json.dumps(manifest).encode()) | {"mediaType": manifest_type}
+    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [row]}))
+    (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return layout
+
+
+@pytest.mark.parametrize("kind", ["oci", "docker"])
+def test_a_layout_of_rules_oci_can_be_the_base(tmp_path: Path, kind: str) -> None:
+    base = _rules_oci_image(tmp_path, kind)
+    par = small_par(tmp_path / "small.par", _SOURCE)
+    build_image(tmp_path / "image", pars=[par], base=base, settings=Settings(tag="t"))
+    image = read_image(tmp_path / "image")
+    assert "/etc/from_the_base" in image.layers[0]
+    types = {row["mediaType"] for row in image.manifest["layers"]}
+    assert types == {_TYPES["oci"][2], f"{_OCI}.layer.v1.tar+zstd"}
+    # Each layer has a row.
+    titles = [row["created_by"] for row in image.config["history"]]
+    assert titles == ["base", "interpreter", "libraries", "programs"]
+    config = image.config["config"]
+    assert "Cmd" not in config
+    assert "PATH=/app:/bin" in config["Env"]
+    assert not [path for path in (tmp_path / "image").rglob("*") if path.is_symlink()]
+
+
+def test_rules_oci_finds_one_image_and_only_its_blobs(tmp_path: Path) -> None:
+    """rules_oci copies all blobs, and uses the first manifest of the index."""
+    small_image(tmp_path, _SOURCE)
+    index = json.loads((tmp_path / "image/index.json").read_text())
+    (row,) = index["manifests"]
+    assert row["mediaType"] == _TYPES["oci"][0]
+    manifest = read_image(tmp_path / "image").manifest
+    assert manifest["mediaType"] == row["mediaType"]
+    assert manifest["config"]["mediaType"] == _TYPES["oci"][1]
+    used = [row, manifest["config"], *manifest["layers"]]
+    names = {path.name for path in (tmp_path / "image/blobs/sha256").iterdir()}
+    assert names == {descriptor["digest"].partition(":")[2] for descriptor in used}
+
+
+def test_a_static_program_on_a_base_of_links(tmp_path: Path) -> None:
+    """The rule's image: its base has links for blobs; the interpreter has a module of ours."""
+    image = read_image(_TESTING / "linked_image")
+    root = tmp_path / "root"
+    _write(image.files(), root)
+    done = subprocess.run(
+        [root / "app/static.par", "x"],
+        env={"PAR_CACHE_DIR": str(tmp_path / "cache"), "PAR_VERIFY": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "42 static ['x']\n", "")
+    assert image.config["config"]["Entrypoint"] == ["/app/static.par"]
+    static = image.files()["/app/static.par"].data
+    hello = read_image(_TESTING / "hello_image").files()["/app/hello.par"].data
+    assert b"tools.oci.testing._native" in static
+    assert b"tools.oci.testing._native" not in hello
+
+
+def test_both_programs_of_an_image_of_the_rule_run(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    _write(read_image(_TESTING / "hello_image").files(), root)
+    for name in ("hello", "closed"):
+        environment = {"PAR_CACHE_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+        program = root / f"app/{name}.par"
+        output = subprocess.check_output([program, "x"], env=environment, text=True)
+        assert json.loads(output)["arguments"] == ["x"]
 
 
 def test_a_base_that_is_damaged_is_refused(tmp_path: Path) -> None:

@@ -28,11 +28,13 @@ _BLOCK = tarfile.BLOCKSIZE
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A file, symbolic link or directory of a layer.
+    """A file, link or directory of a layer.
 
     path: its absolute path in the image.
     data: the contents of a file; None for other kinds.
     target: the target of a symbolic link.
+    same_as: the path of a file of this layer, of which this is another name (a hard link). It comes
+    first in the order of the names.
     """
 
     path: str
@@ -40,6 +42,7 @@ class Entry:
     data: bytes | memoryview | None = None
     target: str = ""
     owner: int = 0
+    same_as: str = ""
 
     @property
     def name(self) -> str:
@@ -98,6 +101,8 @@ def _add(sink: _Sink, entry: Entry) -> None:
     data = entry.data
     if data is not None:
         info.size = len(data)
+    elif entry.same_as:
+        info.type, info.linkname = tarfile.LNKTYPE, entry.same_as.strip("/")
     elif entry.target:
         info.type, info.linkname = tarfile.SYMTYPE, entry.target
     else:

@@ -58,12 +58,12 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
     interpreter = {
         CACHE: Entry(CACHE, 0o700, owner=USER),
         "/tmp": Entry("/tmp", 0o1777),
+        **{entry.path: entry for entry in _launchers(programs)},
     }
     packages: dict[str, Entry] = {}
     own: list[Entry] = []
     for program in programs:
         launcher, *bundles, code = program.parts
-        interpreter[program.path] = Entry(program.path, 0o755, launcher.data)
         files = []
         for part in bundles:
             entry = Entry(_path(part), data=part.data)
@@ -81,6 +81,22 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
         *([("libraries", list(libraries.values()))] if libraries else []),
         ("programs", own),
     ]
+
+
+def _launchers(programs: list[Program]) -> Iterator[Entry]:
+    """Yield the programs' launchers. Equal ones are one file with several names.
+
+    A static program's launcher is large, because it contains torch. The names are hard links,
+    because a launcher finds its program by its own path.
+    """
+    paths: dict[str, str] = {}
+    for program in sorted(programs, key=lambda program: program.path):
+        data = program.parts[0].data
+        first = paths.setdefault(hashlib.sha256(data).hexdigest(), program.path)
+        if first == program.path:
+            yield Entry(program.path, 0o755, data)
+        else:
+            yield Entry(program.path, 0o755, same_as=first)
 
 
 def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import hashlib
 import io
 import json
@@ -16,7 +17,7 @@ import _par
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file of an image. kind: "file", "directory" or "link"."""
+    """A file of an image. kind: "file", "directory", "link" or "hard link"."""
 
     kind: str
     mode: int
@@ -66,7 +67,9 @@ def read_blob(layout: Path, descriptor: dict[str, Any]) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Return the contents of a file of zstd frames (RFC 8878) that name their size."""
+    """Return the contents of a gzip file, or of zstd frames (RFC 8878) that name their size."""
+    if data.startswith(b"\x1f\x8b"):
+        return gzip.decompress(data)
     result = b""
     while data:
         end, size = _frame(data)
@@ -94,11 +97,19 @@ def _frame(data: bytes) -> tuple[int, int]:
     return position + 4 * checksum, size
 
 
+_KINDS = {
+    tarfile.REGTYPE: "file",
+    tarfile.DIRTYPE: "directory",
+    tarfile.SYMTYPE: "link",
+    tarfile.LNKTYPE: "hard link",
+}
+
+
 def _files(tar: bytes) -> dict[str, File]:
     result = {}
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
         for member in archive:
-            kind = "file" if member.isreg() else "directory" if member.isdir() else "link"
+            kind = _KINDS[member.type]
             stream = archive.extractfile(member) if member.isreg() else None
             result[f"/{member.name}"] = File(
                 kind,
