@@ -40,7 +40,7 @@ def run(job: Job) -> int:
                     processes.start(job.command(directory), env | place)
                 ranks = job.machines * job.processes
                 say(f"started {job.par.name}: {ranks} ranks on {job.machines} machines, all here")
-                status = processes.wait(_report)
+                status = processes.wait(_Report(job.spare), spare=job.spare)
         except Cancelled as cancelled:
             say(f"{signal.Signals(cancelled.signal).name}: cancelling, which ends all ranks")
             processes.stop()
@@ -52,11 +52,19 @@ def run(job: Job) -> int:
     return status
 
 
-def _report(machine: int, status: int) -> None:
-    if status:
-        say(f"machine {machine} failed with status {status}; ending the others")
-    else:
-        say(f"machine {machine} is done")
+class _Report:
+    """Says which machines have ended. spare: how many may fail."""
+
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
+
+    def __call__(self, machine: int, status: int) -> None:
+        if not status:
+            say(f"machine {machine} is done")
+            return
+        self._spare -= 1
+        others = "ending the others" if self._spare < 0 else "the others go on"
+        say(f"machine {machine} failed with status {status}; {others}")
 
 
 def _environment() -> dict[str, str]:

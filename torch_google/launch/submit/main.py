@@ -32,7 +32,14 @@ def main(arguments: list[str]) -> int:
 
 def _job(options: argparse.Namespace) -> Job:
     arguments = tuple(options.arguments)
-    return Job(options.par.absolute(), arguments, options.machines, options.processes)
+    return Job(
+        options.par.absolute(),
+        arguments,
+        options.machines,
+        options.processes,
+        options.min_machines,
+        options.max_restarts,
+    )
 
 
 def _local(options: argparse.Namespace) -> int:
@@ -50,6 +57,11 @@ def _ray(options: argparse.Namespace) -> int:
 
 
 def _kubernetes(options: argparse.Namespace) -> int:
+    if options.min_machines is not None or options.max_restarts:
+        raise ValueError(
+            "--scheduler=kubernetes takes neither --min-machines nor --max-restarts; --retries=N "
+            "starts the whole job again"
+        )
     if not options.name:
         # A new name for each job, because a finished one may still exist.
         stem = options.par.stem.lower().replace("_", "-")[:40]
@@ -76,6 +88,17 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         default=[],
         help="of srun, kubectl or `ray job submit`, such as --option=--partition=main, "
         "--option=--namespace=team or --option=--address=http://HOST:8265",
+    )
+    parser.add_argument(
+        "--min-machines",
+        type=int,
+        help="the job goes on while this many machines are left; not on Kubernetes",
+    )
+    parser.add_argument(
+        "--max-restarts",
+        type=int,
+        default=0,
+        help="how often to start the processes again after a failure; on Kubernetes, see --retries",
     )
     add_options(parser)
     return parser.parse_args(arguments)

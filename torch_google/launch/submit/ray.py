@@ -107,7 +107,7 @@ def run(job: Job, options: Options) -> int:
                 cluster.submit(description)
             say(f"submitted {name} to Ray {version}: {job.machines} machines")
             logs.extend(_follow_logs(cluster, submitted))
-            status = _follow(cluster, submitted)
+            status = _follow(cluster, submitted, job.spare)
             _join(logs)
     except Cancelled as cancelled:
         say(f"{signal.Signals(cancelled.signal).name}: cancelling the job")
@@ -202,30 +202,32 @@ def _join(threads: list[threading.Thread]) -> None:
         thread.join(max(deadline - time.monotonic(), 0))
 
 
-def _follow(cluster: Cluster, names: list[str]) -> int:
+def _follow(cluster: Cluster, names: list[str], spare: int) -> int:
     """Show the progress of a job until it ends. Return 0, or the status of the first failure.
 
-    If the job fails on one machine, stop it on the others, because they would wait.
+    If the job fails on more than `spare` machines, stop it on the others, because they would wait.
     """
     shown = ""
-    result = 0
+    failures: list[int] = []
     running = dict.fromkeys(names, "PENDING")
     while True:
         for name in [name for name, state in running.items() if state not in _ENDED]:
             state = _state(cluster, name)
             running[name] = state["status"]
-            if state["status"] in _ENDED - {_SUCCEEDED} and not result:
-                result = state.get("driver_exit_code") or 1
-                say(f"{name}: {_reason(state)}")
-                for other in names:
-                    cluster.stop(other)
+            if state["status"] in _ENDED - {_SUCCEEDED}:
+                failures.append(state.get("driver_exit_code") or 1)
+                if len(failures) <= spare + 1:
+                    say(f"{name}: {_reason(state)}")
+                if len(failures) == spare + 1:
+                    for other in names:
+                        cluster.stop(other)
         counts = collections.Counter(running.values())
         progress = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
         if progress != shown:
             shown = progress
             say(f"{len(names)} machines: {progress}")
         if counts.keys() <= _ENDED:
-            return result
+            return failures[0] if len(failures) > spare else 0
         time.sleep(_POLL)
 
 

@@ -232,6 +232,21 @@ def test_the_status_is_that_of_the_program(dashboard: _Dashboard) -> None:
     assert any(call.endswith("/stop") for call in dashboard.calls)
 
 
+def test_an_elastic_job_may_lose_a_machine(
+    dashboard: _Dashboard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [_node("10.0.0.1"), _node("10.0.0.2")]
+    nodes = {"data": {"result": {"result": rows}}}
+    dashboard.answers = {"GET /api/v0/nodes": web.json_response(nodes)}
+    dashboard.cuts = [len(_LOG), len(_LOG)]
+    dashboard.statuses = ["RUNNING", "FAILED", "SUCCEEDED"]
+    options = [f"--option=--address={dashboard.address}", "--option=--no-upload"]
+    elastic = ["--machines=2", "--min-machines=1"]
+    assert main.main(["--par=/x.par", "--scheduler=ray", *options, *elastic]) == 0
+    assert "failed: no reason is given" in capsys.readouterr().err
+    assert not any(call.endswith("/stop") for call in dashboard.calls)
+
+
 def test_a_package_that_is_too_large_is_an_error(dashboard: _Dashboard) -> None:
     cluster = Cluster(dashboard.address)
     dashboard.answers = {"PUT ": web.Response(status=413, text="too large")}

@@ -128,6 +128,16 @@ def test_a_failure_of_one_rank_ends_the_job(address: str) -> None:
     assert "asked to fail" in output
 
 
+def test_a_job_goes_on_without_a_machine(address: str) -> None:
+    elastic = ["--machines=2", "--min-machines=1", "--max-restarts=3"]
+    process = _submit(address, "--option=--no-upload", *elastic, "--", "lose-machine-1")
+    output, errors = process.communicate(timeout=500)
+    assert process.returncode == 0, output + errors
+    assert re.search(r"-1: failed: Job entrypoint command failed with exit code (137|-9)", errors)
+    assert '"rank": 0, "sum": 1.0' in output
+    assert "submit: 2 machines: 1 FAILED, 1 SUCCEEDED\n" in errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_job(address: str, number: signal.Signals, tmp_path: Path) -> None:
     wait = ["--", f"wait-with-pid-in={tmp_path}"]

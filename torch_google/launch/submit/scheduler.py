@@ -23,21 +23,40 @@ _POLL = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A program to start: `processes` on each of `machines`."""
+    """A program to start: `processes` on each of `machines`.
+
+    fewest: the job goes on while this many machines are left; None if it needs all of them.
+    restarts: how often the processes are started again after a failure.
+    """
 
     par: Path
     arguments: tuple[str, ...]
     machines: int = 1
     processes: int = 1
+    fewest: int | None = None
+    restarts: int = 0
+
+    @property
+    def spare(self) -> int:
+        """How many machines the job may lose."""
+        return 0 if self.fewest is None else self.machines - self.fewest
 
     def __post_init__(self) -> None:
         for name in ("machines", "processes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name}={getattr(self, name)}: expected 1 or more")
+        if self.fewest is not None and not 1 <= self.fewest <= self.machines:
+            raise ValueError(f"--min-machines={self.fewest}: expected 1 to {self.machines}")
+        if self.restarts < 0:
+            raise ValueError(f"--max-restarts={self.restarts}: expected 0 or more")
 
     def command(self, log_directory: Path) -> list[str]:
         """Return the command for one machine. It prefixes each line of output with the rank."""
         options = [f"--nproc-per-node={self.processes}", "--tee=3", f"--log-dir={log_directory}"]
+        if self.fewest is not None:
+            options.append(f"--nnodes={self.fewest}:{self.machines}")
+        if self.restarts:
+            options.append(f"--max-restarts={self.restarts}")
         return [str(self.par), *options, "--", *self.arguments]
 
 
@@ -119,14 +138,16 @@ class Processes:
         for line in process.stdout:
             self._lines.write(line)
 
-    def wait(self, ended: Callable[[int, int], None] = lambda number, status: None) -> int:
+    def wait(
+        self, ended: Callable[[int, int], None] = lambda number, status: None, *, spare: int = 0
+    ) -> int:
         """Wait for all processes. Return 0, or the status of the first that failed.
 
-        If one fails, stop the others, because they would wait for it. ended: is called with the
-        number and the status of each process.
+        If more than `spare` fail, stop the others, because they would wait for them. ended: is
+        called with the number and the status of each process.
         """
         running = dict(enumerate(self._processes))
-        result = 0
+        failures: list[int] = []
         while running:
             for number, process in list(running.items()):
                 status = process.poll()
@@ -134,12 +155,13 @@ class Processes:
                     continue
                 del running[number]
                 ended(number, status)
-                if status and not result:
-                    result = status if status > 0 else 128 - status
-                    self.stop()
+                if status:
+                    failures.append(status if status > 0 else 128 - status)
+                    if len(failures) == spare + 1:
+                        self.stop()
             time.sleep(_POLL)
         self._drain()
-        return result
+        return failures[0] if len(failures) > spare else 0
 
     def join(self, seconds: float) -> None:
         """Wait at most this long for all processes."""

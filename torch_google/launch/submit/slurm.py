@@ -22,11 +22,13 @@ from torch_google.launch.submit.scheduler import (
 
 def command(job: Job, options: list[str]) -> list[str]:
     """Return the srun command of a job. options: further options of srun."""
+    # Without one task or machine, an elastic job goes on.
+    lost = ["--kill-on-bad-exit=1"] if job.fewest is None else ["--kill-on-bad-exit=0", "--no-kill"]
     return [
         "srun",
         f"--nodes={job.machines}",
         "--ntasks-per-node=1",  # torchrun starts the other processes of a machine
-        "--kill-on-bad-exit=1",
+        *lost,
         "--quit-on-interrupt",
         "--unbuffered",
         f"--job-name={job.par.stem}",

@@ -60,6 +60,17 @@ def test_a_failure_of_one_rank_ends_the_job() -> None:
     assert "asked to fail" in output
 
 
+def test_a_job_goes_on_without_a_machine() -> None:
+    elastic = ["--machines=2", "--min-machines=1", "--max-restarts=3"]
+    process = _submit(*elastic, "--", "lose-machine-1")
+    output, errors = process.communicate(timeout=500)
+    assert process.returncode == 0, output + errors
+    assert "machine 1 failed with status 137; the others go on" in errors
+    # One process is left: the sum over all ranks is that of rank 0.
+    assert '"rank": 0, "sum": 1.0' in output
+    assert errors.endswith("submit: succeeded\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
     process = _submit("--processes=2", "--", f"wait-with-pid-in={tmp_path}")
@@ -102,12 +113,22 @@ def test_slurm_gets_one_task_per_machine(
         ]
     )
     assert "--ntasks-per-node=1" in lines
+    elastic = slurm.command(Job(Path("x.par"), (), 4, fewest=2, restarts=3), [])
+    assert {"--kill-on-bad-exit=0", "--no-kill", "--nnodes=2:4", "--max-restarts=3"} <= {*elastic}
+    assert "--kill-on-bad-exit=1" not in elastic
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["--machines=0"], 1, "submit: --machines=0: expected 1 or more"),
+        (["--min-machines=2"], 1, "submit: --min-machines=2: expected 1 to 1"),
+        (["--max-restarts=-1"], 1, "submit: --max-restarts=-1: expected 0 or more"),
+        (
+            ["--scheduler=kubernetes", "--min-machines=1"],
+            1,
+            "submit: --scheduler=kubernetes takes neither --min-machines",
+        ),
         (["--option=--x"], 1, "submit: --option=--x: --scheduler=local takes no options"),
         (["--scheduler=slurm"], 3, "submit: srun is not on PATH"),
     ],

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds the ranks of all processes, and prints the sum and facts about the process as JSON.
 
-The argument fail-in-rank-1 makes one process fail; wait-with-pid-in=DIR makes all of them wait.
+The argument fail-in-rank-1 makes one process fail; wait-with-pid-in=DIR makes all of them wait;
+lose-machine-1 kills torchrun and the process of one machine, as if the machine had vanished.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -36,6 +38,12 @@ def main() -> None:
 def _misbehave(argument: str) -> None:
     if argument == "fail-in-rank-1" and distributed.get_rank() == 1:
         raise SystemExit("asked to fail")
+    if argument == "lose-machine-1" and distributed.get_world_size() == 2:
+        # An elastic torchrun may give any rank to that machine.
+        if os.environ["JOB_COMPLETION_INDEX"] == "1":
+            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        distributed.barrier()
     name, _, directory = argument.partition("=")
     if name == "wait-with-pid-in":
         Path(directory, f"{os.getpid()}.pid").touch()
