@@ -339,3 +339,21 @@ except KeyboardInterrupt:
 print(torch.arange(0, 1, 0.5, device="tpu").tolist())
 """
     assert run(_LOAD + program).splitlines() == ["interrupted", "[0.0, 0.5]"]
+
+
+@pytest.mark.parametrize(
+    ("select", "index"), [("torch.tpu.set_device", 0), ("torch.accelerator.set_device_index", 2)]
+)
+def test_a_device_mesh_keeps_a_device_that_was_selected_before_the_start(
+    select: str, index: int
+) -> None:
+    program = (
+        f"{select}({index});"
+        "quiet = 'jax' not in sys.modules;"
+        "import torch.distributed as dist;"
+        "dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1);"
+        "dist.device_mesh.init_device_mesh('tpu', (1,));"
+        "print(quiet, torch.tpu.current_device())"
+    )
+    environment = {"TORCH_TPU_CPU_DEVICES": "3", "LOCAL_RANK": "1"}
+    assert run(_LOAD + program, **environment) == f"True {index}"

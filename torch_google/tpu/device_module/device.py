@@ -167,15 +167,18 @@ def __getattr__(name: str) -> Any:
     before it waits for a device.
     """
     if name == "_initialized":
-        return is_initialized()
+        return bool(_C.started())
     if name == "_lazy_init" and V2_6:
         return init
     raise AttributeError(f"module 'torch.tpu' has no attribute {name!r}")
 
 
 def is_initialized() -> bool:
-    """Return whether the platform has started."""
-    return bool(_C.started())
+    """Return whether the platform has started, or the user has selected a device.
+
+    A DeviceMesh selects a device only if this is False. As with CUDA, it must keep the user's.
+    """
+    return bool(_C.started()) or _selected or current_device() != 0
 
 
 def _is_in_bad_fork() -> bool:
@@ -196,8 +199,14 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a device the current one in this thread."""
+    """Make a device the current one in this thread. Does not start the platform."""
+    global _selected
     torch.accelerator.set_device_index(index_of(device))
+    _selected = True
+
+
+# Whether the user has called `set_device`.
+_selected = False
 
 
 class device(ScopedSetting):  # noqa: N801 - as in torch.cuda
