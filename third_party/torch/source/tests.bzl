@@ -45,7 +45,7 @@ def torch_test_wheels(version):
       version: the release that the tests belong to.
     """
     for name, files in {
-        "distributed_tests": ["test/distributed/**/*.py"],
+        "distributed_tests": ["test/distributed/**/*.py", "test/distributed/**/*.csv"],
         "tests": TEST_FILES,
     }.items():
         torch_tests(
