@@ -9,6 +9,7 @@ that a later release has removed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -19,6 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+
+from tests.upstream.distributed import device_use
 
 # The number of devices, which is the largest number of ranks of any test. With fewer devices than
 # ranks, torch's base classes would use the CPU.
@@ -111,7 +114,10 @@ def complete_torch() -> None:
         if not hasattr(found, name):
             setattr(found, name, value)
     from torch.distributed.pipelining import schedules
+    from torch.distributed.tensor import _op_schema
 
+    if not hasattr(_op_schema, "PlacementStrategy"):
+        _op_schema.PlacementStrategy = _op_schema.OpSpec  # its new name
     # Later releases divide gradients by the number of microbatches by default. v2.6.0 does not.
     schedules._PipelineSchedule.scale_grads = property(lambda self: False, lambda self, value: None)
 
@@ -167,7 +173,7 @@ def adapt_framework(device: str) -> None:
 
     from torch.testing._internal import common_fsdp
     from torch.testing._internal.distributed import fake_pg, multi_threaded_pg  # noqa: F401
-    from torch.testing._internal.distributed._shard.sharded_tensor import ShardedTensorTestBase
+    from torch.testing._internal.distributed._shard import sharded_tensor
     from torch.testing._internal.distributed._tensor import common_dtensor
 
     common_fsdp.DEVICE_TYPE = device
@@ -198,8 +204,12 @@ def adapt_framework(device: str) -> None:
         )
 
     # The original accepts no backend string with devices, such as "cpu:gloo,tpu:tpu".
-    ShardedTensorTestBase.init_pg = init_pg
-    _select_device(ShardedTensorTestBase, device)
+    sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
+    # By default, the decorator uses NCCL, and skips the test on other devices than CUDA.
+    sharded_tensor.with_comms = functools.partial(
+        sharded_tensor.with_comms, backend=BACKEND[device]
+    )
+    _select_device(sharded_tensor.ShardedTensorTestBase, device)
 
 
 def _select_device(base: Any, device: str) -> None:
@@ -232,6 +242,13 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
         cls.device = torch.device(device, rank) if device == "tpu" else torch.device(device)
         create(cls, rank, world_size, file)
 
+    run = base._run_test_given_id.__func__
+
+    def _run_test_given_id(cls: Any, *args: Any, **kwargs: Any) -> None:
+        # The processes end after the last test.
+        with device_use.reporting():
+            run(cls, *args, **kwargs)
+
     set_up = base.setUp
 
     def setUp(self: Any) -> None:
@@ -244,6 +261,7 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
 
     base.setUp = setUp
     base._init_pg = classmethod(_init_pg)
+    base._run_test_given_id = classmethod(_run_test_given_id)
     base.world_size = 2
     common_distributed.MultiProcContinousTest = base
 

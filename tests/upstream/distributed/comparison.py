@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tests.fbcode import outcomes
-from tests.upstream.distributed import catalogue
+from tests.upstream.distributed import catalogue, device_use
 from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
@@ -21,6 +21,8 @@ _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes from which TABLE.md is generated.
 RESULTS = _HERE / "results.json"
+# The keys of results.json for passed tests, by `Outcomes.use`.
+_PASSED = {device_use.TPU: "passed on tpu", device_use.HOST: "passed on host", "": "passed"}
 
 
 class Verdict(enum.Enum):
@@ -34,7 +36,10 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Outcomes:
-    """A test's outcomes. `name` is file::Class::test. `cpu` is None if it did not run there."""
+    """A test's outcomes. `name` is file::Class::test. `cpu` is None if it did not run there.
+
+    `use` is device_use.TPU, device_use.HOST, or "" if this was not recorded.
+    """
 
     file: str
     name: str
@@ -42,16 +47,18 @@ class Outcomes:
     tpu_reason: str = ""
     cpu: Outcome | None = None
     cpu_reason: str = ""
+    use: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A test with its verdict."""
+    """A test with its verdict, and the `use` of Outcomes."""
 
     file: str
     name: str
     verdict: Verdict
     reason: str
+    use: str = ""
 
     @property
     def area(self) -> str:
@@ -79,12 +86,10 @@ def collect(folder: Path) -> list[Outcomes]:
                 continue
             name = "::".join(key)
             cpu = on_cpu.get(key)
-            if tpu.outcome is not Outcome.FAILED or cpu is None or cpu.reason == outcomes.BEGUN:
-                result.append(Outcomes(file, name, tpu.outcome, tpu.reason))
-            else:
-                result.append(
-                    Outcomes(file, name, tpu.outcome, tpu.reason, cpu.outcome, cpu.reason)
-                )
+            test = Outcomes(file, name, tpu.outcome, tpu.reason, use=tpu.device)
+            if tpu.outcome is Outcome.FAILED and cpu and cpu.reason != outcomes.BEGUN:
+                test = dataclasses.replace(test, cpu=cpu.outcome, cpu_reason=cpu.reason)
+            result.append(test)
     return result
 
 
@@ -101,6 +106,8 @@ def complete(folder: Path) -> list[str]:
 def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError.
 
+    `use` is written only for tests that passed.
+
     `whole` has the test files whose tests all ran.
     """
     by_file: dict[str, list[Outcomes]] = {}
@@ -108,10 +115,12 @@ def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
         by_file.setdefault(test.file, []).append(test)
     lines = []
     for name, of_file in by_file.items():
-        passed = sorted(test.name for test in of_file if test.tpu is Outcome.PASSED)
+        passed = [test for test in of_file if test.tpu is Outcome.PASSED]
         others = [test for test in of_file if test.tpu is not Outcome.PASSED]
         inner = [f'  "complete": {json.dumps(name in whole)}']
-        inner.append(f'  "passed": {json.dumps(passed)}')
+        for use, key in _PASSED.items():
+            if names := sorted(test.name for test in passed if test.use == use):
+                inner.append(f'  "{key}": {json.dumps(names)}')
         for test in sorted(others, key=lambda test: test.name):
             outcome = [test.tpu.value, test.tpu_reason]
             outcome += [test.cpu.value, test.cpu_reason] if test.cpu else []
@@ -125,7 +134,9 @@ def load(file: Path = RESULTS) -> list[Outcomes]:
     result = []
     for name, of_file in json.loads(text(file)).items():
         del of_file["complete"]
-        result += [Outcomes(name, test, Outcome.PASSED) for test in of_file.pop("passed")]
+        for use, key in _PASSED.items():
+            passed = of_file.pop(key, [])
+            result += [Outcomes(name, test, Outcome.PASSED, use=use) for test in passed]
         for test, (tpu, tpu_reason, *reference) in of_file.items():
             cpu, cpu_reason = reference or (None, "")
             result.append(
@@ -186,7 +197,7 @@ def _judge(
         verdict, reason = Verdict.OTHER_RELEASE, test.cpu_reason
     else:
         verdict = Verdict.FAILED
-    return Row(test.file, test.name, verdict, reason)
+    return Row(test.file, test.name, verdict, reason, test.use)
 
 
 # Errors count as the same if they differ only in numbers or in the device's name.

@@ -50,7 +50,9 @@ def test_the_same_error_on_the_cpu_excuses_a_failure(
 
 def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
     tests = [
-        Outcomes(_FILE, "f::C::good", _PASSED),
+        Outcomes(_FILE, "f::C::good", _PASSED, use="tpu"),
+        Outcomes(_FILE, "f::C::host", _PASSED, use="host"),
+        Outcomes(_FILE, "f::C::unknown", _PASSED),
         Outcomes(_FILE, "f::C::bad", _FAILED, "reason", _FAILED, "other reason"),
         Outcomes(_FILE, "f::C::alone", _FAILED, "reason"),
         Outcomes("test_c10d_common", "f::C::skipped", _SKIPPED, "needs | pipes"),
@@ -63,13 +65,15 @@ def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_the_page_has_counts_and_reasons() -> None:
     tests = [
-        Outcomes(_FILE, "f::C::good", _PASSED),
+        Outcomes(_FILE, "f::C::good", _PASSED, use="tpu"),
+        Outcomes(_FILE, "f::C::plain", _PASSED, use="host"),
         Outcomes(_FILE, "f::C::bad", _FAILED, "reason on tpu"),
         Outcomes(_FILE, "f::C::old", _FAILED, "removed", _FAILED, "removed"),
     ]
     text = page.text(comparison.judge(tests), ["test_c10d_common"])
-    assert "| device_mesh | 3 | 2 | 1 | 50.0 % | 1 | 0 | 0 | 1 | 0 |" in text
-    assert "| test_device_mesh | 3 | 2 | 1 | 50.0 % | 1 | 0 | 0 | 1 | 0 |" in text
+    assert "| device_mesh | 4 | 3 | 2 | 66.7 % | 1 | 1 | 0 | 0 | 1 | 0 |" in text
+    assert "| test_device_mesh | 4 | 3 | 2 | 66.7 % | 1 | 1 | 0 | 0 | 1 | 0 |" in text
+    assert "Of the 2 passed tests, 1 use the device, and 1 never touch it.\n" in text
     assert "| reason on tpu | 1: `f::C::bad` |" in text
     assert "| removed | 1: `f::C::old` |" in text
     assert "Run in part: `test_c10d_common`." in text

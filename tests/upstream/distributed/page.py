@@ -7,7 +7,7 @@ import collections
 from collections.abc import Sequence
 
 from tests.fbcode.page import cell
-from tests.upstream.distributed import catalogue
+from tests.upstream.distributed import catalogue, device_use
 from tests.upstream.distributed.comparison import Row, Verdict
 
 _HEAD = """# Results of torch v2.6.0's distributed tests on tpu
@@ -15,6 +15,9 @@ _HEAD = """# Results of torch v2.6.0's distributed tests on tpu
 Written by `run.py --publish` from `results.json`; see the [README](README.md). A test applies unless
 it is skipped by upstream's own conditions, fails with the same error on the CPU with gloo, or is in
 `not_applicable.json`. The percentage is that of the tests that apply.
+
+The column "of these on host" counts the passed tests that allocate no memory on the device, in no
+rank. They check torch's own code on CPU tensors, fake tensors or plain Python objects.
 """
 _SECTIONS = {
     Verdict.FAILED: "Failures without a known cause",
@@ -34,7 +37,7 @@ _OTHERS = (
 
 def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
     """Return the text of the page. `incomplete` has the files that ran only in part."""
-    lines = [_HEAD, *counts(rows), *_missing(rows, incomplete)]
+    lines = [_HEAD, *counts(rows), *_uses(rows), *_missing(rows, incomplete)]
     lines += ["", "## Files", "", *counts(rows, by_file=True)]
     for verdict, title in _SECTIONS.items():
         names = collections.defaultdict(list)
@@ -52,7 +55,8 @@ def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
 
 def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
     """Return the table of counts by area or by file, with a total."""
-    titles = ["tests", "apply", "passed", "", *(verdict.value for verdict in _OTHERS)]
+    titles = ["tests", "apply", "passed", "", "of these on host"]
+    titles += [verdict.value for verdict in _OTHERS]
     lines = [f"| {'file' if by_file else 'area'} | {' | '.join(titles)} |"]
     lines.append("|---" * (len(titles) + 1) + "|")
     groups: collections.defaultdict[str, list[Row]] = collections.defaultdict(list)
@@ -60,6 +64,23 @@ def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
         groups[row.file if by_file else row.area].append(row)
     lines += [_line(name, of_group) for name, of_group in groups.items()]
     return lines if by_file else [*lines, _line("all", rows)]
+
+
+def on_host(rows: Sequence[Row]) -> list[Row]:
+    """Return the passed tests that did not use the device."""
+    return [row for row in rows if row.verdict is Verdict.PASSED and row.use == device_use.HOST]
+
+
+def _uses(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence on how many of the passed tests use the device."""
+    passed = [row for row in rows if row.verdict is Verdict.PASSED]
+    used = sum(row.use == device_use.TPU for row in passed)
+    unknown = sum(not row.use for row in passed)
+    line = (
+        f"Of the {len(passed)} passed tests, {used} use the device, and {len(on_host(rows))} never "
+        "touch it."
+    )
+    return ["", f"{line} For {unknown}, this was not recorded." if unknown else line]
 
 
 def _missing(rows: Sequence[Row], incomplete: Sequence[str]) -> list[str]:
@@ -78,5 +99,6 @@ def _line(name: str, rows: Sequence[Row]) -> str:
     by_verdict = collections.Counter(row.verdict for row in rows)
     apply, passed = sum(row.applies for row in rows), by_verdict[Verdict.PASSED]
     part = f"{100 * passed / apply:.1f} %" if apply else ""
-    numbers = [len(rows), apply, passed, part, *(by_verdict[verdict] for verdict in _OTHERS)]
+    numbers = [len(rows), apply, passed, part, len(on_host(rows))]
+    numbers += [by_verdict[verdict] for verdict in _OTHERS]
     return f"| {name} | {' | '.join(map(str, numbers))} |"

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
+from collections.abc import Generator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fbcode import outcomes, recording
-from tests.upstream.distributed import adaptation, catalogue
+from tests.upstream.distributed import adaptation, catalogue, device_use
 from tools.presubmit.results import Outcome
 
 
@@ -31,11 +34,29 @@ def device() -> str:
     return name
 
 
-def pytest_configure() -> None:
+class Rank(ForkServerProcess):
+    """A process of a test, which reports whether it uses the device."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The server that forks the rank may have another environment.
+        self._file = os.environ[device_use.FILE]
+
+    def run(self) -> None:
+        os.environ[device_use.FILE] = self._file
+        with device_use.reporting():
+            super().run()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Make torch's tests start ranks from the server."""
     import torch.multiprocessing as torch_multiprocessing
 
+    folder = tempfile.TemporaryDirectory()
+    config.add_cleanup(folder.cleanup)
+    os.environ[device_use.FILE] = str(Path(folder.name) / "used")
     context = multiprocessing.get_context("forkserver")
+    context.Process = Rank  # type: ignore[misc]
     context.set_forkserver_preload([__name__])
     real = torch_multiprocessing.get_context
 
@@ -57,6 +78,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     failed = {key for key, row in ran.items() if row.outcome is Outcome.FAILED}
     config.hook.pytest_deselected(items=[i for i in items if recording.key(i) not in failed])
     items[:] = [item for item in items if recording.key(item) in failed]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note in the test's properties, which `recording` saves, whether it used the device."""
+    if device() != "tpu":
+        return (yield)
+    use: list[str] = []
+    try:
+        with device_use.watch(use):
+            return (yield)
+    finally:
+        item.user_properties += [("device", name) for name in use]
 
 
 def _prepare() -> None:
