@@ -17,7 +17,8 @@ it is skipped by upstream's own conditions, fails with the same error on the CPU
 `not_applicable.json`. The percentage is that of the tests that apply.
 
 The column "of these on host" counts the passed tests that allocate no memory on the device, in no
-rank. They check torch's own code on CPU tensors, fake tensors or plain Python objects.
+rank. They check torch's own code on CPU tensors, fake tensors or plain Python objects. A question mark
+means that the use of the device was not recorded, for some or all tests.
 """
 _SECTIONS = {
     Verdict.FAILED: "Failures without a known cause",
@@ -99,6 +100,12 @@ def _line(name: str, rows: Sequence[Row]) -> str:
     by_verdict = collections.Counter(row.verdict for row in rows)
     apply, passed = sum(row.applies for row in rows), by_verdict[Verdict.PASSED]
     part = f"{100 * passed / apply:.1f} %" if apply else ""
-    numbers = [len(rows), apply, passed, part, len(on_host(rows))]
+    numbers = [len(rows), apply, passed, part, _on_host_cell(rows)]
     numbers += [by_verdict[verdict] for verdict in _OTHERS]
     return f"| {name} | {' | '.join(map(str, numbers))} |"
+
+
+def _on_host_cell(rows: Sequence[Row]) -> str:
+    unknown = any(row.verdict is Verdict.PASSED and not row.use for row in rows)
+    count = len(on_host(rows))
+    return (f"{count} + ?" if count else "?") if unknown else str(count)

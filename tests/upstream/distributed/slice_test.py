@@ -13,7 +13,13 @@ from tools.par.testing.budget import only_full
 # In the files of the default run, few tests start ranks as processes.
 _FILES = (
     "_composable/fsdp/test_fully_shard_state",
-    *only_full("tensor/parallel/test_tp_style", "_composable/fsdp/test_fully_shard_init"),
+    *only_full(
+        "tensor/parallel/test_tp_style",
+        "_composable/fsdp/test_fully_shard_init",
+        "_tensor/test_dtensor",
+        "checkpoint/test_dtensor_resharding",
+        "pipelining/test_schedule",
+    ),
 )
 
 
