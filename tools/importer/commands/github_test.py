@@ -101,10 +101,17 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
     assert github.series() == ["say-thirty.patch"]
     assert github.landed() == ["say-ten.patch"]
     github.run(4, "--ref", "main")
+    first = github.directory
     github.commit("Add a line (#78)", ("line 0\n", "line 0\nline 0.5\n"))
     out = github.run(0, "--ref", "main")
     assert "back:" not in out
     assert (github.series(), github.landed()) == (["say-thirty.patch"], ["say-ten.patch"])
+    assert not first.exists(), "the branch's last series is replaced, with its landed patches"
+    github.run(0, "undo")
+    assert (first / "landed/say-ten.patch").exists()
+    assert github.directory != first
+    assert not github.directory.exists()
+    github.run(0, "--ref", "main")
     github.revert(landed, 79)
     out = github.run(0, "--ref", "main", "--dry-run")
     assert "back: say-ten.patch is in the series again, because upstream has reverted it" in out

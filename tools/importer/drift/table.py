@@ -190,11 +190,9 @@ def _cell(series: Series, result: PatchResult) -> Cell:
         for file in result.files
     )
     outcome = result.outcome
-    if (
-        outcome is Outcome.RESOLVED
-        and result.settlement is None
-        and result.data == ((series.root / result.patch.name).read_bytes())
-    ):
+    reused = result.settlement is not None and bool(result.settlement.source)
+    old = (series.root / result.patch.name).read_bytes()
+    if outcome is Outcome.RESOLVED and not reused and result.data == old:
         outcome = Outcome.CLEAN  # the rule generated the same patch
     return Cell(outcome, result.note, files)
 

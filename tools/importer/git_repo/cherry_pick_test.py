@@ -343,3 +343,26 @@ def test_every_way_in_which_github_merges(upstream: Upstream, form: str) -> None
     assert (change.commit, change.title, change.pull) == (merged, "Fix the third line", 8)
     picked = upstream.pick("8")
     assert picked.paths == ("torch/b.py",)
+
+
+def test_the_commits_of_a_branch_are_listed_across_a_network(upstream: Upstream) -> None:
+    git(upstream.path, "config", "uploadpack.allowFilter", "true")
+    old = git(upstream.path, "rev-parse", "HEAD")
+    git(upstream.path, "checkout", "-q", "-b", "side")
+    upstream.commit({"note": b"1\n"}, "wip")
+    git(upstream.path, "checkout", "-q", "main")
+    upstream.commit({"torch/b.py": b"1\n"}, "Fix b (#1)")
+    git(upstream.path, "merge", "-q", "--no-ff", "-m", "Merge pull request #2 from x/side", "side")
+    new = git(upstream.path, "rev-parse", "HEAD")
+    history = open_history(f"file://localhost{upstream.path}", upstream.cache, Lines())
+    try:
+        arrivals = history.between(old, new, "refs/heads/main")
+        assert [each.title for each in arrivals] == [
+            "Merge pull request #2 from x/side",
+            "Fix b (#1)",
+        ]
+        assert arrivals[0].commit == new
+        with pytest.raises(UserError, match="the branch was rewritten"):
+            history.between(new, old, "refs/heads/main")
+    finally:
+        history.repository.close()
