@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.forecasting import forecast_of, news_of
+from tools.importer.commands.forecasting import forecast_of, news_of, target_of
 from tools.importer.drift import (
     Section,
     Table,
@@ -33,6 +33,7 @@ from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.project import Project, load_project, project_names
 from tools.importer.report import Progress, Report
 from tools.importer.series import Series, load_series
+from tools.importer.snapshot import Snapshot
 
 NAME = "drift"
 HELP = "show the outcome of each patch on each of several releases"
@@ -93,7 +94,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     def targets() -> Iterator[Target]:
         with report.progress("Comparing releases", len(releases)) as progress:
             for options, name in releases:
-                yield _target(context, options, name, args.origin, origins)
+                options, snapshot = _snapshot(context, options, name, args.origin, origins)
+                yield target_of(series, base, options, snapshot)
                 progress.advance()
 
     # Imported lazily, because rules need libcst, and few series have rules.
@@ -178,9 +180,9 @@ class _Quiet:
         self._below.result(data)
 
 
-def _target(
+def _snapshot(
     context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
-) -> Target:
+) -> tuple[str, Snapshot]:
     # Imported lazily, because origins import git, pip and apt, which other commands do not need.
     from tools.importer.origins import resolve
 
@@ -191,7 +193,7 @@ def _target(
     snapshot = resolve(
         context.project, report, tag=name.get("tag"), ref=name.get("ref"), origin=origin
     )
-    return Target(options, snapshot)
+    return options, snapshot
 
 
 def _series(project: Project, label: str | None) -> Series:

@@ -6,17 +6,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tools.importer.drift import Table, Target, measure
-from tools.importer.engine import read_base
+from tools.importer.engine import Base, read_base
 from tools.importer.project import Project
 from tools.importer.report import Report
-from tools.importer.series import load_series
+from tools.importer.series import Series, load_series
 from tools.importer.session import (
+    check_watched,
     current_label,
     decide_rewrites,
     read_branches,
     read_known_calls,
     settlements_of,
 )
+from tools.importer.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,26 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
         return None
     series = load_series(project.series_of(news.current))
     known = read_known_calls(project)
+    base = read_base(series.root)
     targets = (
-        Target(f"{option} {name}", resolve(project, _Silent(report), **{key: name}))
+        target_of(
+            series, base, f"{option} {name}", resolve(project, _Silent(report), **{key: name})
+        )
         for option, key, name in wanted
     )
     return measure(
         series,
-        read_base(series.root),
+        base,
         targets,
         remake=lambda patches, tree: decide_rewrites(patches, tree, known),
         settlements=settlements_of(project),
     )
+
+
+def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:
+    """Return a release to compare with, with the landed patches that it has reverted."""
+    watched = check_watched(series, base, snapshot)
+    return Target(options, watched.tree(snapshot), tuple(watched.returned))
 
 
 class _Silent:

@@ -113,6 +113,10 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
     assert not github.directory.exists()
     github.run(0, "--ref", "main")
     github.revert(landed, 79)
+    assert "1 clean; back after a revert: say-ten.patch" in github.run(0, "sync")
+    assert "<br>back: say-ten.patch" in github.run(0, "drift", "--ref", "main", "--format=html")
+    document = json.loads(github.run(0, "drift", "--ref", "main", "--json"))
+    assert document["releases"][0]["returned"] == ["say-ten.patch"]
     out = github.run(0, "--ref", "main", "--dry-run")
     assert "back: say-ten.patch is in the series again, because upstream has reverted it" in out
     assert json.loads(github.run(0, "--ref", "main", "--json"))["returned"] == ["say-ten.patch"]

@@ -104,7 +104,7 @@ def go_on(
     old = _old_tree(context, source)
     licence = _check_licence(context, work, old, new)
     known, on_patches = settled_calls(decisions, _known_calls(context, work))
-    watched = check_watched(source, new)
+    watched = check_watched(source.series, source.base, new)
     tree = watched.tree(new)
     rewrites = Rewrites(tree, known)
     settlements = {} if work.ask_again else settlements_of(project)

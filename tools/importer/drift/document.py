@@ -32,6 +32,7 @@ def to_document(table: Table) -> dict[str, object]:
                 "options": release.options,
                 "origin": dict(release.origin),
                 "counts": {outcome.value: count for outcome, count in table.counts(column).items()},
+                **({"returned": list(release.returned)} if release.returned else {}),
             }
             for column, release in enumerate(table.releases)
         ],
@@ -88,7 +89,13 @@ def _file(file: FileCell) -> dict[str, object]:
 
 def _table(data: Mapping[str, object]) -> Table:
     releases = tuple(
-        Release(item["label"], item["commit"], item["options"], item["origin"])
+        Release(
+            item["label"],
+            item["commit"],
+            item["options"],
+            item["origin"],
+            tuple(item.get("returned", ())),
+        )
         for item in _maps(data["releases"])
     )
     rows = tuple(

@@ -156,9 +156,10 @@ def _where(item: Attention) -> str:
 
 def _head(release: Release) -> str:
     origin = str(release.origin.get("kind", ""))
+    back = "".join(f"<br>back: {_text(name)}" for name in release.returned)
     return (
         f'<th scope="col">{_text(release.label)}<small>{_text(origin)}'
-        f"{_commit(release.commit)}</small></th>"
+        f"{_commit(release.commit)}{back}</small></th>"
     )
 
 

@@ -33,10 +33,14 @@ Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 @dataclass(frozen=True)
 class Target:
-    """A release to check. `options` select it for an import, such as `--tag v2.14.1`."""
+    """A release to check. `options` select it for an import, such as `--tag v2.14.1`.
+
+    `returned` names landed patches that the release has reverted; `snapshot` has them applied.
+    """
 
     options: str
     snapshot: Snapshot
+    returned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Release:
     commit: str | None
     options: str
     origin: Mapping[str, object]
+    returned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,9 @@ def measure_release(
 ) -> tuple[Release, tuple[Cell, ...]]:
     """Return one column of the table: the release, and its cells in the order of the series."""
     snapshot = target.snapshot
-    release = Release(snapshot.label, snapshot.commit, target.options, dict(snapshot.pin))
+    release = Release(
+        snapshot.label, snapshot.commit, target.options, dict(snapshot.pin), target.returned
+    )
     ruled = [patch.name for patch in series.patches if REWRITE in patch.header]
     decisions: Mapping[str, Decision] = {}
     refused = ""

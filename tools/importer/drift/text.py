@@ -26,7 +26,8 @@ def summary(table: Table) -> list[str]:
     for column, release in enumerate(table.releases):
         counts = table.counts(column)
         counted = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items())
-        lines.append(shown(f"{release.label}: {counted or 'no patches'}"))
+        back = f"; back after a revert: {', '.join(release.returned)}" if release.returned else ""
+        lines.append(shown(f"{release.label}: {counted or 'no patches'}{back}"))
     return lines
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.importer.engine import (
+    Base,
     Carry,
     Landing,
     Outcome,
@@ -25,7 +26,7 @@ from tools.importer.engine import (
     record_base,
     take_out,
 )
-from tools.importer.series import load_series
+from tools.importer.series import Series, load_series
 from tools.importer.session.branches import LANDED
 from tools.importer.session.reimport import Source, write_directory
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
@@ -49,13 +50,13 @@ class Watched:
         return OverlaySnapshot(new, self.files) if self.files else new
 
 
-def check_watched(source: Source, new: Snapshot) -> Watched:
-    """Carry the landed patches of `source` to a new tree. Raises UserError."""
-    directory = source.series.root / LANDED
-    if source.base is None or not (directory / "series").is_file():
+def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
+    """Carry the landed patches of a series to a new tree. Raises UserError."""
+    directory = ours.root / LANDED
+    if base is None or not (directory / "series").is_file():
         return Watched({}, {}, (), ())
     series, base = load_series(directory), read_base(directory)
-    taken = {patch.name for patch in source.series.patches}
+    taken = {patch.name for patch in ours.patches}
     results = carry(series, base, new, keep_going=True).results
     names = {result.patch.name for result in results}
     landed = {each.patch.name for each in results if each.outcome is Outcome.LANDED} - taken
