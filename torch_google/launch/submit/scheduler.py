@@ -154,9 +154,10 @@ class Processes:
                 if status is None:
                     continue
                 del running[number]
+                status = status if status >= 0 else 128 - status
                 ended(number, status)
                 if status:
-                    failures.append(status if status > 0 else 128 - status)
+                    failures.append(status)
                     if len(failures) == spare + 1:
                         self.stop()
             time.sleep(_POLL)
