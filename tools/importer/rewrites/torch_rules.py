@@ -26,7 +26,7 @@ _OUTSIDE = {
 
 PACKED_RESOURCES = Rule(
     name="packed-resources",
-    about="Read text beside the sources through the loader, packed or not",
+    about="Read text files next to the sources through the loader",
     scope=("torch/*.py",),
     outside=_OUTSIDE,
     guarded=frozenset(("open", "read_text", "read_bytes", "_read_file", "read_file")),
@@ -60,8 +60,8 @@ PACKED_RESOURCES = Rule(
         "Reason": "build",
         "Upstream": "None yet; remove when the tests pass without it",
         "Extension-point-considered": (
-            "None: `open` on paths below `__file__`. Where the seam is asked (`get_file_path_2`), "
-            "its answer must be a real file for `open`; this is read-only text"
+            "None: `open` on paths below `__file__`. The result of the seam's `get_file_path_2` must "
+            "be a real file for `open`, and these are read-only texts"
         ),
         "Test": ",\n  ".join(
             f"third_party/torch/tests/packaging_patches_test.py::{name}"
