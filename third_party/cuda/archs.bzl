@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPUs that kernels can be compiled for."""
 
-# The ones that both clang 19 and CUDA 12.9 know. Newer ones compile the PTX when a program starts.
+# The GPUs that both clang 19 and CUDA 12.9 support. For a newer GPU, the driver compiles the PTX
+# when a program starts.
 ARCHS = [
     "sm_50",
     "sm_52",

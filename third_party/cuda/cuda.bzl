@@ -10,7 +10,8 @@ _ONLY_ON = [
     "@platforms//os:linux",
 ]
 
-# Every kernel's dependencies. They are in `deps`, in which PARs look for licences.
+# The dependencies of all kernels. They are passed as `deps`, because PARs collect licences from
+# there.
 _RUNTIME = [
     Label("@cuda//:cudart"),
     Label("//third_party/cuda:launch"),
@@ -47,8 +48,8 @@ def par_cuda_extension(
         **kwargs):
     """A Python extension module with CUDA kernels, a dependency of par_binary and py_library.
 
-    Kernels and their launches are in `.cu` files, torch's API is in the others: torch's headers are
-    slow to compile for each architecture, and not all of them compile for a GPU.
+    Write kernels and their launches in `.cu` files, and code that uses torch's API in the others:
+    torch's headers are slow to compile for each architecture, and some do not compile for a GPU.
 
     Args:
       name: name of the target. `NAME.kernels` is the cuda_library of the `.cu` files.
@@ -112,7 +113,7 @@ def par_cuda_extension(
         **kwargs
     )
 
-    # NVIDIA allows programs to include the static runtime, on the terms of this text.
+    # NVIDIA allows programs to include the static runtime, under the terms of this text.
     licence = name + ".NVIDIA_EULA.txt"
     native.genrule(
         name = name + ".licence",

@@ -12,8 +12,8 @@ load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load(":archs.bzl", "ARCHS", "arch_problem", "ptx_arch")
 
-# The flags of the C++ toolchain that matter here: the same bytes in every folder, and an object that
-# can be part of a shared library.
+# The C++ toolchain's flags that matter here. They make the output independent of the build's
+# folder, and allow the object to be part of a shared library.
 _FLAGS = [
     "-std=c++17",
     "-O2",
@@ -93,7 +93,7 @@ def _fat_binary(ctx, source, ptx, cubins):
     args = ctx.actions.args()
     args.add(output)
 
-    # The name for messages of NVIDIA's tools.
+    # The name of the source in messages of NVIDIA's tools.
     args.add(source.short_path)
     for arch, cubin in cubins.items():
         args.add(cubin, format = arch.removeprefix("sm_") + "=%s")

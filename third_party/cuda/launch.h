@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <string>
 
-// cuda_library defines it for .cu files: its architectures, such as "sm_80,
-// sm_90".
+// cuda_library defines this macro for .cu files. It lists the architectures,
+// such as "sm_80, sm_90".
 #ifndef TORCH_GOOGLE_CUDA_ARCHS
 #error \
     "launch.h is for .cu files of cuda_library and par_cuda_extension; include it there"
@@ -64,8 +64,8 @@ static inline std::string explain(cudaError_t error) {
   }
 }
 
-// Throws std::runtime_error if `error` is one. `operation` is the name for the
-// message.
+// Throws std::runtime_error unless `error` is cudaSuccess. The message begins
+// with `operation`.
 static inline void check(const char* operation, cudaError_t error) {
   if (error != cudaSuccess) {
     throw std::runtime_error(std::string(operation) + ": " + explain(error) +

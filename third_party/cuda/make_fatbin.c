@@ -2,10 +2,10 @@
 /*
  * make_fatbin OUTPUT IDENTIFIER ARCH=FILE...
  *
- * Joins the images of one source to a fat binary: NVIDIA's container, from
- * which the CUDA runtime takes the image for the GPU at hand. FILE is a cubin,
- * or PTX if its name ends in .ptx. NVIDIA's program for this, fatbinary, is in
- * no wheel of CUDA 12; its library nvFatbin is.
+ * Joins the images of one source into a fat binary: NVIDIA's container, from
+ * which the CUDA runtime selects the image for the machine's GPU. FILE is a
+ * cubin, or PTX if its name ends in .ptx. NVIDIA's program for this, fatbinary,
+ * is in no wheel of CUDA 12, but its library nvFatbin is in one.
  */
 
 #include <nvFatbin.h>

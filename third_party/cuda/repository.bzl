@@ -28,7 +28,7 @@ _HEADERS = {
     "runtime": "nvidia/cuda_runtime/include",
 }
 
-# The compiler of NVIDIA's runtime compilation, 62 MB. Clang compiles instead.
+# libnvvm, NVIDIA's compiler library (62 MB), which clang replaces.
 _UNUSED = ["nvcc/nvidia/cuda_nvcc/nvvm/lib64"]
 
 _LICENCE = "runtime/nvidia_cuda_runtime_cu12-{}.dist-info/licenses/License.txt"

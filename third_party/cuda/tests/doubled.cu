@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel and the whole of its host code, with parts of CUDA that clang could
-// get wrong: a math function of libdevice, half precision, a texture type,
-// shared memory and cooperative groups.
+// A kernel and all of its host code. They use parts of CUDA that clang could
+// compile wrongly: a math function of libdevice, half precision, a texture
+// type, shared memory and cooperative groups.
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -46,7 +46,7 @@ extern "C" __global__ void texture_kernel(cudaTextureObject_t texture,
 
 namespace {
 
-// Memory of the GPU for `count` floats.
+// GPU memory for `count` floats.
 class Memory {
  public:
   explicit Memory(size_t count) {
