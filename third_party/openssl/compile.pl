@@ -10,10 +10,10 @@ use warnings;
 
 my $JOBS = 2;
 
-# The number of files that one start compiles. Its time is small compared to theirs.
+# The number of files that one clang process compiles. Starting it takes little of their time.
 my $FILES = 20;
 
-# Makes precompiled headers only for this many files with the same options, or more.
+# The least number of files with the same options for which headers are precompiled.
 my $WORTHWHILE = 20;
 
 # The headers that most files include.
@@ -47,7 +47,7 @@ run($make, "-j$JOBS", @generated) if @generated;
 my (%groups, %object);
 while ($plan =~ /^(\S+ .*) -c -o (\S+\.o) (\S+\.c)$/mg) {
     my ($command, $source) = ($1, $3);
-    next if $object{$source};    # Compiled twice: make does it once more.
+    next if $object{$source};    # The makefile compiles it twice; make does so the second time.
     $object{$source} = $2;
     push @{ $groups{$command}{ precompilable($source) ? 'headers' : 'alone' } }, $source;
 }
@@ -70,12 +70,12 @@ for my $command (sort keys %groups) {
 }
 start_all();
 for my $source (keys %object) {
-    # Without -o, clang writes the object beside the source.
+    # Without -o, clang writes the object next to the source.
     (my $written = $source) =~ s/c$/o/;
     rename $written, $object{$source} or die "cannot rename $written to $object{$source}: $!\n";
 }
 
-# Whether headers that are read before the file mean the same as those that it includes itself.
+# Returns whether the file can use precompiled headers: it defines no macro before an include.
 sub precompilable {
     my ($source) = @_;
     open my $file, '<', $source or die "cannot read $source: $!\n";
@@ -86,7 +86,7 @@ sub precompilable {
     return $before !~ /^[ \t]*#[ \t]*(define|undef)/m && $text !~ /include "bio_local.h"/;
 }
 
-# Writes the compiler's options for the command to a file, without names of files. Returns the name.
+# Writes clang's options for a command to a file, without input and output names. Returns its name.
 sub options {
     my ($command, $name) = @_;
     my $all = `$command -c -o '$name.o' -x c /dev/null -### 2>&1`;
@@ -106,7 +106,7 @@ sub precompile {
     return "$name.pch";
 }
 
-# Runs all starts, some at once.
+# Runs all compilations, up to $JOBS at once.
 sub start_all {
     my $running = 0;
     for my $start (@starts, (undef) x $JOBS) {
