@@ -41,10 +41,10 @@ def unavailable(files, reason):
 
     Args:
       files: {any key: (path in the archive, sha256)} of the packages.
-      reason: why, in one line.
+      reason: the cause of the failure, in one line.
 
     Returns:
-      The line: what, where, what was found, what to do next.
+      The line. It names a package, the cause and the next step.
     """
     paths = sorted([path for path, _ in files.values()])
     more = " and {} more".format(len(paths) - 1) if len(paths) > 1 else ""
