@@ -108,7 +108,7 @@ def add(requirement: str, group: str | None, why: str | None, licences: Mapping[
     for path, before, after in results:
         for line in update.changes(before, after):
             print(f"{path.name}: {line}", flush=True)
-    # The licences come last, because a package without one is what the next run continues with.
+    # Write the licences last: the next run continues with the packages that have none.
     update.write(file, new_text)
     for path, _, after in results:
         update.write(path, after.dumps())

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from third_party.pypi import lock
 
-# A wheel may have these at its root, beside its packages, by mistake.
+# A wheel may have these at its root, next to its packages, by mistake.
 _NOT_MODULES = {"tests", "test", "docs", "examples", "benchmarks", "setup"}
 
 
