@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM, and what the ranks do about it: all of them stop after the same step."""
+"""Handle SIGTERM: if one rank receives it, all ranks stop after the same step."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class Preempted(SystemExit):
 
 @contextlib.contextmanager
 def terminations() -> Iterator[Callable[[], bool]]:
-    """Note SIGTERM instead of ending the process. Yields a function that returns whether it came.
+    """Note SIGTERM instead of ending the process. Yields a function.
 
-    Use it in the main thread, because Python runs signal handlers there.
+    The function returns whether SIGTERM has arrived. Use this in the main thread, because Python
+    runs signal handlers there.
     """
     arrived = False
 
@@ -50,14 +51,14 @@ def ranks() -> distributed.ProcessGroup | None:
 
 
 class Agreement:
-    """Combines a question to all ranks, so that all of them get the same answer."""
+    """Combines the yes-or-no answers of all ranks, so that all get the same result."""
 
     def __init__(self, group: distributed.ProcessGroup | None) -> None:
         self._group = group
         self._pending: tuple[distributed.Work, torch.Tensor] | None = None
 
     def any_before(self, answer: bool) -> bool:
-        """Return whether any rank's previous answer was true; give this rank's next one.
+        """Return whether any rank's previous answer was true; submit this rank's next one.
 
         The ranks exchange their answers while the next step runs, so a step does not wait.
         """

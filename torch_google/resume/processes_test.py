@@ -18,7 +18,7 @@ from torch_google.resume.testing import train
 
 _TORCHRUN = ["-m", "torch.distributed.run"]
 _PROGRAM = ["-m", "torch_google.resume.testing.train"]
-# A lost machine is noticed, and the others go on, within seconds instead of minutes.
+# With these, the other machines notice a lost one and continue within seconds instead of minutes.
 _QUICK = "join_timeout=120,last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=3"
 _SIGTERM_STATUS = 143
 
@@ -63,7 +63,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 
 
 def _check(rows: list[dict[str, float]], uninterrupted: list[float]) -> None:
-    """Each step is there, and each of its losses is right, also if a step was repeated."""
+    """Check that no step is missing and that each loss is right, including repeated steps."""
     assert {row["step"] for row in rows} == set(range(train.STEPS))
     for row in rows:
         assert row["loss"] == pytest.approx(uninterrupted[int(row["step"])], abs=1e-6)
@@ -79,7 +79,7 @@ def test_sigterm_saves_and_the_next_start_goes_on(
     (tmp_path / "go").touch()
     assert process.wait(120) == 1  # torchrun's status for ranks that failed
     stopped = [row["step"] for row in _rows(tmp_path)]
-    # The ranks agree while the next step runs, so it is the last one.
+    # The ranks agree while the next step runs, so that step is the last one.
     assert stopped == list(range(7))
     assert _torchrun(*command).wait(240) == 0
     rows = _rows(tmp_path)
@@ -164,7 +164,7 @@ def test_the_job_goes_on_when_a_machine_is_lost(tmp_path: Path, uninterrupted: l
         machines.append(_torchrun(*options, *rendezvous, *program))
     pids = [_wait_for(tmp_path / f"waiting{rank}", *machines) for rank in (0, 1)]
     lost = machines[1]
-    # The machine and its rank end without a word. The other one hosts the rendezvous.
+    # Kill the machine and its rank, so neither sends a message. The other one hosts the rendezvous.
     (rank,) = (pid for pid in pids if _parent(pid) == lost.pid)
     lost.kill()
     os.kill(rank, signal.SIGKILL)

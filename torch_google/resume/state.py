@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch_google import gfile
 from torch_google.resume.preemption import Agreement
 
-# With one entry per parameter, another number of ranks can load the optimizer's state.
+# With one entry per parameter, a different number of ranks can load the optimizer's state.
 _OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
@@ -37,9 +37,10 @@ class ResumeError(RuntimeError):
 
 
 class State:
-    """A model, its optimizer, and other objects by name, whose state is equal in all ranks.
+    """A model, its optimizer, and other objects by name.
 
-    The random numbers of torch also belong to the state, separately for each rank.
+    The state of the other objects must be equal in all ranks. torch's random numbers also belong to
+    the state, separately for each rank.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class State:
         reader = gfile.CheckpointReader(directory)
         saved = reader.read_metadata().state_dict_metadata
         values = self._values(0)
-        # A run with fewer ranks saved nothing for this one.
+        # A run with fewer ranks saved no random numbers for this rank.
         values["random"] = {
             f"{name}_{_rank()}": module.get_rng_state()
             for name, module in self._generators.items()

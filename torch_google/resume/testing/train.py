@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small model with dropout, in any number of ranks, and resumes.
 
-Arguments: a directory, in whose name RANK is the rank, and wait-at=STEP or hang-in-save=NUMBER. The
-first rank writes each step's loss to DIRECTORY/losses as JSON. wait-at makes each rank write its
-process ID to a file after that step, and wait for a signal or the file DIRECTORY/go. hang-in-save
-hangs between the data of a checkpoint and the metadata that replaces the old one.
+Arguments: a directory, and optionally wait-at=STEP or hang-in-save=NUMBER. RANK in the directory's
+name is replaced by the rank. The first rank writes each step's loss to DIRECTORY/losses as JSON.
+wait-at makes each rank write its process ID to a file after that step, and wait for a signal or the
+file DIRECTORY/go. hang-in-save hangs between the data of a checkpoint and the metadata that
+replaces the old one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def losses(directory: Path, wait_at: int = -1) -> None:
     state = resume.State(model, optimizer, {"schedule": schedule, "shuffle": shuffle})
     for step in resume.steps(STEPS, state, directory / "checkpoint", every=EVERY):
         rows = torch.rand(ROWS, 4, generator=shuffle)
-        # The default generator is equal in all ranks, as long as they all use it equally.
+        # The default generator is equal in all ranks, as long as all use it in the same way.
         rows = functional.dropout(rows, 0.5).chunk(size)[rank]
         loss = model(rows).square().mean()
         optimizer.zero_grad()
