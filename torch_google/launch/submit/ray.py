@@ -32,7 +32,7 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 1.0
-_TRIES = 10  # jobs go on while their cluster's head is replaced
+_TRIES = 10  # retry, because jobs keep running while the cluster's head is replaced
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _UNKNOWN = 5.0  # seconds in which a submission that was interrupted may still reach the cluster
 _SUCCEEDED = "SUCCEEDED"
@@ -43,7 +43,7 @@ _ENDED = frozenset((_SUCCEEDED, "FAILED", "STOPPED"))
 class Options:
     """Options of `ray job submit`, and whether to upload the program.
 
-    demands: what Ray reserves on each machine, such as {"entrypoint_num_gpus": 4}.
+    demands: the resources that Ray reserves on each machine, such as {"entrypoint_num_gpus": 4}.
     """
 
     address: str
@@ -53,7 +53,7 @@ class Options:
 
     @classmethod
     def parse(cls, options: list[str]) -> Options:
-        """Raises ValueError for an unknown option or a wrong value."""
+        """Parse each --option. Raises ValueError for an unknown option or a wrong value."""
         parser = _Parser(prog="--option", add_help=False)
         address = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS")
         parser.add_argument("--address", default=address or "http://127.0.0.1:8265")
@@ -83,7 +83,7 @@ def _headers(text: str) -> dict[str, str]:
     except ValueError:
         headers = None
     if not isinstance(headers, dict):
-        # Do not show the text, because it may have a password.
+        # Do not show the text, because it may contain a password.
         raise ValueError("--option=--headers or RAY_JOB_HEADERS: expected a JSON object")
     return {str(name): str(value) for name, value in headers.items()}
 
@@ -127,7 +127,7 @@ def run(job: Job, options: Options) -> int:
 
 
 def _choose(nodes: list[Node], machines: int, demands: dict[str, float]) -> list[Node]:
-    """Return the nodes for a job. The head is used last, because it often has less."""
+    """Return the nodes for a job. The head is used last: it often has fewer resources."""
     needed = {
         "CPU": demands.get("entrypoint_num_cpus", 0.0),
         "GPU": demands.get("entrypoint_num_gpus", 0.0),
@@ -162,7 +162,8 @@ def _descriptions(
         # Ray waits only 3 s by default, and torchrun needs longer.
         variables = LAUNCH_VARIABLES | {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE))}
         if len(nodes) > 1:
-            # Ray says nothing about the other jobs, so these are the variables of an Indexed Job.
+            # Ray does not tell a job about the others, so set the variables that launch reads in an
+            # Indexed Job of Kubernetes.
             variables |= {
                 "JOB_COMPLETION_INDEX": str(rank),
                 "MASTER_ADDR": nodes[0].address,
@@ -232,7 +233,7 @@ def _follow(cluster: Cluster, names: list[str], spare: int) -> int:
 
 
 def _reason(state: dict[str, Any]) -> str:
-    """Return one line. Ray's message for a program that failed includes its log."""
+    """Return the reason in one line, without the program's log, which Ray's message includes."""
     message = str(state.get("message") or "").partition(", last available logs")[0]
     lines = message.strip().splitlines() or ["no reason is given"]
     return f"{state['status'].lower()}: {lines[0]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ray cluster, by the REST API of its dashboard. Ray itself is not needed."""
+"""A Ray cluster, through the REST API of its dashboard. Ray itself is not needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.launch.submit.scheduler import SubmitError
 OLDEST = (2, 9)
 _TIMEOUT = 120.0  # a submission waits for the agent of the head
 _UPLOAD_TIMEOUT = 600.0
-_TRIES = 10  # jobs go on while their cluster's head is replaced
+_TRIES = 10  # retry, because jobs keep running while the cluster's head is replaced
 _PAUSE = 2.0
 
 
@@ -50,7 +50,7 @@ class Node:
 
 
 class Cluster:
-    """The cluster whose dashboard has the URL `address`. headers: are sent with each request."""
+    """The cluster whose dashboard has the URL `address`. headers: sent with each request."""
 
     def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
         self.address = address.rstrip("/")
@@ -83,7 +83,7 @@ class Cluster:
         ]
 
     def has_package(self, name: str) -> bool:
-        """Return whether the cluster has a package. If so, it keeps it for some minutes."""
+        """Return whether the cluster has a package, which it then keeps for some minutes."""
         try:
             self._call("GET", f"/api/packages/gcs/{name}")
         except HttpError as error:
@@ -110,7 +110,7 @@ class Cluster:
         return state
 
     def stop(self, name: str) -> None:
-        """Ask the cluster to stop a job. Nothing happens if it does not know the job."""
+        """Ask the cluster to stop a job. A job that the cluster does not know is ignored."""
         try:
             self._call("POST", f"/api/jobs/{name}/stop")
         except HttpError as error:

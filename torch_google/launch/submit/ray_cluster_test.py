@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters that refuse, fail or lose connections: a small server in place of Ray's dashboard.
 
-ray_test has the same program on a real cluster.
+ray_test submits to a real cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOG = "Running entrypoint\n[0] one\n[0] two\n[1] last"
 
 
 class _Dashboard:
-    """Answers like Ray's dashboard. answers: replace those of some paths."""
+    """Answers like Ray's dashboard. answers: replacements for some paths."""
 
     def __init__(self) -> None:
         self.answers: dict[str, web.Response] = {}
