@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores for tests that take every name literally, and raise if a call expands a pattern.
+"""Stores for tests. They take every name literally, and raise if a call expands a pattern.
 
 fsspec expands patterns through `expand_path` and `glob`. gfile needs neither, because its Glob
 lists directories.
