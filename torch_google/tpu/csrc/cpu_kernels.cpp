@@ -197,7 +197,7 @@ class HostCall {
       return false;
     }
     try {
-      // With the GIL, because another thread could otherwise donate an input.
+      // Hold the GIL, because another thread could otherwise donate an input.
       handle_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU),
                               &mine_);
     } catch (const std::exception&) {
@@ -263,7 +263,7 @@ class HostCall {
   }
 
   // Returns whether the results have the layouts that a program would give
-  // them. `expected` has what CompiledOp.results has.
+  // them. `expected` has the form of CompiledOp.results.
   bool matches(PyObject* expected) const {
     const Ref items =
         Ref::checked(PySequence_Fast(expected, "tpu: expected results"));
@@ -325,7 +325,7 @@ class HostCall {
   }
 
  private:
-  // A written storage: its new values.
+  // A written storage, and its new values.
   struct Copy {
     Box* box;
     at::Tensor values;
@@ -363,8 +363,8 @@ class HostCall {
     if (!tensor.defined()) {
       return tensor;
     }
-    // The dispatcher handles these keys above the kernels, which this call
-    // bypasses. The memory of a tensor of zeros is null.
+    // The dispatcher handles these keys before it calls a kernel; this call
+    // bypasses that step. A tensor of zeros has no memory.
     is_lazy_ = is_lazy_ || tensor.is_conj() || tensor.is_neg() ||
                tensor._is_zerotensor();
     if (is_lazy_ || !tensor.device().is_privateuseone()) {
@@ -477,8 +477,8 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
   if (may_record && recurs(call, known->second)) {
     return compile;
   }
-  // The kernels and copies see plain CPU tensors. Without this, a transform of
-  // torch.func that is active in this thread would wrap them.
+  // The kernels and copies see plain CPU tensors. Without this guard, a
+  // transform of torch.func that is active in this thread would wrap them.
   const c10::impl::ForceDispatchKeyGuard plain(
       c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
       c10::autograd_dispatch_keyset_with_ADInplaceOrView |

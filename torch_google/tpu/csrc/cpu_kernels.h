@@ -24,9 +24,9 @@ void set_uses_cpu_kernels(bool enabled);
 // Admission.
 void set_cpu_kernel_policy(PyObject* admit);
 
-// Starts a new round. The fused mode compiles what recurs in several rounds,
-// and a read by the host ends one: it is usually the end of a training step or
-// of a generated token.
+// Starts a new round. The fused mode compiles calls that recur in several
+// rounds. A read by the host ends a round, because it is usually the end of a
+// training step or of a generated token.
 void end_round();
 
 // The number of operator calls that ran on CPU kernels.
@@ -38,20 +38,20 @@ class CpuKernels {
  public:
   enum Outcome {
     done,     // the results replaced the arguments on the stack
-    again,    // the policy of the operator's numbers changed: describe again
+    again,    // the policy of the numbers changed: describe the call again
     compile,  // the call needs a program
   };
 
   // Runs a call if it is allowed to use its CPU kernel. If the kernel throws,
-  // nothing has changed, and the program decides: it raises the error, or
-  // accepts the call. `may_record` means that the mode could record a program
-  // instead, so a call that recurs gets one.
+  // nothing has been written, and the call needs a program, which raises the
+  // error or accepts the call. `may_record` means that the mode could record a
+  // program instead, so a call that recurs gets one.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
               bool scalars_are_inputs, bool may_record);
 
  private:
-  // A kind of calls: all that a key has, except sizes.
+  // A kind: all calls whose keys differ only in sizes.
   struct Kind {
     bool allowed = false;
     bool is_checked = false;  // whether a result had the expected layout

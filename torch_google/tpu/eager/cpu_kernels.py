@@ -2,9 +2,10 @@
 """The policy for torch's CPU kernels, which run operators on the platform `cpu` without compiling.
 
 There, a device's buffers are host memory. C++ (`../csrc/cpu_kernels.cpp`) calls `admit` once for
-each kind of calls: all that a call has, except sizes. So a new size runs no Python and compiles
-nothing. `admit` checks a call as `miss` does, so the device refuses what it refuses otherwise. If a
-kernel raises an error, C++ calls `miss`, which raises the device's error or compiles the call.
+each kind of call: calls of one kind differ only in sizes. So a new size runs no Python and compiles
+nothing. `admit` checks a call as `miss` does, so the device refuses the same calls with and without
+CPU kernels. If a kernel raises an error, C++ calls `miss`, which raises the device's error or
+compiles the call.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefi
 
 
 class Admission(enum.IntEnum):
-    """The answer to C++, unless calls of this kind may use the CPU kernel.
+    """The answer to C++ if calls of this kind may not use the CPU kernel.
 
-    Then the answer is the list of results that the device would return.
+    Otherwise, the answer is the list of results that the device would return.
     """
 
     NEVER = 0
@@ -99,7 +100,7 @@ def is_always_compiled(op: OpOverload) -> bool:
     return (
         op.namespace != "aten"
         or schema.name.startswith(_PREFIXES)
-        # Random numbers must be the same on both ways.
+        # Random numbers must be the same in CPU kernels and in programs.
         or torch.Tag.nondeterministic_seeded in op.tags
         or any("Generator" in str(argument.type) for argument in schema.arguments)
         # An out= argument may have another dtype, or may have to be resized.

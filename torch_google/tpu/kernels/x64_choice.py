@@ -26,9 +26,9 @@ class Choice:
     """Whether to trace a function with 64 bits.
 
     `x64` is True if a tensor has 64 bits, and False for a Pallas kernel or a function that cannot
-    be traced with 64 bits. None means that neither applies, so they stay on. If the function was
-    traced with 64 bits, `trace` is the result, and `structure` that of the function's results; if
-    that failed, `error` says why.
+    be traced with 64 bits. None means that neither applies, so 64 bits stay enabled. If the
+    function was traced with 64 bits, `trace` is its trace, and `structure` is the structure of its
+    results. If tracing failed, `error` is the exception.
     """
 
     x64: bool | None
