@@ -85,7 +85,7 @@ class FileResult:
 class PatchResult:
     """The result for one patch. `data` is its new patch file; None if dropped or undecided.
 
-    `settlement` is the resolution of its conflicts, if it can be reused or was.
+    `settlement` is the resolution of its conflicts, if it was reused or can be reused later.
     """
 
     patch: Patch

@@ -122,7 +122,7 @@ def _anchors(base: Text, ours: Text, merge: Merge) -> list[tuple[int, int]]:
 
 
 def _answers(dispute: Dispute, marked: bytes, resolved: bytes) -> tuple[bytes, ...] | None:
-    """Return the text that replaces each conflict; None if other lines differ or it is unclear."""
+    """Return the text for each conflict; None if the text is ambiguous or other lines differ."""
     kept, text = _kept(dispute, split_lines(marked)), split_lines(resolved)
     end = len(text) - len(kept[-1])
     if end < len(kept[0]) or text[: len(kept[0])] != kept[0] or text[end:] != kept[-1]:

@@ -28,7 +28,7 @@ def patch_files(
     """Return each rule's patch by file name, generated from upstream's tree.
 
     Patches in the series keep their order and names. A new one is appended as `<rule>.patch`. Rules
-    without a target have no patch. Raises UserError if a rule does.
+    without a target have no patch. Raises UserError if a rule cannot be applied.
     """
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]

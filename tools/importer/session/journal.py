@@ -122,7 +122,8 @@ def edited_since(workspace: Path, journal: Journal) -> list[str]:
 def undo(workspace: Path, state: Path) -> None:
     """Take back the last publication, which `undoable` returns, and restore the state before it.
 
-    If the process is killed, the next command finishes. Raises UserError if a file was edited.
+    If the process is killed, the next command finishes the rollback. Raises UserError if a file was
+    edited.
     """
     journal = _read(state / UNDO)
     edited = edited_since(workspace, journal)
@@ -224,7 +225,7 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 
 
 def _clear(state: Path) -> None:
-    """End a publication whose files are all in place: keep it in place of the one before."""
+    """End a publication whose files are all in place: it replaces the previous one."""
     root = state / DONE
     journal = _read(root)
     with _one_line(journal, "the next command cleans up"):

@@ -14,7 +14,7 @@ def pending(state: Path) -> bool:
 
 
 def recover(workspace: Path, state: Path) -> str | None:
-    """Finish it. Return a line that reports it, or None if nothing was interrupted.
+    """Finish an interrupted operation, if any. Return a line that reports it, or None.
 
     Raises UserError if a file was edited before it was moved.
     """

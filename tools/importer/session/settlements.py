@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolved conflicts of a project, in patches/<project>/settled, so that nobody decides twice.
+"""Resolved conflicts of a project, in patches/<project>/settled, to resolve each only once.
 
 Each file has one decision. It is published with the import that needed it, and committed with the
 series, so that all users of the repository share it. It has no text of either side, only the

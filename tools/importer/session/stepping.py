@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Go back one step in a command that waits for decisions.
 
-Before a decision replaces the files of a stop by those of the next one, the state and the files are
+Before a decision replaces the files of one stop with those of the next, the state and the files are
 copied to `.import/earlier`. To go back, that directory is first renamed; from then on, any later
-command finishes the step.
+command finishes the step back.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
 Everything is staged and synced before one rename commits the journal; only then are files moved
 into place, by renames. If the process is killed before that rename, the old tree is untouched. If
-it is killed later, the next command finishes (see journal.py). An error while files move rolls all
-of them back. Unchanged files are not rewritten, so their times stay and nothing is rebuilt for
-them.
+it is killed later, the next command finishes the work (see journal.py). An error while files move
+rolls all of them back. Unchanged files are not rewritten, so their times stay and nothing is
+rebuilt for them.
 """
 
 from __future__ import annotations

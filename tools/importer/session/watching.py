@@ -37,7 +37,8 @@ class Watched:
     """The landed patches on a new tree.
 
     `returned` has the patches that upstream reverted, by name, and `files` the tree's files with
-    them. `landed` is still there. `lost` names patches whose lines upstream has changed since.
+    them. `landed` has the patches that upstream still has. `lost` names patches whose lines
+    upstream has changed since.
     """
 
     returned: Mapping[str, bytes]
