@@ -33,8 +33,8 @@ class Entry:
     path: its absolute path in the image.
     data: the contents of a file; None for other kinds.
     target: the target of a symbolic link.
-    same_as: the path of a file of this layer, of which this is another name (a hard link). It comes
-    first in the order of the names.
+    same_as: for a hard link, the path of the file in this layer that it links to, which must sort
+    before `path`.
     """
 
     path: str
