@@ -17,7 +17,7 @@ from _par_importer import PathEntry, Runtime, read_file
 def start(layout, program, file, config, interpreter, raised):
     """Install the importer, run the main module and return its exit status.
 
-    If the PAR runs as a Python interpreter, the launcher runs its code after this function returns.
+    If the PAR runs as a Python interpreter, the launcher runs the caller's code after this returns.
     The result is then a function that ends the process with a given status, or None if the process
     must end with the interpreter's normal finalization.
 
