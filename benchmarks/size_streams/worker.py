@@ -2,7 +2,7 @@
 """Run one peer's stream of sizes in this process, and print its cost per step as JSON.
 
 Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the stream `train`
-is forward and backward at a length that did not occur before. A step of `generate` is one token,
+is a forward and backward pass at a new length. A step of `generate` is one token,
 with a cache that grows.
 """
 
@@ -20,7 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of steps before the measurement. Programs for constant sizes are compiled in them.
+# The number of steps before the measurement. Programs for constant sizes are compiled during them.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 
