@@ -18,7 +18,7 @@ import sys
 from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
-_TESTS_FAILED = ("test=3", "full=3", "static=3")
+_TESTS_FAILED = ("test=3", "full=3", "aot=3", "static=3")
 # Environment variables that every par_test must have, and must record in its results: see .bazelrc.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
