@@ -102,7 +102,7 @@ def _bazel_calls(lines: list[str]) -> list[str]:
 def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
     code, lines = _run(clone)
     assert code == 0
-    assert lines[-1] == "6 passed, 0 failed, 3 skipped"
+    assert lines[-1] == "8 passed, 0 failed, 4 skipped"
     assert [line.split()[0] for line in _bazel_calls(lines)] == [
         "build",
         "test",
@@ -110,19 +110,20 @@ def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
         "query",
         "test",
         "test",
+        "test",
     ]
-    assert sum("exit status 0 after" in line for line in lines) == 6
+    assert sum("exit status 0 after" in line for line in lines) == 7
 
 
 def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path) -> None:
     _, lines = _run(clone)
     assert [line.split() for line in lines[-7:-1]] == [
         ["room", "ran", "passed", "failed", "skipped"],
-        ["a", "6", "6", "0", "3"],
+        ["a", "8", "8", "0", "4"],
         ["device", "ran", "passed", "failed", "skipped"],
-        ["no", "device", "6", "6", "0", "3"],
+        ["no", "device", "8", "8", "0", "4"],
         ["skipped", "because"],
-        ["3", "needs", "a", "mount"],
+        ["4", "needs", "a", "mount"],
     ]
 
 
@@ -133,6 +134,7 @@ def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path
         ("//...", "test"),
         ("//tools/presubmit", "presubmit"),
         ("--config=full", "full"),
+        ("//tests/aot:slice_test", "aot"),
         ("--config=static", "static"),
     ],
 )
@@ -141,8 +143,8 @@ def test_a_failed_step_fails_the_run_and_stops_no_other(
 ) -> None:
     code, lines = _run(clone, fail=word)
     assert code == 1
-    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "6 passed, 1 failed, 3 skipped"]
-    assert sum("exit status 0 after" in line for line in lines) == 5
+    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "8 passed, 1 failed, 4 skipped"]
+    assert sum("exit status 0 after" in line for line in lines) == 6
 
 
 def test_a_part_of_the_full_run_fits_into_the_time_left(clone: pathlib.Path) -> None:
@@ -161,14 +163,14 @@ def test_the_main_job_counts(clone: pathlib.Path) -> None:
     _script(clone / "bazel-bin/examples/train.par", "#!/bin/bash\nexit 5\n")
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-2:] == ["failed: step 'train' ended with 5", "6 passed, 1 failed, 3 skipped"]
+    assert lines[-2:] == ["failed: step 'train' ended with 5", "8 passed, 1 failed, 4 skipped"]
 
 
 def test_bazel_that_does_not_start(clone: pathlib.Path) -> None:
     (clone / "bazelw").unlink()
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-1] == "0 passed, 8 failed"
+    assert lines[-1] == "0 passed, 10 failed"
 
 
 @pytest.mark.parametrize(
