@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import tempfile
@@ -130,17 +131,17 @@ def replay(
         return Carry(source.series, (), {})  # nothing to merge: `new` becomes the base
     rules = rewrites or Rewrites(new)
     made_anew, findings = rules.decide(source.series)
-    every = {**made_anew, **decisions}
+    merge = functools.partial(
+        carry,
+        source.series,
+        source.base,
+        new,
+        decisions={**made_anew, **decisions},
+        old=old,
+        settlements=settlements,
+    )
     if findings:
-        full = carry(
-            source.series,
-            source.base,
-            new,
-            decisions=every,
-            keep_going=True,
-            old=old,
-            settlements=settlements,
-        )
+        full = merge(keep_going=True)
         waiting = [
             file.new_path for each in full.results if each.outcome.stops for file in each.files
         ]
@@ -151,9 +152,7 @@ def replay(
             if (each.rule, each.path, each.function) not in known
         )
         return Carry(source.series, (rules.stop(findings),), {})
-    result = carry(
-        source.series, source.base, new, decisions=every, old=old, settlements=settlements
-    )
+    result = merge()
     if result.stopped is None:
         findings_left = rules.look(source.series, result.files)
         if findings_left:
