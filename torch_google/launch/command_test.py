@@ -8,12 +8,12 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from torch_google.launch import torchrun_arguments
+from torch_google.launch.testing import waiting
 
 _PROGRAM = Path(__file__).parent / "testing/sum.par"
 
@@ -87,16 +87,14 @@ def test_two_machines_of_an_indexed_job(tmp_path: Path) -> None:
 
 def test_a_signal_ends_the_processes_and_is_the_status(tmp_path: Path) -> None:
     process = _start(tmp_path, "--", f"wait-with-pid-in={tmp_path}")
-    deadline = time.monotonic() + 240
-    while not (pids := list(tmp_path.glob("*.pid"))) and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    pids = waiting.wait_for_pids(tmp_path, 1, process, seconds=240)
     process.terminate()
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert errors.endswith("SIGTERM: all processes have ended\n")
     assert "Traceback" not in errors
-    assert not Path("/proc", pids[0].stem).exists()
+    assert len(pids) == 1
+    assert not waiting.is_alive(pids[0])
 
 
 @pytest.mark.parametrize(

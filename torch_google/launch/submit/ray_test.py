@@ -24,6 +24,7 @@ import pytest
 
 from torch_google.launch.submit.ray_cluster import Cluster
 from torch_google.launch.submit.scheduler import SubmitError
+from torch_google.launch.testing import waiting
 
 _PROGRAM = Path(__file__).parents[1] / "testing/sum.par"
 _SUBMIT = (
@@ -142,13 +143,10 @@ def test_a_job_goes_on_without_a_machine(address: str) -> None:
 def test_a_signal_cancels_the_job(address: str, number: signal.Signals, tmp_path: Path) -> None:
     wait = ["--", f"wait-with-pid-in={tmp_path}"]
     process = _submit(address, "--option=--no-upload", "--machines=2", *wait)
-    deadline = time.monotonic() + 300
-    while len(list(tmp_path.glob("*.pid"))) < 2 and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    pids = waiting.wait_for_pids(tmp_path, 2, process, seconds=300)
     process.send_signal(number)
     output, errors = process.communicate(timeout=200)
     assert process.returncode == 128 + number, output + errors
     assert errors.endswith("submit: cancelled\n")
-    for file in tmp_path.glob("*.pid"):
-        assert not Path("/proc", file.stem).exists(), output + errors
+    assert len(pids) == 2, output + errors
+    assert not any(map(waiting.is_alive, pids)), output + errors

@@ -9,13 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from torch_google.launch.submit import main, slurm
 from torch_google.launch.submit.scheduler import Job
+from torch_google.launch.testing import waiting
 
 _PROGRAM = Path(__file__).parents[1] / "testing/sum.par"
 _SUBMIT = (
@@ -74,25 +74,13 @@ def test_a_job_goes_on_without_a_machine() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
     process = _submit("--processes=2", "--", f"wait-with-pid-in={tmp_path}")
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("*.pid"))) < 2 and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    pids = waiting.wait_for_pids(tmp_path, 2, process, seconds=120)
     process.send_signal(number)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + number, output + errors
     assert errors.endswith("submit: cancelled\n")
-    for file in tmp_path.glob("*.pid"):
-        assert not _alive(int(file.stem)), output + errors
-
-
-def _alive(pid: int) -> bool:
-    """Return whether a process is running and is not a zombie."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+    assert len(pids) == 2, output + errors
+    assert not any(map(waiting.is_alive, pids)), output + errors
 
 
 def test_slurm_gets_one_task_per_machine(

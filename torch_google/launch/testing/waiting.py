@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits for the ranks of sum.py that were started with wait-with-pid-in=DIR."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+
+def wait_for_pids(
+    directory: Path, count: int, process: subprocess.Popen[str], *, seconds: float
+) -> list[int]:
+    """Return the process ids of `count` ranks, as soon as all of them have written theirs.
+
+    Return fewer if `process`, which started them, ends. Raises TimeoutError after `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while len(files := list(directory.glob("*.pid"))) < count and process.poll() is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(files)} of {count} ranks wait after {seconds:.0f} s")
+        time.sleep(0.05)
+    return [int(file.stem) for file in files]
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process is running and is not a zombie."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
