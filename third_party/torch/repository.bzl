@@ -11,7 +11,7 @@ _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch:BUILD.torch.bazel")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
 
-# Listed so that an edit of any of them runs the repository rule again.
+# The script and the modules that it loads. The repository rule runs again after an edit of any.
 _SCRIPT = Label("//third_party/torch:unpack.py")
 _MODULES = [
     Label("//tools/importer:__init__.py"),

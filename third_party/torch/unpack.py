@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-if not __package__:  # Started by its path, so add the workspace's root to the import path.
+if not __package__:  # If run as a script, add the workspace's root to the import path.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.importer import (

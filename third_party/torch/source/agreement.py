@@ -68,7 +68,7 @@ def differences(together: Functions, apart: Functions) -> Iterator[str]:
             if odd:
                 yield f"the constructors of globals: {_listed(odd)} only in one of the two"
         elif name not in apart and _UNWINDING.match(name):
-            continue  # exists only for cleanup
+            continue  # The unit has this function only for cleanup.
         elif name not in apart:
             yield f"{name}: no separately compiled file has this function"
         else:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
-# A path relative to a checkout; generated files are below `build`.
+# Matches the part of a path below the checkout. Generated files are below `build`.
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )

@@ -33,7 +33,7 @@ def test_libraries_are_read_together(tmp_path: Path) -> None:
 
 def test_a_stripped_library_is_an_error(tmp_path: Path) -> None:
     data = bytearray(LIBRARY.read_bytes())
-    struct.pack_into("<H", data, 60, 0)  # the number of sections
+    struct.pack_into("<H", data, 60, 0)  # Set the number of sections to 0.
     (tmp_path / "lib.so").write_bytes(data)
     with pytest.raises(ValueError, match=r"lib.so names no file .* it was stripped"):
         compiled_from.read([tmp_path / "lib.so"])

@@ -77,7 +77,7 @@ def _deferred_registrations_impl(ctx):
 
 deferred_registrations = rule(
     implementation = _deferred_registrations_impl,
-    doc = "The same libraries, with deferred constructors in those of this rule's repository.",
+    doc = "The libraries of `library`, with deferred constructors in those of this repository.",
     attrs = {"library": attr.label(mandatory = True, providers = [CcInfo])},
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
@@ -92,7 +92,7 @@ def _deferred_library_impl(ctx):
 
 deferred_library = rule(
     implementation = _deferred_library_impl,
-    doc = "One library without its dependencies, its constructors from __start_ to __stop_SECTION.",
+    doc = "`library` without its dependencies. Its constructors are in the section `section`.",
     attrs = {
         "library": attr.label(mandatory = True, providers = [CcInfo]),
         "section": attr.string(mandatory = True),

@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# Outputs of generators that this build does not compile: for other devices, and the same code again
-# in one file for builds without shards.
+# Outputs of generators that this build does not compile. They are for other devices, or repeat the
+# code of all shards in one file.
 _NOT_COMPILED = ("CUDA", "XPU", "Everything", "c_shim_cuda", "templates/")
 _SOURCES = (".cpp", ".cu", ".c")
 

@@ -136,10 +136,10 @@ def unique(*lists):
 ALONE = [
     # A call to this file's anonymous function would use another file's overload, without a warning.
     "torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp",
-    # These define a macro CHECK, which conflicts with the one from Abseil in another file's header.
+    # Files that define a macro CHECK, which conflicts with Abseil's CHECK in another file's header.
     "torch/csrc/dynamo/extra_state.cpp",
     "torch/csrc/dynamo/framelocals_mapping.cpp",
-    # These have macros or `using` declarations at file level that affect later files.
+    # Files whose macros or `using` declarations at file level affect later files of a unit.
     "aten/src/ATen/ParallelThreadPoolNative.cpp",
     "aten/src/ATen/core/register_symbols.cpp",
     "aten/src/ATen/functorch/BatchRulesBinaryOps.cpp",
@@ -184,12 +184,13 @@ ALONE = [
     "torch/csrc/jit/tensorexpr/external_functions.cpp",
     "torch/csrc/jit/tensorexpr/operators/quantization.cpp",
     "torch/csrc/utils/tensor_numpy.cpp",
-    # These and another file include torch/csrc/jit/runtime/graph_iterator.h, which has no include
-    # guard.
+    # Files that include torch/csrc/jit/runtime/graph_iterator.h, which has no include guard. One
+    # file may remain in a chunk.
     "torch/csrc/jit/passes/add_if_then_else.cpp",
     "torch/csrc/jit/passes/batch_mm.cpp",
     "torch/csrc/jit/passes/concat_opt.cpp",
-    # These are large enough to be a unit. In a chunk, they would only take more time and memory.
+    # Files that are large enough to be a unit. In a chunk, they would only take more time and
+    # memory.
     "torch/csrc/autograd/FunctionsManual.cpp",
     "torch/csrc/distributed/c10d/init.cpp",
     "torch/csrc/dynamo/guards.cpp",

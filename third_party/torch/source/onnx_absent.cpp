@@ -161,7 +161,8 @@ std::string serialize_model_proto_to_string(
 
 void check_onnx_proto(const std::string&) { Absent("check_onnx_proto"); }
 
-// These two do not need ONNX: Python code uses them to add to a block.
+// The next two functions do not need ONNX. Python code uses them to add to a
+// block.
 Node* addNodeToBlock(Block* block, Symbol kind, ArrayRef<Value*> inputs) {
   Node* node = block->appendNode(block->owningGraph()->create(kind));
   for (Value* input : inputs) node->addInput(input);

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # Started by its path, so add the workspace's root to the import path.
+if not __package__:  # If run as a script, add the workspace's root to the import path.
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
 from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, SOURCE_HASH, VERSION, UnpackError
@@ -45,8 +45,8 @@ _KEPT = (
     "torchgen",
 )
 _KEPT_FILES = ("LICENSE", "NOTICE", "build_variables.bzl", "version.txt")
-# Files that the build generates itself: a placeholder, and a header from another flatbuffers
-# release.
+# Files that the build generates itself. Upstream has a placeholder for the first, and a header from
+# another flatbuffers release.
 _GENERATED = ("caffe2/core/macros.h", "torch/csrc/jit/serialization/mobile_bytecode_generated.h")
 _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPACE")
 
@@ -55,11 +55,11 @@ class SourceError(UserError):
     """An error for a source tree that does not match the pin. The message has the next step."""
 
 
-# C++ sources, kernels for other devices, and CMake templates are not part of a wheel.
+# Suffixes of files that a wheel lacks: C++ sources, kernels for other devices, CMake templates.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
-# These packages are exceptions: they compile their C++ files at run time.
+# The packages whose C++ files are in a wheel, because they compile them at run time.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
-# A wheel does not contain files of upstream's own builds either.
+# Files of upstream's own builds, which a wheel lacks as well.
 _OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")
 
 

@@ -12,7 +12,7 @@ _CONTENTS = Label("//third_party/torch:wheel_contents.json")
 _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch/source:torch_source.BUILD")
 
-# Listed so that an edit of any of them runs the repository rule again.
+# The script and the modules that it loads. The repository rule runs again after an edit of any.
 _SCRIPT = Label("//third_party/torch/source:prepare.py")
 _MODULES = [
     Label("//third_party/torch:unpack.py"),

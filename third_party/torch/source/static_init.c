@@ -5,21 +5,22 @@
 
 #include <Python.h>
 
-// Defined by upstream. In other builds, a stub library calls torch._C's init
-// function. functorch's is the only PyInit__C in the program.
+// Upstream defines both functions. initModule creates torch._C; in other
+// builds, a stub library calls it. The only PyInit__C in the program is
+// functorch's.
 extern PyObject* initModule(void);
 extern PyObject* PyInit__C(void);
 
 typedef void (*constructor)(int, char**, char**);
 
-// Start and end of the section, named by the linker.
+// The start and the end of the constructors' section. The linker defines both.
 extern constructor __start_torch_init_array[];
 extern constructor __stop_torch_init_array[];
 
 extern char** environ;
 
-// Called with the GIL, so by one thread at a time. Other extensions call it
-// before they register kernels with torch.
+// Runs torch's constructors once. The caller holds the GIL, so only one thread
+// runs this. Other extensions call it before they register kernels with torch.
 void torch_static_constructors(void) {
   static int done;
   if (done) return;

@@ -70,7 +70,7 @@ def test_a_knob_flips_an_entry_with_that_knob() -> None:
     configs.knob.install(lambda name, default: not default if name == "does_not_exist" else default)
     config = _fresh()
     assert (config.e_jk, config.e_jk_false) == (False, True)
-    config.e_jk = True  # a program's setting overrides a knob, as in upstream
+    config.e_jk = True  # As in upstream, a program's setting overrides a knob.
     assert config.e_jk is True
     assert _config_module.justknobs_check is torch._utils_internal.justknobs_check
 

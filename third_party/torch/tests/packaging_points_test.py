@@ -109,7 +109,7 @@ def test_the_path_of_ptxas_is_the_environments(
     monkeypatch.delenv("TRITON_PTXAS_PATH")
     set_path()
     assert os.environ["TRITON_PTXAS_PATH"] in map(str, beside), (
-        "without the variable, an existing one is used"
+        "without the variable, torch must use an existing ptxas"
     )
 
 
@@ -201,7 +201,8 @@ def test_the_list_of_slow_tests_is_where_the_seam_says(
     from torch.testing._internal import common_utils
 
     monkeypatch.setattr(common_utils, "IS_SANDCASTLE", True)
-    assert common_utils.resolve_sandcastle_slow_tests_file() == "", "a missing list is not an error"
+    # A missing list is not an error.
+    assert common_utils.resolve_sandcastle_slow_tests_file() == ""
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "slow_tests.json").write_text("{}")
     monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))

@@ -38,7 +38,7 @@ def test_a_workers_signals_are_the_seams() -> None:
     processes.worker_signals.install(_note)
     loader = DataLoader(_WasAsked(), num_workers=2, multiprocessing_context="fork")
     assert [bool(answer) for answer in loader] == [True, True]
-    assert not _asked  # the parent does not call the hook
+    assert not _asked  # The parent process does not call the hook.
 
 
 def test_until_replaced_it_is_upstreams() -> None:

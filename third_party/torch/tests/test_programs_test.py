@@ -75,7 +75,7 @@ def _run(path: Path, *arguments: str, **environment: str) -> subprocess.Complete
     for name in ("PYTORCH_DISABLE_RUNNING_SCRIPT_CHK", "SANDCASTLE", "SLOW_TESTS_FILE", "CI"):
         variables.pop(name, None)
     for name in ("XML_OUTPUT_FILE", "TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX"):
-        variables.pop(name, None)  # set by the runner of this test
+        variables.pop(name, None)  # The runner of this test sets the variable.
     variables |= environment
     return subprocess.run(
         [sys.executable, str(path), *arguments],
@@ -110,7 +110,8 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs(tmp_path: Path) -> 
     path = _program(tmp_path, _RUN)
     refused = _run(path)
     assert refused.returncode == 1
-    assert "Ran " not in refused.stderr  # it exits first, because a suite cannot be loaded
+    # The program runs no test, because torch exits first: it refuses tests of another file.
+    assert "Ran " not in refused.stderr
     done = _run(path, PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
     assert done.returncode == 0, done.stderr
     assert "Ran 2 tests " in done.stderr

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-# The port is in use: C++ warns for each address, then raises an error.
+# A program that listens on a port in use: C++ warns for each address, then raises an error.
 _TAKEN = """
 import socket
 import torch
@@ -74,7 +74,7 @@ def test_torchs_variable_is_the_level(level: str | None, shown: str) -> None:
 
 
 def test_information_is_shown_when_it_is_asked_for() -> None:
-    # There may be warnings, because not every machine has a host name.
+    # C++ may also log warnings, because not every machine has a host name.
     assert "I" not in {severity for severity, _, _ in _lines(_LISTENS)}
     assert any("has started to listen" in text for _, _, text in _lines(_LISTENS, "INFO"))
 

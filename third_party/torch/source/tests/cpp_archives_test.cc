@@ -62,20 +62,20 @@ std::function<void()> Write(const std::string& name,
   return [name, text] { kept[name] = *text; };
 }
 
-const char kText[] = "what is in the record";
+const char kText[] = "the content of the record";
 
 void WriteAndRead(const std::string& name) {
   {
     PyTorchStreamWriter writer(name);
-    Expect(writer.archiveName() == "file", "not named by the file");
+    Expect(writer.archiveName() == "file", "the archive has the wrong name");
     writer.writeRecord("record", kText, sizeof(kText));
-    Expect(kept.count(name) == 0, "there before it is complete");
+    Expect(kept.count(name) == 0, "the file exists too early");
     writer.writeEndOfFile();
   }
   PyTorchStreamReader reader(name);
   const auto [data, size] = reader.getRecord("record");
   Expect(size == sizeof(kText) && memcmp(data.get(), kText, size) == 0,
-         name + ": the record is another");
+         name + ": the record has the wrong content");
 }
 
 void WhatFailsIsNotThere() {
@@ -91,7 +91,7 @@ void WhatFailsIsNotThere() {
     Expect(false, "a writer that writes nothing did not fail");
   } catch (const std::exception&) {
   }
-  Expect(kept.count("kept://a/broken") == 0, "a broken file is there");
+  Expect(kept.count("kept://a/broken") == 0, "a broken file exists");
 }
 
 }  // namespace
@@ -100,14 +100,14 @@ int main() {
   const std::string here =
       std::string(getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp") +
       "/file.pt";
-  WriteAndRead(here);  // no hook is set yet
+  WriteAndRead(here);  // No hook is installed yet.
   caffe2::serialize::open_to_read = Read;
   caffe2::serialize::open_to_write = Write;
   WriteAndRead(here);
   WriteAndRead("kept://a/file.pt");
-  Expect(kept.size() == 1, "a file of this machine was kept as well");
+  Expect(kept.size() == 1, "a local file went through the hooks");
   FILE* file = fopen(here.c_str(), "rb");
-  Expect(file != nullptr, "a path is no file of this machine any more");
+  Expect(file != nullptr, "a path without a scheme is not a local file");
   if (file) fclose(file);
   WhatFailsIsNotThere();
   return failures;

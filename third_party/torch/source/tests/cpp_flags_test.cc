@@ -17,24 +17,24 @@ C10_DEFINE_int(test_number, 3, "A flag of each type.");
 C10_DEFINE_int64(test_large, 4, "A flag of each type.");
 C10_DEFINE_double(test_share, 0.5, "A flag of each type.");
 C10_DEFINE_string(test_text, "default", "A flag of each type.");
-C10_DEFINE_string(test_untouched, "as it was", "Nobody gives it.");
+C10_DEFINE_string(test_untouched, "as it was", "A default.");
 
 namespace {
 
 size_t Length(std::string_view text) { return text.size(); }
 
 void TheCommandLineSetsThem(int* argc, char*** argv) {
-  Expect(!c10::CommandLineFlagsHasBeenParsed(), "parsed before anybody did");
-  Expect(c10::ParseCommandLineFlags(argc, argv), "a flag was not known");
-  Expect(c10::CommandLineFlagsHasBeenParsed(), "parsed, and nobody knows");
+  Expect(!c10::CommandLineFlagsHasBeenParsed(), "parsed too early");
+  Expect(c10::ParseCommandLineFlags(argc, argv), "a flag is unknown");
+  Expect(c10::CommandLineFlagsHasBeenParsed(), "not marked as parsed");
   Expect(*argc == 2 && std::string((*argv)[1]) == "rest",
-         "what is left is not what was no flag");
+         "the arguments other than flags are wrong");
   Expect(FLAGS_test_on, "--c10_test_on did nothing");
   Expect(FLAGS_test_number == 5, "--c10_test_number did nothing");
   Expect(FLAGS_test_large == 1LL << 40, "--c10_test_large did nothing");
   Expect(FLAGS_test_share == 0.25, "--c10_test_share did nothing");
   Expect(FLAGS_test_text == "given", "--c10_test_text did nothing");
-  Expect(FLAGS_test_untouched == "as it was", "a flag has no default");
+  Expect(FLAGS_test_untouched == "as it was", "a flag has lost its default");
 }
 
 void TheyAreVariables() {
@@ -47,7 +47,7 @@ void TheyAreVariables() {
   std::swap(FLAGS_test_on, other);
   Expect(other && !read(), "a flag cannot be swapped");
   FLAGS_test_text = "assigned";
-  Expect(Length(FLAGS_test_text) == 8, "a flag is no text");
+  Expect(Length(FLAGS_test_text) == 8, "a flag cannot be used as text");
 }
 
 void TheyAreAbseils() {
@@ -55,12 +55,12 @@ void TheyAreAbseils() {
   Expect(FLAGS_test_number == 9, "absl::SetFlag did not reach the variable");
   absl::CommandLineFlag* level =
       absl::FindCommandLineFlag("c10_caffe2_log_level");
-  Expect(level != nullptr, "torch's own flags are not there");
+  Expect(level != nullptr, "torch's own flags are missing");
   std::string error;
   Expect(level->ParseFrom("0", &error), error);
   Expect(FLAGS_caffe2_log_level == 0, "torch's flag has another value");
   Expect(absl::FindCommandLineFlag("c10_minloglevel") == nullptr,
-         "torch has a --minloglevel beside Abseil's");
+         "torch has a second --minloglevel");
 }
 
 void AnUnknownOneIsNamed() {
@@ -71,9 +71,9 @@ void AnUnknownOneIsNamed() {
     int argc = 2;
     if (c10::ParseCommandLineFlags(&argc, &pointer)) abort();
   });
-  Expect(ended.signal == 0, "an unknown flag was taken");
+  Expect(ended.signal == 0, "an unknown flag was accepted");
   Expect(ended.error.find("--c10_no_such: no flag") == 0,
-         "the unknown flag is not named: " + ended.error);
+         "the error does not name the unknown flag: " + ended.error);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::string Written(const char* level, const std::function<void()>& work) {
 void ExpectForm(const std::string& text, const std::string& rest) {
   const std::regex form("W\\d{4} \\d\\d:\\d\\d:\\d\\d\\.\\d{6} +\\d+ " + rest +
                         "\n");
-  Expect(std::regex_match(text, form), "not in Abseil's form: " + text);
+  Expect(std::regex_match(text, form), "not in Abseil's format: " + text);
 }
 
 bool Has(const std::string& text, const char* part) {
@@ -80,7 +80,7 @@ void TorchsVariableIsTheLevel() {
       Expect(Has(text, texts[i]) == (i >= each.from),
              std::string(each.level ? each.level : "nothing") + ": " + text);
     }
-    Expect(!Has(text, "of detail"), "a verbose message that nobody asked for");
+    Expect(!Has(text, "of detail"), "a verbose message, without --v");
   }
 }
 
@@ -92,14 +92,14 @@ void AbseilsFlagsHold() {
                                Speak();
                              }).error;
   Expect(!Has(silent, "of warning") && Has(silent, "of error"),
-         "--minloglevel=2 did not hold: " + silent);
+         "--minloglevel=2 had no effect: " + silent);
   Expect(Has(Written("INFO",
                      [] {
                        absl::SetFlag(&FLAGS_v, 1);
                        Speak();
                      }),
              "of detail"),
-         "--v=1 did not hold");
+         "--v=1 had no effect");
   const std::string by_module = Written("INFO", [] {
     absl::SetFlag(&FLAGS_vmodule, "other=3,cpp_log_*=2");
     VLOG(2) << "two";
@@ -109,7 +109,7 @@ void AbseilsFlagsHold() {
   });
   Expect(Has(by_module, "two") && !Has(by_module, "three") &&
              !Has(by_module, "never"),
-         "--vmodule did not hold: " + by_module);
+         "--vmodule had no effect: " + by_module);
 }
 
 void AProgramMayHaveInitializedAbseil() {
@@ -143,7 +143,7 @@ void SomeAreRare() {
   };
   Expect(count("first") == 2 && count("fifth") == 2 && count("rare") == 1 &&
              count("three") == 1,
-         "other numbers of messages: " + text);
+         "wrong numbers of messages: " + text);
 }
 
 // Expects that `work` aborts the process with an error that contains `words`.
@@ -183,14 +183,14 @@ void ChecksEndTheProcess() {
     TORCH_CHECK_GT(two, one);
     FATAL_IF(one == 1) << "no";
     if (*TORCH_CHECK_NOTNULL(&one) != 1) abort();
-    TORCH_DCHECK_EQ(one, two);  // with NDEBUG: nothing
+    TORCH_DCHECK_EQ(one, two);  // no effect with NDEBUG
     if (one == 2)
       TORCH_CHECK_EQ(one, two);
     else
       one = 1;
   });
   Expect(ended.signal == 0 && ended.error.empty(),
-         "what holds was not left alone: " + ended.error);
+         "a check that holds had an effect: " + ended.error);
 }
 
 }  // namespace

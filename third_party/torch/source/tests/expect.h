@@ -20,8 +20,8 @@ inline void Expect(bool met, const std::string& complaint) {
 }
 
 struct Ended {
-  int signal = 0;     // the signal that killed it, or 0
-  std::string error;  // its standard error
+  int signal = 0;     // the signal that killed the process, or 0
+  std::string error;  // the standard error of the process
 };
 
 // Runs `work` in a forked process, so that the settings it changes do not leak.

@@ -32,7 +32,8 @@ def test_no_library_of_torch_is_loaded() -> None:
     torch.linalg.inv(torch.eye(3))
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     loaded = {Path(line.split()[-1]).name for line in maps if ".so" in line}
-    fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")  # NumPy has another OpenBLAS
+    # The fragment `libopenblas` does not match NumPy's OpenBLAS, whose file has another name.
+    fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")
     assert not {name for name in loaded if any(word in name for word in fragments)}
 
 
@@ -59,7 +60,7 @@ def _names_of_this_program() -> set[bytes]:
         try:
             if os.path.samefile(process / "exe", sys.executable):
                 names.add((process / "cmdline").read_bytes().split(b"\0")[0])
-        except OSError:  # it belongs to another user, or has ended
+        except OSError:  # The process belongs to another user, or has ended.
             continue
     return names
 
