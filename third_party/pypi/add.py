@@ -24,7 +24,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
+if not __package__:  # If run as a script, put the workspace's root on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import fetch_wheel, lock, update

@@ -55,7 +55,7 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # The old locks may have these packages with more requirements, for further extras.
+        # An old lock may repeat one of torch_google's rows with the requirements of further extras.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,

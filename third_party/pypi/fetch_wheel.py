@@ -23,15 +23,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
+if not __package__:  # If run as a script, put the workspace's root on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip, target, unpack_wheel
 
-# Seconds before each retry after pip's own retries, for example if a mirror is down for a minute.
+# Seconds to wait before running pip again, after its own retries have failed. For example, a mirror
+# may be down for a minute.
 _PAUSES = (2.0, 8.0)
 
-# The extra index may be unreachable, and then it must fail within seconds.
+# If the extra index is unreachable, pip must fail within seconds.
 _EXTRA_INDEX_PATIENCE = ("--timeout=20", "--retries=1")
 
 # torch's +cpu wheels are only on PyTorch's own index; this variable replaces its URL.
@@ -205,7 +206,7 @@ def _mismatch_error(pin: Pin, actual: str) -> FetchError:
 
 
 def _update_hint(pin: Pin) -> str:
-    if pin.source.startswith("//"):  # A lock of another workspace.
+    if pin.source.startswith("//"):  # The pin is in a lock of another workspace.
         return "run @torch_google//third_party/pypi:update for it"
     if pin.source.endswith("lock.json"):
         return "run third_party/pypi/update.py"

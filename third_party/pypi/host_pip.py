@@ -101,7 +101,7 @@ def _fetch(cache: Path) -> Pip:
             )
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock"):
-        pip = _from_directory(cache)  # Another process may have fetched it during the wait.
+        pip = _from_directory(cache)  # Another process may have fetched pip meanwhile.
         if pip:
             return pip
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
@@ -158,7 +158,7 @@ def _apt_download(scratch: Path, options: tuple[str, ...]) -> subprocess.Complet
 
 
 def _apt(scratch: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    # Otherwise apt, run as root, switches to a user that cannot write to this directory.
+    # Without this option, apt as root switches to a user that cannot write to this directory.
     command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", *arguments]
     return subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
 

@@ -41,7 +41,7 @@ def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheel = tmp_path / "pip-23.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pip/__main__.py", "print('pip 23.0')")
-    # Check only that the wheel is complete, without running it.
+    # To check a pip, only test that its wheel is a complete zip file, and do not run it.
     monkeypatch.setattr(host_pip, "_runs", lambda argv: zipfile.is_zipfile(Path(argv[1]).parent))
     monkeypatch.setattr(host_pip, "_DEBIAN_WHEELS", tmp_path / "none")
     monkeypatch.setattr(host_pip, "ensurepip_wheels", lambda: None)

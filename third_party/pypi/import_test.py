@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from third_party.pypi import lock
 
-# A wheel may have these at its root, next to its packages, by mistake.
+# Directories and modules that some wheels have at their root by mistake, next to their packages.
 _NOT_MODULES = {"tests", "test", "docs", "examples", "benchmarks", "setup"}
 
 

@@ -17,7 +17,7 @@ FILE = Path(__file__).parent / "lock.json"
 REQUIREMENTS = Path(__file__).parent / "requirements.in"
 ANNOTATIONS = Path(__file__).parent / "annotations.json"
 TORCH_PIN = Path(__file__).parents[1] / "torch" / "pin.json"
-# The groups that other workspaces get. MODULE.bazel marks the others dev_dependency.
+# The groups that other workspaces get. MODULE.bazel marks all other groups as dev_dependency.
 SHARED_GROUPS = ("cloud",)
 _GROUPS = Path(__file__).parent / "groups"
 
@@ -34,7 +34,7 @@ class Group:
 
     @property
     def file(self) -> Path:
-        """Its lock, with the wheels that are not in the main lock."""
+        """The file of the group's lock, which has the wheels that are not in the main lock."""
         return self.requirements.with_suffix(".lock.json")
 
 

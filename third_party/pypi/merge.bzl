@@ -110,7 +110,7 @@ def _path(name):
     return name.partition("//")[2].replace(":", "/").removeprefix("/")
 
 def _update(*files):
-    """Return the next step for conflicting locks; torch_google's are right by definition."""
+    """Return the next step for conflicting locks: to update those that are not torch_google's."""
     others = [file for file in files if not file.startswith("@%s//" % _MODULE)]
     if not others:
         return "Run third_party/pypi/update.py"

@@ -195,7 +195,7 @@ def solve(
         not keep
         or EVERYTHING in upgrade
         or own.keys() & set(upgrade)
-        or any("[" in line for line in removed)  # Rows of `own` still have its requirements.
+        or any("[" in line for line in removed)  # `own` still has the extra's requirements.
         or not all(_admitted(line, locked) for line in fresh)
     ):
         fresh, kept = [*([torch] if with_torch else []), *lines], base
@@ -242,7 +242,8 @@ def _in_the_way(
         for key, line in zip(keys, soft, strict=True)
         if key in free and not line.endswith(f"=={free[key]['version']}")
     ]
-    return f"Without the locks pip moves these: add {' '.join(f'--upgrade {key}' for key in moved)}"
+    options = " ".join(f"--upgrade {key}" for key in moved)
+    return f"Without the locks, pip would change these packages: add {options}"
 
 
 def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:

@@ -234,7 +234,8 @@ def test_a_locked_version_in_the_way_is_named() -> None:
     with pytest.raises(ConflictError) as caught:
         _update(old, inputs)
     assert str(caught.value) == (
-        "pip exited 1: ResolutionImpossible. Without the locks pip moves these: add --upgrade core"
+        "pip exited 1: ResolutionImpossible. "
+        "Without the locks, pip would change these packages: add --upgrade core"
     )
     _, groups, _, _ = _update(old, inputs, "core")
     assert groups == {"g": {"core": "1"}, "h": {"user": "1"}}

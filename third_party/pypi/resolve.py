@@ -77,7 +77,7 @@ def admits(line: str, version: str) -> bool:
 
 
 def _sha256(archive: Mapping[str, Any]) -> str:
-    # Before pip 23.1, only the older field existed: "hash": "sha256=...".
+    # Before pip 23.1, a report had only the older field: "hash": "sha256=...".
     hashes: Mapping[str, str] = archive.get("hashes") or dict([archive["hash"].split("=", 1)])
     return hashes["sha256"]
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
+if not __package__:  # If run as a script, put the workspace's root on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip

@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 # 1980-01-01, the earliest time in a zip file. A fixed time makes equal wheels equal directories.
 _TIMESTAMP = 315532800
 
-# The target directory of each part of NAME-VERSION.data/. This layout has none for headers.
+# The target directory of each part of NAME-VERSION.data/. The part `headers` is not supported.
 _DATA_DIRECTORIES = {"purelib": "", "platlib": "", "data": "", "scripts": "bin"}
 
-# A file with such a name makes its directory a Bazel package, which globs skip.
+# A file with one of these names makes its directory a Bazel package, which globs skip.
 _PACKAGE_MARKERS = frozenset(["BUILD", "BUILD.bazel"])
 
 

@@ -27,7 +27,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
+if not __package__:  # If run as a script, put the workspace's root on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import (
@@ -152,7 +152,7 @@ def read_inputs(requirements: Mapping[Path, str] | None = None) -> Inputs:
 
 
 def read_locks() -> Locks:
-    """Read the locks. A new group has none."""
+    """Read the locks. A new group has no lock yet."""
     return Locks(
         main=lock.loads(lock.FILE.read_text()) if lock.FILE.exists() else None,
         groups={

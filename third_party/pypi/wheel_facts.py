@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from third_party.pypi.package_info import parse_package_info
 
-# Code in these directories and files does not run in programs.
+# Directories and files whose code does not run in programs.
 _NOT_RUN = {"tests", "test", "testing", "benchmarks", "setup.py", "conftest.py"}
 # Calls that only show the path of a module.
 _SHOWING = {"print", "repr", "str", "warn", "warn_explicit"}
@@ -56,7 +56,7 @@ def uses_own_path(source: bytes) -> bool:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return True  # for another Python version; nothing is known about it
+        return True  # The module is for another Python version, so it may use its path.
     shown = {
         id(name)
         for call in ast.walk(tree)
