@@ -13,8 +13,8 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# Prints how to call a tool. One of the machine keeps its path. One that the build provides becomes a
-# name on PATH, because its own path would end up in the output.
+# Prints how to call a tool. A tool of the machine keeps its path. A tool that the build provides is
+# called by a name on PATH, because its path would end up in the output.
 tool() {
   case $2 in
     /*) echo "$2" ;;
@@ -46,7 +46,7 @@ PATH=$work/tools:$PATH
 CC=$(tool cc "$cc")
 AR=$(tool ar "$ar")
 
-# The date of the pinned release, because `sys.version` contains __DATE__.
+# Use the date of the pinned release, because `sys.version` contains __DATE__.
 SOURCE_DATE_EPOCH=1675814400
 PYTHONHASHSEED=0
 PYTHONDONTWRITEBYTECODE=1
@@ -111,8 +111,8 @@ configure() {
   "$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
 
   # The prefix does not exist: a program without its library must fail, not use the host's library.
-  # Most ac_cv_ lines leave out a library, even if the host has it. Two are answers about OpenSSL, which
-  # is built at the same time; an empty header replaces its headers here.
+  # Most ac_cv_ lines leave out a library, even if the host has it. Two of them are answers about
+  # OpenSSL, which is built at the same time; an empty header replaces its headers here.
   ./configure --cache-file=../config.cache --prefix=/nonexistent \
     --disable-shared --disable-test-modules --without-ensurepip \
     --with-readline=no --with-dbmliborder= --with-openssl=deps \
@@ -132,14 +132,15 @@ configure() {
 
   rm -rf config.log conftest* confdefs.h deps
   mkdir -p "$out_configured" "$out_include"
-  # The scratch directory has another name in the next step and on other machines.
+  # Replace the scratch directory's name, which differs in the next step and on other machines.
   find . -type f -newermt "@$SOURCE_DATE_EPOCH" | while read -r file; do
     mkdir -p "$out_configured/${file%/*}"
     sed "s|$work/src|@SOURCES@|g" "$file" > "$out_configured/$file"
   done
   cp Modules/Setup.local "$out_configured/Modules/"
-  # Leave out the answers about the machine's tools. Leave out x64 as well: one check of configure uses
-  # that answer before the check that finds it, so a cached one would change the result.
+  # Leave out the answers about the machine's tools. Leave out gcc_asm_for_x64 as well: one check
+  # of configure uses this answer before another check finds it, so a cached answer would change the
+  # result.
   grep -E '^(ac|ax|py)_cv_' "$work/config.cache" |
     grep -vE '^(ac_cv_(build|env|gcc_asm_for_x64|host|path|prog_(PYTHON_FOR_REGEN|TRUE|ac_ct))|py_cv_module)' |
     sort > "$out_configured/config.cache"
@@ -183,5 +184,6 @@ case $step in
   make) build "$@" ;;
 esac
 
-# Only after success, so that you can inspect a failed build (bazel build --sandbox_debug).
+# Delete the scratch directory only after success, so that you can inspect a failed build
+# (bazel build --sandbox_debug).
 rm -rf "$work"

@@ -60,7 +60,7 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
     marker = target / "lib-dynload" / "README"
     marker.parent.mkdir()
     marker.write_text("Every C module of the standard library is inside the interpreter.\n")
-    # The name that `sysconfig` imports: empty ABI flags, then the platform twice.
+    # `sysconfig` imports the module by this name: empty ABI flags, then the platform twice.
     name = "_sysconfigdata__linux_x86_64-linux-gnu.py"
     (target / name).write_text(portable_variables(variables.read_text()))
 
@@ -68,7 +68,7 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
 def portable_variables(source: str) -> str:
     """Return the source of a _sysconfigdata module with paths relative to the interpreter."""
     variables = ast.literal_eval(source.partition("build_time_vars = ")[2])
-    # configure's command line describes this build and does not help to build an extension.
+    # configure's command line is about the interpreter's build, and no extension needs it.
     variables["CONFIG_ARGS"] = ""
     for name, value in variables.items():
         if isinstance(value, str):

@@ -124,7 +124,7 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(list(values), [1, 2, 3, 4])
 
     def test_executable_exports_the_c_api(self) -> None:
-        # Extension modules find these in the executable, where ctypes also looks.
+        # Extension modules find the C API in the executable. ctypes looks in the same place.
         for name in (
             "PyObject_Call",
             "PyCapsule_New",
@@ -173,7 +173,7 @@ class HostTest(unittest.TestCase):
         self.assertEqual([word for word in words if word.startswith(("/bin/", "/usr/bin/"))], [])
 
     def test_nothing_names_the_build_directory(self) -> None:
-        # Every path below the scratch directory contains its name (see build.sh).
+        # Paths of the build contain `execroot`, or the scratch directory's name (see build.sh).
         for path in sorted(_TREE.rglob("*")):
             if path.is_file():
                 content = path.read_bytes()
