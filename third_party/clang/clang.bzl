@@ -17,7 +17,8 @@ _PROGRAMS = ["clang", "clang++", "ld.lld", "ar", "nm", "objcopy", "objdump", "re
 
 _LOADER = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
 
-# No compilation reads these. Without them the tree is small enough to list all files as inputs.
+# Files and folders that no compilation reads. Without them, the tree is small enough to list each
+# file as an input.
 _UNUSED = [
     "etc",
     "sbin",
@@ -106,8 +107,7 @@ def _relink(rctx):
     rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
 
 def _clang_repository_impl(rctx):
-    # Resolve labels first, because Bazel may restart the rule here before it has downloaded
-    # anything.
+    # Resolve labels before the first download, because Bazel may restart the rule at this point.
     launch = rctx.path(rctx.attr._launch)
     build_file = rctx.path(rctx.attr._build_file)
 
@@ -122,7 +122,7 @@ def _clang_repository_impl(rctx):
     for folder in _UNUSED:
         rctx.delete("root/" + folder)
     for path in rctx.path("root/usr/lib/gcc/x86_64-linux-gnu/12").readdir():
-        # The sanitizer runtimes of gcc.
+        # Delete gcc's sanitizer runtimes, which no program uses.
         if "san" in path.basename:
             rctx.delete(path)
     _relink(rctx)

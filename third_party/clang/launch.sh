@@ -8,7 +8,8 @@ name=${0##*/}
 case $name in
   clang | clang++)
     program=$llvm/bin/clang
-    # It starts itself with -cc1 first when it compiles and links at once; that call is complete.
+    # To compile and link in one call, clang starts itself with -cc1 as the first argument.
+    # That call needs no further options.
     case ${1-} in
       -cc1*) ;;
       *)

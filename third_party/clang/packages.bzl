@@ -15,7 +15,7 @@ _PROGRAMS = {
     "pool/main/l/llvm-toolchain-19/lld-19_19.1.7-3~deb12u1_amd64.deb": "416e084363a16a7060eaa6343ed641dfe864b8208c39170ee00a5679e4b486a2",
 }
 
-# The libraries that these load, in addition to the C and C++ runtime below.
+# The shared libraries that the programs above load, except the C and C++ runtime below.
 _LIBRARIES = {
     "pool/main/i/icu/libicu72_72.1-3+deb12u1_amd64.deb": "f7f6f99c6d7b025914df2447fc93e11d22c44c0c8bdd8b6f36691c9e7ddcef88",
     "pool/main/libb/libbsd/libbsd0_0.11.7-2_amd64.deb": "bb31cc8b40f962a85b2cec970f7f79cc704a1ae4bad24257a822055404b2c60b",
