@@ -20,7 +20,7 @@ _FLAGS = [
     "-g0",
     "-fPIC",
     "-Wall",
-    # Clang 19 knows versions up to 12.5 in full; README.md says why it compiles 12.9.
+    # Clang 19 knows CUDA versions up to 12.5 in full; README.md says why it compiles for CUDA 12.9.
     "-Wno-unknown-cuda-version",
     "-ffile-compilation-dir=.",
     "-Wno-builtin-macro-redefined",

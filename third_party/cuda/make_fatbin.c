@@ -63,8 +63,8 @@ int main(int argc, char** argv) {
   if (argc < 4) {
     fail("usage", "make_fatbin OUTPUT IDENTIFIER ARCH=FILE...");
   }
-  /* Without compression, because drivers older than 12.4 cannot read all of its
-   * kinds. */
+  /* Do not compress, because drivers for CUDA versions before 12.4 cannot read
+   * every compressed format. */
   const char* options[] = {"-64", "-cuda", "-host=linux", "-compress=false"};
   const char* output = argv[1];
   nvFatbinHandle handle;

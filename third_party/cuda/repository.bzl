@@ -42,7 +42,7 @@ def _link(rctx, target, name):
     rctx.symlink(target, "toolkit/" + name)
 
 def _cuda_repository_impl(rctx):
-    # Resolve the label first, because Bazel may restart the rule here.
+    # Resolve the label before the first download, because Bazel may restart the rule at this point.
     build_file = rctx.path(_BUILD_FILE)
     pin = json.decode(rctx.read(_PIN))
     for name, wheel in pin["wheels"].items():

@@ -25,7 +25,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """One image. `arch` is the number of the architecture, such as 90."""
+    """An image in a fat binary. `arch` is the number of the architecture, such as 90."""
 
     kind: Kind
     arch: int
