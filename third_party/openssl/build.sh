@@ -9,8 +9,8 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# Prints how to call a tool. One of the machine keeps its path. One that the build provides becomes a
-# name on PATH, because its own path would end up in the output.
+# Prints how to call a tool. A tool of the machine keeps its path. A tool that the build provides is
+# called by a name on PATH, because its path would end up in the output.
 tool() {
   case $2 in
     /*) echo "$2" ;;

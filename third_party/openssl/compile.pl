@@ -10,7 +10,8 @@ use warnings;
 
 my $JOBS = 2;
 
-# The number of files that one clang process compiles. Starting it takes little of their time.
+# The number of files that one clang process compiles. With 20, starting clang takes a small part of
+# the time.
 my $FILES = 20;
 
 # The least number of files with the same options for which headers are precompiled.
@@ -47,7 +48,7 @@ run($make, "-j$JOBS", @generated) if @generated;
 my (%groups, %object);
 while ($plan =~ /^(\S+ .*) -c -o (\S+\.o) (\S+\.c)$/mg) {
     my ($command, $source) = ($1, $3);
-    next if $object{$source};    # The makefile compiles it twice; make does so the second time.
+    next if $object{$source};    # The makefile compiles this file twice: here once, then by make.
     $object{$source} = $2;
     push @{ $groups{$command}{ precompilable($source) ? 'headers' : 'alone' } }, $source;
 }
@@ -91,7 +92,7 @@ sub options {
     my ($command, $name) = @_;
     my $all = `$command -c -o '$name.o' -x c /dev/null -### 2>&1`;
     my ($options) = $all =~ /^ "[^"]*" ("-cc1" .*)$/m or die "no compilation in: $all\n";
-    # -disable-free would keep the memory of all files.
+    # With -disable-free, the process would keep the memory of all files that it has compiled.
     $options =~ s/ "-emit-obj"| "-disable-free"| "-main-file-name" "[^"]*"| "-o" "[^"]*"| "\/dev\/null"//g;
     $options =~ s/^"-cc1"//;
     write_file("$name.options", $options);
