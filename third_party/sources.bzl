@@ -45,7 +45,8 @@ _SOURCES = {
         sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
         strip_prefix = "cpp-httplib-0.18.7",
     ),
-    # A commit, because cpuinfo has no releases. Other distributions pin the archive with this hash.
+    # The version is a commit, because cpuinfo has no releases. Other distributions pin the
+    # archive with this hash.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
         licences = ["LICENSE"],
@@ -87,7 +88,7 @@ _SOURCES = {
         sha256 = "78b8c0a72b1c35e4443a7e308df52498252d1cefc2b08c9a97bc9ee6cfe61f8b",
         strip_prefix = "fmt-10.1.1",
     ),
-    # A commit, because gloo has no releases.
+    # The version is a commit, because gloo has no releases.
     "gloo": dict(
         version = "5354032ea08eadd7fc4456477f7f7c6308818509",
         licences = ["LICENSE"],
@@ -161,7 +162,8 @@ _SOURCES = {
         sha256 = "c80a01dfc70ece4dc21168932c37739042d404d46ccc81a5986dd75314ecda6f",
         strip_prefix = "openssl-3.0.20",
     ),
-    # A commit, because the C++ header has no releases. Debian's packaging of torch contains it.
+    # The version is a commit, because the C++ header has no releases. Debian's packaging of torch
+    # contains it.
     "pocketfft": dict(
         version = "9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
         licences = ["LICENSE.md"],
@@ -174,7 +176,7 @@ _SOURCES = {
         strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
     ),
     "python": dict(
-        # The second has the licences of expat, libmpdec and other code in CPython.
+        # The second file has the licences of expat, libmpdec and other code in CPython.
         licences = ["LICENSE", "Doc/license.rst"],
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",

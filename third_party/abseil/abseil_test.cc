@@ -100,6 +100,6 @@ int main(int argc, char** argv) {
   Expect(absl::FormatTime(absl::FromUnixSeconds(0), absl::UTCTimeZone()) ==
              "1970-01-01T00:00:00+00:00",
          "the epoch has the wrong time");
-  Expect(absl::Now() > absl::FromUnixSeconds(0), "it is before 1970");
+  Expect(absl::Now() > absl::FromUnixSeconds(0), "the clock is before 1970");
   return failures;
 }

@@ -60,8 +60,8 @@ class Tagged : public absl::LogSink {
     return absl::LogSeverityName(entry.log_severity())[0];
   }
 
-  // In as few writes as the kernel allows, because other code also writes to
-  // standard error.
+  // Writes `text` in as few system calls as the kernel allows, because other
+  // code also writes to standard error.
   static void Write(absl::string_view text) {
     while (!text.empty()) {
       const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
@@ -105,7 +105,8 @@ PyObject* TagMessages(PyObject*, PyObject* argument) {
   static Tagged* const sink = new Tagged;
   static bool tagged = false;
   if (on && !tagged) {
-    InitializeOnce();  // until then, Abseil writes everything to standard error
+    // Before it is initialized, Abseil writes all messages to standard error.
+    InitializeOnce();
     absl::AddLogSink(sink);
     absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
   } else if (!on && tagged) {

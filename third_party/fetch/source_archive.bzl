@@ -31,8 +31,7 @@ def _from_upstream(rctx):
     )
 
 def _source_archive_impl(rctx):
-    # Resolve labels first, because Bazel may restart the rule here before it has downloaded
-    # anything.
+    # Resolve labels before the first download, because Bazel may restart the rule at this point.
     overlay = {rctx.path(label): name for label, name in rctx.attr.files.items()}
     build_file = rctx.path(rctx.attr.build_file)
 
@@ -68,7 +67,7 @@ def _state_licences(rctx):
     state_licences(rctx, rctx.attr.package, texts)
 
 def _drop_package_marks(rctx):
-    """Delete upstream's own Bazel files: the overlay is one package, and they would end its globs."""
+    """Delete upstream's Bazel files: a nested BUILD file would hide its folder from our globs."""
     marks = ["BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "REPO.bazel"]
     names = " -o ".join(["-name " + mark for mark in marks]).split(" ")
     result = rctx.execute(["find", ".", "-type", "f", "("] + names + [")", "-delete"])
@@ -96,6 +95,7 @@ From either origin, the bytes must have the pinned hash.""",
         "strip_prefix": attr.string(),
         "urls": attr.string_list(doc = "URLs of the upstream file."),
     },
-    # The location of apt's settings. Not PATH: a change of PATH must not repeat the download.
+    # APT_CONFIG is the location of apt's settings. PATH is omitted, because a change of PATH must
+    # not repeat the download.
     environ = ["APT_CONFIG"],
 )

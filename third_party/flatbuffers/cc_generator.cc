@@ -30,7 +30,7 @@ void LogCompilerWarn(const std::string& warning) {
 
 void LogCompilerError(const std::string& error) { LogCompilerWarn(error); }
 
-// Never called, because this program lacks the option for it.
+// The generator calls this function only for an option that this program lacks.
 bool GenerateCppGRPC(const Parser&, const std::string&, const std::string&) {
   return false;
 }

@@ -4,7 +4,7 @@
 _SCRIPT = Label("//third_party/imported:unpack.py")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
 
-# The repository rule runs again after an edit of any of these.
+# The modules that unpack.py loads. The repository rule runs again after an edit of any of them.
 _MODULES = [
     Label("//third_party/imported:fetch.py"),
     Label("//third_party/pypi:fetch_wheel.py"),

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-if not __package__:  # Started by its path, so add the workspace's root to the import path.
+if not __package__:  # If run as a script, add the workspace's root to the import path.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from third_party.imported.fetch import fetch_tree
@@ -34,7 +34,8 @@ from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, Snapshot
 from tools.importer.tree import tree_hash
 from tools.importer.tree_pin import TreePin, read_tree_pin
 
-_MARKERS = ("BUILD", "BUILD.bazel")  # such a file would hide its folder from the build's globs
+# A file with one of these names would hide its folder from the build's globs.
+_MARKERS = ("BUILD", "BUILD.bazel")
 
 
 def unpack(project: Project, out: Path) -> None:

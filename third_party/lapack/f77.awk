@@ -2,7 +2,8 @@
 # Removes Fortran 90 from sources that are otherwise Fortran 77: CYCLE and EXIT become jumps.
 # RECURSIVE is dropped, because f2c -a keeps variables on the stack. Comments are dropped as well.
 
-# Returns the label to jump to: for CYCLE (kind 1) the loop's own label if it has one.
+# Returns the label that CYCLE (kind 1) or EXIT (kind 2) jumps to. For CYCLE, this is the loop's own
+# label, if the loop has one.
 function target(kind) {
   used[depth, kind] = 1
   if (kind == 1 && labelled[depth]) return labelled[depth]

@@ -69,7 +69,7 @@ static double Rotate(double _Complex f, double _Complex g, double _Complex* s,
   return f_size / size;
 }
 
-// The same for two real numbers. r has the sign of f.
+// A plane rotation of two real numbers, as in Rotate. r has the sign of f.
 static double RotateReal(double f, double g, double* s, double* r) {
   if (g == 0) {
     *s = 0;
@@ -169,14 +169,14 @@ SUM_OF_SQUARES(doublereal, zlassq_, 2)
     }                                                                    \
     return 0;                                                            \
   }                                                                      \
-  /* The sum rounded to its type, by a store to memory. */               \
+  /* Returns the sum, rounded to its type by a store to memory. */       \
   REAL x##lamc3_(REAL* a, REAL* b) {                                     \
     const volatile REAL sum = *a + *b;                                   \
     return sum;                                                          \
   }                                                                      \
   logical x##isnan_(REAL* value) { return isnan(*value); }               \
   logical x##laisnan_(REAL* a, REAL* b) { return *a != *b; }             \
-  /* The size of a work space, rounded up to a floating-point number. */ \
+  /* Returns a work space's size, rounded up to a number of the type. */ \
   REAL x##roundup_lwork__(integer* size) {                               \
     const REAL nearest = *size;                                          \
     return nearest < *size ? nearest * (1 + PREFIX##_EPSILON) : nearest; \

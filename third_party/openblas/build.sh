@@ -34,7 +34,7 @@ memory=driver/others/memory.c
 sed '/^void CONSTRUCTOR gotoblas_init/,/^}/ s/^ *if (blas_server_avail == 0) blas_thread_init();//' \
   "$memory" > "$work/memory.c"
 cmp -s "$memory" "$work/memory.c" && {
-  echo "third_party/openblas: $memory: gotoblas_init starts no threads any more; drop the edit in build.sh" >&2
+  echo "third_party/openblas: $memory: gotoblas_init no longer starts threads; drop the edit in build.sh" >&2
   exit 1
 }
 cp "$work/memory.c" "$memory"

@@ -59,7 +59,7 @@ std::atomic<int> failures = 0;
 
 void Expect(const char* what, double error, double bound) {
   std::printf("%s: error %.2g\n", what, error);
-  if (error <= bound) return;  // False for a NaN.
+  if (error <= bound) return;  // A NaN fails this comparison.
   std::fprintf(stderr, "openblas_test: %s: error %g, allowed %g\n", what, error,
                bound);
   ++failures;
@@ -105,7 +105,7 @@ double ProductError(const std::vector<T>& a, const std::vector<T>& b,
 }
 
 int Threads() {
-  int count = -2;  // Excludes "." and "..".
+  int count = -2;  // The directory also lists "." and "..".
   DIR* tasks = opendir("/proc/self/task");
   while (readdir(tasks)) ++count;
   closedir(tasks);
@@ -234,7 +234,7 @@ void CheckSolvers() {
     Expect("zgetrs", ProductError(a, x, b, n, 1, n), 1e-10);
   }
   {
-    // Well-conditioned and positive definite.
+    // The matrix is well-conditioned and positive definite.
     std::vector<Complex32> a(n * n), unit(n * n);
     const auto b = Both<float>(n * n);
     for (int j = 0; j < n; ++j) {
