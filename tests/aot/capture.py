@@ -58,7 +58,7 @@ class Capture:
         with (
             mock.patch.object(jax.stages.Traced, "lower", self._recording_lower()),
             mock.patch.object(compiler, "compiled", self._compile),
-            # Do not reorder products, because only programs for the platform cpu do.
+            # Do not reorder products: only programs for the platform cpu need that.
             mock.patch.object(program, "reordered", return_value=None),
             mock.patch.object(dtypes, "check", lambda dtype, _: check(dtype, platform)),
         ):

@@ -135,7 +135,7 @@ def _run(connection: Connection, serve: Serve, args: tuple[Any, ...]) -> None:
             reply = answer(question)
         except Exception:  # noqa: BLE001 - the parent raises it
             reply = _Error(traceback.format_exc())
-        with suppress(BrokenPipeError):  # the parent has been killed
+        with suppress(BrokenPipeError):  # A broken pipe means that the parent was killed.
             connection.send(reply)
 
 

@@ -23,7 +23,8 @@ def device(chip: str) -> jax.Device:
         from torch_google.tpu.runtime.topology import topology
 
         return topology(chip).devices[0]
-    # Otherwise, JAX would look for a driver and NVIDIA's libraries, which compiling does not need.
+    # Without this variable, JAX looks for a driver and NVIDIA's libraries, which compiling does not
+    # need.
     os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
     config = Path(__file__).with_name(f"{chip}.txtpb").read_text(encoding="utf-8")
     described = topologies.get_topology_desc(

@@ -42,7 +42,7 @@ def collect(
 
 
 def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], list[Sample]]:
-    # The child sets these before it imports JAX.
+    # The child process sets these variables before it imports JAX.
     from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"

@@ -39,7 +39,7 @@ def test_every_failure_has_a_reason_and_every_reason_a_failure() -> None:
 
 def test_the_page_is_made_of_the_golden() -> None:
     text = page.page(golden.read(), _reasons())
-    assert page.FILE.read_text(encoding="utf-8") == text, f"TABLE.md is another. {UPDATE}"
+    assert page.FILE.read_text(encoding="utf-8") == text, f"TABLE.md is out of date. {UPDATE}"
 
 
 def test_rows_come_back_from_the_files(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.aot.store import Store
 from tests.conformance import exceptions
 
 _T = TypeVar("_T")
-_PROGRESS = 30  # seconds
+_PROGRESS = 30  # seconds between lines of progress
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,7 +68,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _selected(options: argparse.Namespace) -> list[Case]:
-    from tests.aot import subjects  # loads torch's tables, which --finished does not need
+    # Import late, because the module loads torch's tables, which --finished does not need.
+    from tests.aot import subjects
 
     return subjects.cases(
         options.subjects.split(","), options.dtype.split(","), options.check.split(",")
