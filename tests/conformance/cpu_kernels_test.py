@@ -47,7 +47,7 @@ def _device() -> None:
 def test_both_ways_agree(name: str, dtype: torch.dtype) -> None:
     op = samples.operators()[name]
     if dtype not in op.dtypes:
-        return  # op_db declares no samples
+        return  # op_db declares no samples of this dtype.
     selected, _ = samples.pick(op, dtype, None if budget.is_full() else 1, few=2, gradients=False)
     allowed = tolerance(op, dtype, "forward")
     for sample in selected:
@@ -76,7 +76,7 @@ def _results(op: Any, sample: samples.Sample, enabled: bool) -> list[Any] | str:
 
 def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     results = function(*args, **kwargs)
-    # Some functions write to their arguments, so compare these as well.
+    # Also return the arguments to compare, because some functions write to them.
     return results, [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
 
 

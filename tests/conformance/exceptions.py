@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 
 class Judged(Protocol):
-    """A row with an outcome. A protocol, because tests/aot has a row class of its own."""
+    """A row with an outcome. This is a protocol, because tests/aot has a separate row class."""
 
     @property
     def key(self) -> tuple[str, str, str]: ...

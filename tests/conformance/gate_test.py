@@ -28,11 +28,11 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# This covers every operator, because any of torch's meta kernels may describe the strides of other
-# devices, which differ from the CPU's.
+# The check `permuted` covers every operator, because any of torch's meta kernels may describe the
+# strides of other devices, which differ from the CPU's.
 PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
-# This covers every operator and dtype, because each refusal is implemented separately. Nothing is
-# compiled unless the device accepts a sample that the CPU refuses.
+# The check `refused` covers every operator and dtype, because each refusal is implemented
+# separately. It compiles nothing, unless the device accepts a sample that the CPU refuses.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 

@@ -28,9 +28,9 @@ _COMPOSITES = (
 _TITLE = """\
 # Operators that the CPU has and the device lacks
 
-Written by `python -m tests.conformance.missing` from torch's dispatcher; `missing_test.py` compares.
-An operator is here if torch has a kernel for the CPU, and the device has neither a lowering, nor a kernel of
-its own, nor a decomposition. In-place and `out=` variants count as the operator itself.
+Written by `python -m tests.conformance.missing` from torch's dispatcher; `missing_test.py` compares both.
+An operator is listed if torch has a CPU kernel for it, and the device has no lowering, no kernel and no
+decomposition. In-place and `out=` variants count as the operator itself.
 `torch.tpu.cpu_fallback()` runs most of these on the CPU.
 
 """
@@ -49,7 +49,7 @@ def missing() -> list[str]:
 
 
 def page(names: list[str], reasons: list[dict[str, str]]) -> str:
-    """Return the page.
+    """Return the text of MISSING.md.
 
     Raises ValueError for an operator without a reason and for an unused reason.
     """

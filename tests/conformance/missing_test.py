@@ -22,7 +22,7 @@ def _device() -> None:
 @pytest.mark.skipif(V2_6, reason="the page is about the torch release of the wheel")
 def test_the_page_is_of_today() -> None:
     text = missing.page(missing.missing(), missing.read_reasons())
-    assert missing.FILE.read_text(encoding="utf-8") == text, f"MISSING.md is another. {_UPDATE}"
+    assert missing.FILE.read_text(encoding="utf-8") == text, f"MISSING.md is out of date. {_UPDATE}"
 
 
 def test_an_operator_needs_a_reason_and_a_reason_an_operator() -> None:

@@ -28,9 +28,9 @@ class Seen:
     values: list[Any] = field(default_factory=list)
     layouts: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
-    result: Any = None  # not flattened, for operator-specific checks
+    result: Any = None  # The unflattened result, for checks of single operators.
     random: bool = False
-    parts: int = 0  # number of values per call, if there are several calls; else 0
+    parts: int = 0  # The number of values per call; 0 if there was only one call.
     # The values that the CPU wrote to out=, if `values` has the results of a call without out=.
     own: list[Any] = field(default_factory=list)
 
@@ -206,7 +206,7 @@ def _seeded(place: Place, observation: Seen) -> Iterator[None]:
     torch.default_generator.manual_seed(place.seed)
     torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()
-    # Disable op_db's wrapper, which would set the same seed for each call.
+    # Disable op_db's wrapper, which sets the same seed for each call.
     own = mock.patch.object(
         common_methods_invocations,
         "wrapper_set_seed",

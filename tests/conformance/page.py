@@ -15,17 +15,19 @@ FILE = Path(__file__).with_name("TABLE.md")
 _HEAD = """# Operators on tpu, compared with the CPU
 
 Written by `python -m tests.conformance.run --update` and checked by `golden_test.py`. One row for
-each operator of torch's op_db, on tpu (JAX on the CPU) in strict mode. The checks `fused` and
-`permuted` are the forward check in the fused mode, and for tensors with another order in memory.
+each operator of torch's op_db, on tpu (JAX on the CPU) in strict mode. The check `fused`
+repeats the forward check in fused mode. The check `permuted` repeats it with tensors whose dimensions have
+another order in memory.
 
 """
 
 _LEGEND = """
 A cell has one sign for each check: forward, strides of its results, backward, out=, in-place, refused,
-fused and permuted. `+`: every sample was run and passes. `p`: some were run, and these pass. `x`: a sample
-fails. `.`: the check is not declared, or has no sample that counts. The numbers after the signs are the
-samples that were run: one number for all checks, or one for each sign except `.`. If op_db has more
-samples, their number follows `of`. A cell is empty if no check of the operator counts for this dtype.
+fused and permuted. `+`: every sample was run and passes. `p`: only some samples were run, and all of them
+pass. `x`: a sample fails. `.`: op_db does not declare the check, or no sample counts. The numbers after the
+signs tell how many samples were run: one number for all checks, or one for each sign except `.`. If op_db has
+more samples, their number follows `of`. A cell is empty if no check has a sample that counts. A sample counts
+if the CPU accepts it; in the check `refused`, if the CPU refuses it.
 
 The check `refused` takes every sample, cast to the dtype if the operator does not declare it.
 If the CPU refuses a sample, tpu must raise the same type of error.
@@ -82,15 +84,16 @@ def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None
 
 
 def _extent(rows: list[Row]) -> str:
-    """Return how many samples were run, and for how many rows all of op_db's samples were run."""
+    """Return how many samples were run, and how many rows have all of op_db's samples."""
     refused = sum(row.samples for row in rows if row.check == "refused")
     rows = [row for row in rows if row.check != "refused"]
     taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)
     complete = sum(row.whole for row in rows)
     return (
-        f"{taken} of op_db's {total} samples were run; {complete} of {len(rows)} rows had all of their "
-        f"samples.\nThe CPU accepts {sum(row.samples for row in rows)} of the samples that were run. "
-        f"In the check `refused`,\nit refuses {refused} samples.\n\n"
+        f"{taken} of op_db's {total} samples were run. All samples were run for {complete} of the "
+        f"{len(rows)}\ncombinations of operator, dtype and check. The CPU accepts "
+        f"{sum(row.samples for row in rows)} of the samples.\n"
+        f"In the check `refused`, the CPU refuses {refused} samples.\n\n"
     )
 
 
@@ -122,7 +125,7 @@ def _totals(rows: list[Row]) -> str:
             good = [row.good for row in rows if (row.dtype, row.check) == (dtype, check)]
             cells.append(f"{sum(good)} of {len(good)}" if good else "")
         lines.append(f"| {dtype} | {' | '.join(cells)} |")
-    lines += ["", "Rows that were run with all of op_db's samples:", ""]
+    lines += ["", "Operators for which all of op_db's samples were run:", ""]
     lines += [f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
     for dtype in DTYPES:
         cells = []

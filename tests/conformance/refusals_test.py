@@ -155,7 +155,7 @@ def test_what_is_written_as_another_dtype(op: OpInfo) -> None:
     for name, call in writes(op, sample).items():
         expected, actual = (refusal(partial(call, device)) for device in ("cpu", "tpu"))
         if any(isinstance(error, NotImplementedError) for error in (expected, actual)):
-            continue  # one of the devices does not implement the call
+            continue  # One of the devices does not implement the call.
         if (expected is None) != (actual is None):
             apart.append(f"{name}: the CPU: {expected}; the device: {actual}")
     assert not apart

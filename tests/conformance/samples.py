@@ -155,7 +155,7 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
     return copy.requires_grad_(tensor.requires_grad)
 
 
-# If the operator lacks a dtype, its samples are cast from the first of these that it has.
+# If an operator lacks a dtype, its samples are cast from the first of these dtypes that it has.
 _SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
 # Positions of arguments that determine shapes. torch requires them on the CPU, for every device.

@@ -17,7 +17,7 @@ from tests.conformance.samples import name
 # Columns: patterns of operator, dtype and check; relative and absolute tolerance; the reason.
 TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
-    ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of a thousand cancel"),
+    ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
 )
 
 # Operators whose results are sums of many larger terms. The tolerance is relative to the largest
@@ -41,10 +41,11 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "nn.functional.max_pool2d": "sums over the windows that an element wins, which cancel",
     "nn.functional.max_pool3d": "sums over the windows that an element wins, which cancel",
     "nn.functional.unfold": "sums of windows that overlap, which cancel",
-    "special.xlog1py": "sums over what was broadcast, which cancel",
+    "special.xlog1py": "sums over broadcast dimensions, which cancel",
 }
 
-# Operators that the CPU computes inaccurately even in double precision. op_db's reference is used.
+# Operators that the CPU computes inaccurately even in double precision. The tests compare them
+# with op_db's reference.
 REFERRED: dict[str, str] = {
     "special.bessel_j0": "the CPU is off by 2e-7, SciPy is not",
     "special.bessel_y1": "the CPU is off by 2e-7, SciPy is not",

@@ -146,7 +146,7 @@ def _picks(position: int, *, indices_only: bool = False) -> Checker:
         if not indices_only and (difference := close(actual[0], expected[0])):
             return difference
         if len(actual) == 1 and not indices_only:
-            return ""  # the median of the whole tensor has no indices
+            return ""  # The median of a whole tensor has no indices to compare.
         dim = kwargs.get("dim", args[position] if len(args) > position else -1)
         source, indices, expected_indices = (
             t if t.dim() else t.reshape(1) for t in (args[0], actual[-1], expected[-1])
@@ -182,7 +182,8 @@ def _svd(
 def _old_svd(
     args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
-    if not expected[0].abs().sum() and not expected[2].abs().sum():  # compute_uv=False
+    # With compute_uv=False, torch returns zeros for U and V.
+    if not expected[0].abs().sum() and not expected[2].abs().sum():
         return close(actual[1], expected[1], slack=10)
     actual, expected = (
         [actual[0], actual[1], actual[2].mH],
@@ -195,7 +196,7 @@ def _qr(
     args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
     q, r = actual
-    if q.numel() == 0 and expected[0].numel() == 0:  # with mode="r", there is no q
+    if q.numel() == 0 and expected[0].numel() == 0:  # With mode="r", Q is empty.
         return close(r.abs(), expected[1].abs(), slack=20)
     upper = close(r, r.triu())
     return upper or close(q @ r, expected[0] @ expected[1], slack=20) or _unitary(q, close)
@@ -255,7 +256,7 @@ def _low_rank(
     )
 
 
-# By dtype, the largest error of the CPU that may widen the bound, in units of the tolerance.
+# For each dtype, a limit on how far the CPU's error may widen the bound, in units of the tolerance.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}

@@ -70,7 +70,7 @@ class Worker:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            # A process with a device cannot be forked.
+            # Spawn the worker, because a process that has started a device cannot be forked.
             context = multiprocessing.get_context("spawn")
             self._connection, worker_end = context.Pipe()
             self._process = context.Process(target=_serve, args=(worker_end,), daemon=True)
@@ -102,7 +102,8 @@ class Worker:
 def _serve(connection: Connection) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
-    os.environ["TORCH_TPU_CPU_KERNELS"] = "0"  # the checks test the lowerings
+    # Do not run CPU kernels, because the checks test the lowerings.
+    os.environ["TORCH_TPU_CPU_KERNELS"] = "0"
     # Imported here, because only the worker process needs these modules.
     import torch
     from jax._src.interpreters import mlir
