@@ -92,7 +92,7 @@ def dcp_gfile(rank: Rank) -> float:
     """Save and load through torch_google.gfile, whose checkpoints are atomic."""
     model, optimizer, losses = _first_half(rank)
     path = rank.directory / "checkpoint"
-    for _ in range(2):  # the second save replaces the first
+    for _ in range(2):  # The second save replaces the first checkpoint.
         dcp.save(_state(model, optimizer), storage_writer=gfile.CheckpointWriter(path))
     losses += _second_half(rank, path, storage_reader=gfile.CheckpointReader(path))
     return equal(losses, problems.language().alone())

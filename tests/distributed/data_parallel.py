@@ -17,7 +17,8 @@ from tests.distributed.problems import Problem
 from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
-# In megabytes. It is so small that each layer gets its own bucket and several all_reduces overlap.
+# The size of DDP's buckets in megabytes. It is so small that each layer gets its own bucket and
+# several all_reduces overlap.
 SMALL_BUCKETS = 0.001
 
 
@@ -114,7 +115,7 @@ class _Normalized(nn.Module):
     def __init__(self, norm: type[nn.Module] = nn.BatchNorm1d) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            # No bias, because the normalisation would cancel it.
+            # The layer has no bias, because the normalisation would cancel it.
             nn.Linear(8, 16, bias=False),
             norm(16),
             nn.GELU(),

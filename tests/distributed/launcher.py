@@ -21,13 +21,13 @@ from typing import Any
 
 import torch.distributed as dist
 
-# Seconds after which a case counts as hanging.
+# The number of seconds after which a case counts as hung.
 _TIMEOUT = 300.0
-# Seconds that the other ranks get to finish after one has failed, and that a hanging rank gets to
-# write its stack.
+# After a rank has failed, the other ranks have this many seconds to finish. After that, a hung rank
+# has _GRACE seconds to write its stack.
 _AFTER_FAILURE = 5.0
 _GRACE = 2.0
-# Lines of a rank's log in an error.
+# The number of lines of a rank's log that an error quotes.
 _TAIL = 60
 
 

@@ -41,7 +41,7 @@ def mesh_fsdp_tp(rank: Rank) -> float:
     mesh = rank.mesh(2, 2, names=("data", "model"))
     model = problems.language().model().to(rank.device)
     model = _shard(tensor_parallel.parallelize(model, mesh["model"]), mesh["data"])
-    # foreach=False, because the parameters are on different meshes.
+    # foreach operators cannot update parameters that are on different meshes.
     optimizer = torch.optim.AdamW(model.parameters(), lr=problems.RATE, foreach=False)
     return equal(_losses(rank, model, mesh["data"], optimizer), problems.language().alone())
 

@@ -15,7 +15,8 @@ from tests.distributed.rank import Rank
 from tests.distributed.registry import case
 
 _LATE = 2.0
-# Seconds within which a rank must issue everything. On an idle machine, it takes milliseconds.
+# A rank must issue all operators within this many seconds. On an idle machine, this takes
+# milliseconds.
 _SOON = 1.0
 
 
@@ -63,7 +64,7 @@ def late_rank_ddp(rank: Rank) -> float:
         issued.append(time.monotonic())
         return future.then(lambda f: f.value()[0] / rank.size)
 
-    hook.__annotations__.clear()  # torch would reject these annotations
+    hook.__annotations__.clear()  # torch rejects annotations in text form
     problem = problems.language()
     model = DistributedDataParallel(problem.model().to(rank.device), bucket_cap_mb=0.001)
     model.register_comm_hook(None, hook)

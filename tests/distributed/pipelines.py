@@ -60,7 +60,7 @@ def _trains(rank: Rank, schedule_type: Any, *, per_rank: int = 1, v_shape: bool 
     )
     parameters = [p for stage in stages for p in stage.submod.parameters()]
     optimizer = problems.adam(parameters)
-    # The rank that has the last stage.
+    # The rank that runs the last stage.
     last = 0 if v_shape else rank.size - 1
     return equal(
         _losses(rank, problem, schedule, optimizer, last, sends=0 in indices), problem.alone()

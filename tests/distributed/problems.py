@@ -14,7 +14,7 @@ from torch.nn import functional
 from tests.distributed.rank import Rank
 
 STEPS = 20
-BATCH = 8  # a multiple of every number of ranks
+BATCH = 8  # The batch size is a multiple of every number of ranks.
 RATE = 1e-2
 TOKENS, LENGTH, WIDTH, HEAD = 32, 8, 16, 8
 Optimizer = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]

@@ -51,7 +51,7 @@ def equal(
     assert len(actual) == len(expected), f"{len(actual)} numbers instead of {len(expected)}"
     differences = [abs(a - e) for a, e in zip(actual, expected, strict=True)]
     largest = max(differences, default=0.0)
-    if not largest <= tolerance:  # NaN also fails
+    if not largest <= tolerance:  # A NaN also fails this comparison.
         step = next(i for i, d in enumerate(differences) if not d <= tolerance)
         raise AssertionError(
             f"number {step} is {actual[step]!r} instead of {expected[step]!r}; "

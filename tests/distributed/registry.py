@@ -35,7 +35,7 @@ class Case:
     feature: str
     run: Callable[[Rank], float]
     ranks: int
-    modes: tuple[str, ...]  # if empty, only a test that names the case runs it
+    modes: tuple[str, ...]  # Without modes, only a test that names the case runs it.
 
     @property
     def summary(self) -> str:
