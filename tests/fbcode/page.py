@@ -31,7 +31,7 @@ def text(results: Sequence[Ran]) -> str:
         rows[_suite(ran.suite), ran.device or "none"].append(ran)
     lines += [_row(*name, rows[name]) for name in sorted(rows)]
     lines.append(_row("all", "", results))
-    lines += _reasons("Known not to pass", [ran for ran in results if ran.is_known])
+    lines += _reasons("Known failures", [ran for ran in results if ran.is_known])
     skipped = [ran for ran in results if ran.outcome is Outcome.SKIPPED and not ran.is_known]
     lines += _reasons("Skipped", skipped)
     return "\n".join(lines + failures(results)) + "\n"

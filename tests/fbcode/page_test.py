@@ -28,7 +28,7 @@ def test_the_page(tmp_path: Path) -> None:
         "| a: TestA | tpu | 2 | 0 | 1 | 1 | 0 |",
         "| all |  | 4 | 2 | 1 | 1 | 2 |",
         "",
-        "## Known not to pass",
+        "## Known failures",
         "",
         "| reason | device | tests |",
         "|---|---|---|",

@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
     return report
 
 
-# The line of a traceback that has the error.
+# Matches the line of a traceback that has the error.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 _REPORTS = pytest.StashKey[list[pytest.TestReport]]()

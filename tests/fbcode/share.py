@@ -30,7 +30,7 @@ SUITES = {
 def main(argv: Sequence[str]) -> int:
     """Run the tests that remain; return pytest's status: 0 if all passed, 5 if none remained."""
     suites, share, results, *options = argv
-    # The same settings as in .bazelrc and BUILD, except that compiled programs are not optimised.
+    # These are the settings of .bazelrc and BUILD, except that compiled programs are not optimised.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",

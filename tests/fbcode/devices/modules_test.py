@@ -72,7 +72,8 @@ def _module(info: Any, sample: Any, dtype: torch.dtype, seed: int = 0) -> torch.
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    # Convert, because some constructors take a device, and some samples are in double precision.
+    # Some constructors take a device, and some samples are in double precision, so convert the
+    # module.
     return module.cpu().to(dtype)
 
 

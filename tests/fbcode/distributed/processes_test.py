@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the suites for two processes, and check that a failure in either process fails the test.
 
-The suites are in a module of their own, because a spawned process imports them by name.
+The suites are in a separate module, because a spawned process imports them by name.
 """
 
 from __future__ import annotations
