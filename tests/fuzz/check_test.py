@@ -18,8 +18,8 @@ _SLICE = examples(21, part=2)
 @pytest.mark.parametrize("part", [0, *only_full(1, 2)])
 def test_programs_agree(mode: str, part: int, record_property: Any) -> None:
     record_property("device", "tpu")
-    # Each program runs once, so optimising it would cost more than it saves. JAX reads this
-    # variable when it starts.
+    # Do not let XLA optimise: each program runs once, so that would cost more than it saves. JAX
+    # reads the variable when it starts.
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     from tests.fuzz.check import check
 

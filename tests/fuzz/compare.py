@@ -7,12 +7,12 @@ import torch
 
 from tests.fuzz.program import Observed, Outcome, Program
 
-# Relative tolerances for inexact values, which have the rounding errors of about twenty operators.
+# Relative tolerances for inexact values, with the rounding errors of about 20 operators.
 _TOLERANCE = {
     torch.bfloat16: 6e-2,
     torch.float16: 2e-2,
     torch.float32: 2e-3,
-    torch.float64: 1e-3,  # intermediate values may be float32
+    torch.float64: 1e-3,  # Some intermediate values are float32.
     torch.complex64: 2e-3,
     torch.complex128: 1e-3,
 }
@@ -73,7 +73,7 @@ def _values_differ(cpu: torch.Tensor, device: torch.Tensor, tolerance: float) ->
     if (cpu.dtype, cpu.shape) != (device.dtype, device.shape):
         return f"{cpu.dtype} {[*cpu.shape]} on the CPU, {device.dtype} {[*device.shape]} on tpu"
     if tolerance and cpu.dtype not in _TOLERANCE:
-        return ""  # integers that are views of rounded floats may differ
+        return ""  # An integer tensor can be a view of rounded floats.
     finite = cpu[torch.isfinite(cpu)] if tolerance else cpu
     scale = float(finite.abs().max()) if tolerance and finite.numel() else 1.0
     if torch.allclose(

@@ -161,7 +161,7 @@ AUTOCAST = [
         "with torch.autocast(device.type, torch.bfloat16): {out} = torch.cat([{x} @ {x}.mT, {x}], 1)",
         _MATRIX,
         rounds=True,
-        tame=True,  # only the CPU's autocast checks the dtypes
+        tame=True,  # Only the CPU's autocast checks the dtypes of the arguments.
     ),
     row(
         "w = {x}.detach().clamp(-2, 2).requires_grad_()\n"

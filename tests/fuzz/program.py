@@ -86,7 +86,7 @@ def namespace(device: str) -> dict[str, Any]:
 def run_line(line: str, names: dict[str, Any]) -> str:
     """Run one line; return the type of its error, or an empty string."""
     try:
-        exec(line, names)  # trusted: the generator wrote it
+        exec(line, names)  # The line is trusted, because the generator wrote it.
     except Exception as error:  # noqa: BLE001 - the types of all errors are compared
         return type(error).__name__
     return ""
@@ -125,8 +125,8 @@ def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]
             try:
                 tensors[name] = _observed(tensor)
             except Exception as error:  # noqa: BLE001 - the types of all errors are compared
-                # This also happens on the CPU: autograd refuses to read a view after some changes
-                # to its base.
+                # Reading can also fail on the CPU: autograd refuses to read a view after some
+                # changes to its base.
                 unreadable[name] = type(error).__name__
     return tensors, unreadable
 

@@ -45,8 +45,8 @@ _INTEGERS = [
         "F.cross_entropy({x}, {x})",
     )
 ]
-# Integers only: inv refuses all of them. Of floats, it refuses a singular matrix, but rounding may
-# make that matrix invertible.
+# Use integer matrices, which inv always refuses. It also refuses a singular matrix of floats, but
+# rounding may make that matrix invertible.
 _INTEGERS.append(refusal("{out} = torch.linalg.inv({x})", (is_integer, has_dims(1)), tame=True))
 _COMPLEX = [
     refusal(f"{{out}} = {call}", (is_complex,))

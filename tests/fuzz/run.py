@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
 def _prepare(modes: Sequence[str], *, shrink: bool) -> Job:
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
-    from tests.fuzz.check import check  # only the worker may import torch
+    from tests.fuzz.check import check  # Import late, because only the worker may import torch.
 
     warnings.simplefilter("ignore")
     return lambda seed: map(str, check(seed, modes, shrink=shrink))

@@ -136,14 +136,14 @@ class State:
 
 
 def _identity(tensor: torch.Tensor) -> tuple[int, int]:
-    # Inference tensors have no version counter, and cannot be written outside of inference mode.
+    # An inference tensor has no version counter. Code outside of inference mode cannot write to it.
     return id(tensor), 0 if tensor.is_inference() else tensor._version
 
 
 def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
     try:
         return condition(tensor)
-    except RuntimeError:  # autograd refuses to read some views
+    except RuntimeError:  # Autograd refuses to read some views.
         return False
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 
 Job = Callable[[int], Iterable[str]]
-"""Takes a seed, returns its findings."""
+"""A function that takes a seed and returns the findings for it."""
 
-_STACK_SECONDS = 10  # time for the worker to print its stacks before it is killed
+_STACK_SECONDS = 10  # A hung worker has this long to print its stacks before it is killed.
 
 
 class Worker:
@@ -83,7 +83,7 @@ class Worker:
 
 
 def _serve(connection: Connection, prepare: Callable[[], Job]) -> None:
-    faulthandler.enable()  # a process that hangs gets SIGABRT, and prints its stacks
+    faulthandler.enable()  # On SIGABRT, a hung process prints its stacks.
     job = prepare()
     with contextlib.suppress(EOFError):
         while True:

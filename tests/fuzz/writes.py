@@ -135,7 +135,8 @@ SORTS = [
     ),
     row("{out} = {x}.unique_consecutive()", (is_integer,), sharp=True),
     row("{out} = {x}.count_nonzero(<dim>)", (has_dims(1),), sharp=True),
-    # Contiguous inputs only. For others, the number of elements decides whether the CPU refuses.
+    # The inputs must be contiguous. Whether the CPU refuses other inputs depends on the number of
+    # elements.
     row(
         "{out} = torch.isin({x}.contiguous(), {y}.contiguous())", (is_real,), (is_real,), sharp=True
     ),
@@ -251,7 +252,7 @@ COMPLEX = [
     row("{x}.mul_({x}.conj())", (is_complex, is_plain)),
     row("{x}.copy_({y})", (is_complex, is_plain), (is_real, is_plain)),
     row("{x}[..., :1] = 1j", (is_complex, is_plain, has_dims(1))),
-    # Nonzero values only, because a zero's sign determines its angle, and devices may lose it.
+    # Zeros are excluded: a zero's sign determines its angle, and a device may lose the sign.
     row(
         "{out} = {x}.abs() + {x}.angle().cos()",
         (is_complex, is_finite, lambda x: bool((x.detach() != 0).all())),
