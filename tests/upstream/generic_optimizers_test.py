@@ -148,7 +148,7 @@ class TestOptimizers(TestCase):
         for foreach in (True, False):
             torch.manual_seed(0)
             drawn = [torch.randn(3, 2), torch.randn(4, dtype=torch.float64)]
-            if optim_info.name != "Adafactor":  # it divides by the number of elements
+            if optim_info.name != "Adafactor":  # Adafactor divides by the number of elements.
                 drawn.append(torch.randn(0, 2))
             mixed = [x.to(target, copy=True) for target in (device, "cpu") for x in drawn]
             optimizer = optim_info.optim_cls([p.requires_grad_() for p in mixed], foreach=foreach)
@@ -197,7 +197,7 @@ class TestOptimizers(TestCase):
                 with torch.autocast(kind, torch.bfloat16):
                     loss = model(x).square().mean()
                 scaler.scale(loss).backward()
-                if step == 2:  # simulate an overflow, which must skip the step
+                if step == 2:  # Simulate an overflow; the scaler must skip the step.
                     next(model.parameters()).grad[0, 0] = float("inf")
                 before = [p.detach().clone() for p in model.parameters()]
                 scaler.step(optimizer)

@@ -154,7 +154,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         once,
     )
     written = file.read_text()
-    assert run.main(argv) == 0  # every row has a result
+    assert run.main(argv) == 0  # Every row already has a result.
     again = capsys.readouterr().out
     # Ignore the last line, which has the run's CPU time.
     assert again.splitlines()[:-1] == once.splitlines()[:-1]

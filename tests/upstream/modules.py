@@ -92,7 +92,7 @@ def _samples(row: Row) -> Iterator[Sample]:
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
         options = inputs.constructor_input.kwargs
-        # torch creates these in float64, which the operator refuses for other dtypes.
+        # torch creates the random samples in float64, which the operator refuses for other dtypes.
         if "_random_samples" in options:
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
@@ -134,7 +134,7 @@ def check(sample: Sample, expected: Run, first: bool) -> None:
 
 def _compare(sample: Sample, expected: Run) -> None:
     module = sample.module().to("tpu")
-    if sample.info.is_lazy:  # the first call creates random parameters
+    if sample.info.is_lazy:  # A lazy module creates random parameters in its first call.
         args, kwargs = sample.inputs("tpu")
         module(*args, **kwargs)
         module.load_state_dict(expected.module.state_dict())
@@ -242,7 +242,7 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
         placed = copy.deepcopy(module).to(device)
         try:
             placed.to(memory_format=format_)
-        except RuntimeError:  # a parameter has neither 4 nor 5 dimensions
+        except RuntimeError:  # A parameter has neither 4 nor 5 dimensions.
             return
         args, kwargs = pytree.tree_map_only(
             torch.Tensor,

@@ -125,7 +125,7 @@ def _samples(row: Row) -> Iterator[Sample]:
         options = copy.deepcopy(configuration.kwargs)
         options |= {flag: flag == row.variant for flag in _FLAGS if flag in info.supported_impls}
         if options.get("capturable") and row.variant == "differentiable":
-            continue  # nothing to compare with: the CPU does not support capturable
+            continue  # The CPU does not support capturable, so there is no reference.
         yield Sample(configuration.desc or "default", info, row.dtype, options)
 
 
@@ -207,7 +207,7 @@ def _change_of_lr(actual: Training, expected: Training) -> None:
 
 def _same_state(label: str, actual: Training, expected: Training, like: torch.dtype | None) -> None:
     if actual.optimizer.defaults.keys() >= {"history_size"}:
-        return  # LBFGS: rounding changes how often it evaluates the loss
+        return  # For LBFGS, rounding changes how often it evaluates the loss.
     for mine, other in zip(actual.trained, expected.trained, strict=True):
         one, two = actual.optimizer.state[mine], expected.optimizer.state[other]
         if one.keys() != two.keys():

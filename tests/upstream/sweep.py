@@ -60,7 +60,7 @@ class Sweep:
             pool.shutdown()
 
     def _pool(self) -> ProcessPoolExecutor:
-        # A process with a device cannot be forked.
+        # Spawn the process, because a process that has started a device cannot be forked.
         return ProcessPoolExecutor(
             1,
             multiprocessing.get_context("spawn"),

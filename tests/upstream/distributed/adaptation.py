@@ -117,7 +117,7 @@ def complete_torch() -> None:
     from torch.distributed.tensor import _op_schema
 
     if not hasattr(_op_schema, "PlacementStrategy"):
-        _op_schema.PlacementStrategy = _op_schema.OpSpec  # its new name
+        _op_schema.PlacementStrategy = _op_schema.OpSpec  # PlacementStrategy's new name
     # Later releases divide gradients by the number of microbatches by default. v2.6.0 does not.
     schedules._PipelineSchedule.scale_grads = property(lambda self: False, lambda self, value: None)
 
@@ -133,7 +133,8 @@ def _unchanged(*args: object, **kwargs: object) -> Callable[[Any], Any]:
     return lambda function: function
 
 
-# Test modules import these. A test that calls a removed function fails on the CPU as well.
+# Names that test modules import, but that torch has removed. A test that calls a removed function
+# also fails on the CPU.
 _REMOVED: dict[tuple[str, str], Any] = {
     ("torch.distributed._tensor.experimental._attention", "_AttentionContextParallel"): _raises(
         "_AttentionContextParallel"
@@ -144,7 +145,7 @@ _REMOVED: dict[tuple[str, str], Any] = {
     ("torch.distributed.tensor.debug", "_get_sharding_prop_cache_info"): _raises(
         "_get_sharding_prop_cache_info"
     ),
-    # A decorator that ran a test both eagerly and compiled. Only the eager run remains.
+    # The decorator ran a test both eagerly and compiled. Here, only the eager run remains.
     ("torch.testing._internal.common_fsdp", "test_compiled_fsdp"): _unchanged,
     ("torch.testing._internal.inductor_utils", "HAS_CUDA"): False,
 }
@@ -191,7 +192,7 @@ def adapt_framework(device: str) -> None:
     def backend_of(self: Any) -> str:
         return BACKEND["tpu" if self.device_type == "tpu" else "cpu"]
 
-    # By default, the class uses only the device's backend, which is not in its list of backends.
+    # By default, DTensorTestBase uses only the device's backend, which its list of backends lacks.
     common_dtensor.DTensorTestBase.backend = property(backend_of)
     _select_device(common_dtensor.DTensorTestBase, device)
 
@@ -213,7 +214,7 @@ def adapt_framework(device: str) -> None:
 
 
 def _select_device(base: Any, device: str) -> None:
-    """Make each rank select its device before it creates its group, as the class does with NCCL."""
+    """Make each rank select its device before it creates its group, as `base` does with NCCL."""
     create = base.init_pg
 
     def init_pg(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -245,7 +246,7 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
     run = base._run_test_given_id.__func__
 
     def _run_test_given_id(cls: Any, *args: Any, **kwargs: Any) -> None:
-        # The processes end after the last test.
+        # Report after each test, because the processes end only after the last test.
         with device_use.reporting():
             run(cls, *args, **kwargs)
 

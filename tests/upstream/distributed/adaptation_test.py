@@ -10,7 +10,7 @@ import pytest
 from tests.upstream.distributed import adaptation
 
 _CASES = [
-    # source, on tpu, on the CPU
+    # the source, its adaptation for tpu, its adaptation for the CPU
     ('init_device_mesh("cuda", (4,))', 'init_device_mesh("tpu", (4,))', 'init_device_mesh("cpu", (4,))'),
     ('torch.device(f"cuda:{self.rank}")', 'torch.device(f"tpu:{self.rank}")', 'torch.device(f"cpu")'),
     ('"rank:0/cuda:0"', '"rank:0/tpu:0"', '"rank:0/cpu"'),

@@ -31,7 +31,7 @@ class Verdict(enum.Enum):
     KNOWN = "known"  # fails for a cause in exceptions.json
     OTHER_RELEASE = "other release"  # fails with the same error on the CPU: torch has changed
     NOT_APPLICABLE = "not applicable"  # fails for a reason in not_applicable.json
-    SKIPPED = "skipped"  # by upstream's own conditions
+    SKIPPED = "skipped"  # skipped by upstream's own conditions
 
 
 @dataclasses.dataclass(frozen=True)

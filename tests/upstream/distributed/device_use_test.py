@@ -28,5 +28,5 @@ def test_an_allocation_of_the_test_or_of_a_rank_is_a_use(
         torch.empty(2, device="tpu")
     assert file.exists()
     with device_use.watch(use):
-        file.touch()  # as a rank does, which is another process
+        file.touch()  # A rank, which is another process, creates the file.
     assert use == [device_use.HOST, *3 * [device_use.TPU]]

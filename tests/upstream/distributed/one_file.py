@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     sys.path[:0] = [str(file.parent), str(folder)]
     recorded = [f"-p{recording.__name__}"] if os.environ.get(recording.FILE) else []
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
-        os.chdir(scratch)  # some tests leave files in the current directory
+        os.chdir(scratch)  # Some tests leave files in the current directory.
         return int(pytest.main([*_OPTIONS, *recorded, f"--rootdir={folder}", *options, str(file)]))
 
 

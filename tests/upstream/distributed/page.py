@@ -14,10 +14,10 @@ _HEAD = """# Results of torch v2.6.0's distributed tests on tpu
 
 Written by `run.py --publish` from `results.json`; see the [README](README.md). A test applies unless
 it is skipped by upstream's own conditions, fails with the same error on the CPU with gloo, or is in
-`not_applicable.json`. The percentage is that of the tests that apply.
+`not_applicable.json`. The percentage is the share of passed tests among those that apply.
 
-The column "of these on host" counts the passed tests that allocate no memory on the device, in no
-rank. They check torch's own code on CPU tensors, fake tensors or plain Python objects. A question mark
+The column "of these on host" counts the passed tests in which no rank allocates memory on the
+device. They check torch's own code on CPU tensors, fake tensors or plain Python objects. A question mark
 means that the use of the device was not recorded, for some or all tests.
 """
 _SECTIONS = {

@@ -27,7 +27,7 @@ from tools.presubmit.results import Outcome
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _PROGRAM = ("-m", "tests.upstream.distributed.one_file")
-# Seconds for one process. In several files, one test takes up to ten minutes.
+# The time limit of one process, in seconds. In several files, one test takes up to ten minutes.
 _TIMEOUT = 3600.0
 
 
@@ -94,7 +94,7 @@ def run_file(
         size = target.stat().st_size if target.exists() else 0
         status = _status([sys.executable, *_PROGRAM, file, *for_pytest], environment)
         if outcomes.confirm(target, status, size):
-            environment[recording.AGAIN] = ""  # do not repeat failed tests a third time
+            environment[recording.AGAIN] = ""  # Do not run failed tests a third time.
             continue
         fine = (
             pytest.ExitCode.OK,

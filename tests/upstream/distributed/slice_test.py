@@ -10,7 +10,7 @@ import pytest
 from tests.upstream.distributed import catalogue, comparison, run
 from tools.par.testing.budget import only_full
 
-# In the files of the default run, few tests start ranks as processes.
+# In the file of the default run, few tests start ranks as processes, which takes seconds.
 _FILES = (
     "_composable/fsdp/test_fully_shard_state",
     *only_full(

@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"known: {entry.reason}"))
 
 
-# This is the innermost wrapper, so that those that write results see the changed report.
+# This hook is the innermost wrapper, so that the plugins that write results see the changed report.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

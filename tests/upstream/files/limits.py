@@ -16,7 +16,8 @@ SHARE = "UPSTREAM_SHARE"
 # The time limit per test, in wall-clock seconds. torch's longest test takes a minute on an idle
 # core.
 _SECONDS = 900
-# Files that enable this check in their `__main__` block, which pytest does not execute.
+# Files that enable the check of the default dtype in their `__main__` block, which pytest does not
+# execute.
 _CHECK_DEFAULT_DTYPE = frozenset(
     ("test_complex", "test_jit", "test_linalg", "test_nn", "test_tensor_creation_ops", "test_torch")
 )
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    # Ends the process even if the main thread never returns to Python.
+    # faulthandler ends a process whose main thread never returns to Python.
     faulthandler.dump_traceback_later(_SECONDS, exit=True)
     try:
         return (yield)

@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     """Return pytest's exit status: 0 if all tests left to run passed, 5 if none were left."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
-    # torch's test framework reads these when it is imported, so set them first.
+    # torch's test framework reads these variables when it is imported, so set them first.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
     # TorchScript's fuser calls the compiler that built torch. Releases are built with g++.
     os.environ.setdefault("CXX", "g++")

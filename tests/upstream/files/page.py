@@ -20,8 +20,8 @@ _WIDTH = 150
 _HEAD = """# Results of torch's own tests
 
 Written by `tests/upstream/files/run.py --page` from a results file; see the [README](README.md).
-`known`: the test ran and failed, and `exceptions.json` has the reason. The percentage is that of the
-tests that ran. Seconds are wall-clock time in the tests only.
+`known`: the test ran and failed, and `exceptions.json` has the reason. The percentage is the share
+of passed tests among those that ran. Seconds are wall-clock time in the tests only.
 """
 
 
@@ -41,7 +41,7 @@ def text(results: Sequence[Ran]) -> str:
     lines.append(_row("all", "", results))
     known = sorted((ran for ran in results if ran.is_known), key=lambda ran: ran.key)
     if known:
-        lines += ["", "## Known not to pass", "", "| reason | tests |", "|---|---|"]
+        lines += ["", "## Known failures", "", "| reason | tests |", "|---|---|"]
         by_reason = collections.defaultdict(list)
         for ran in known:
             by_reason[ran.reason.removeprefix(KNOWN)].append(f"`{ran.suite}::{ran.test}`")

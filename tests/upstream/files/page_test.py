@@ -27,7 +27,7 @@ def test_the_page(tmp_path: Path) -> None:
         "| test_b | none | 1 | 0 | 0.00 % | 1 | 0 | 2 | 3 |",
         "| all |  | 3 | 1 | 33.33 % | 1 | 1 | 3 | 5 |",
         "",
-        "## Known not to pass",
+        "## Known failures",
         "",
         "| reason | tests |",
         "|---|---|",

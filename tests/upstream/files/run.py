@@ -26,7 +26,7 @@ import pytest
 from tests.fbcode import outcomes, recording
 from tests.upstream.files import catalogue, device, limits, page
 
-# The arguments for a child process.
+# The arguments with which Python runs the program of a child process.
 _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 
