@@ -36,7 +36,7 @@ build() {
 }
 
 build "${work}/one"
-sleep 2 # Timestamps in zip files have a resolution of two seconds.
+sleep 2 # A zip file stores times in steps of two seconds, so the two builds must differ in time.
 build "${work}/a_second_clone"
 
 one="${work}/one/bazel-bin/examples/train.par"
@@ -47,4 +47,4 @@ if ! cmp "${one}" "${two}"; then
     "diffoscope: ${one} ${two}" >&2
   exit 1
 fi
-echo "the same $(stat -L --format=%s "${one}") bytes"
+echo "both builds have the same $(stat -L --format=%s "${one}") bytes"

@@ -203,6 +203,6 @@ class _Handler(BaseHTTPRequestHandler):
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
-        # These buffered files also keep the socket open, so close them too.
+        # The buffered file `rfile` also keeps the socket open, so close it as well.
         self.rfile.close()
         self.connection.close()

@@ -96,7 +96,7 @@ def _environment(scheme: str, url: str) -> dict[str, str]:
 
 
 def _command() -> list[str]:
-    if "TEST_SRCDIR" not in os.environ:  # without Bazel, run from the sources
+    if "TEST_SRCDIR" not in os.environ:  # Without Bazel, run the program from the sources.
         return [sys.executable, "-m", "examples.cloud_checkpoint"]
     root = Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
     return [str((root / _PAR).resolve(strict=True))]

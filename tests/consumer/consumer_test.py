@@ -110,6 +110,6 @@ def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Pa
     assert result.status == 0, result.stderr
     hits = counts.pop("disk cache hit")
     assert hits > 200
-    # Linking a PAR is never cached: one link for the program, one for the tool that tools/wheel
-    # builds.
+    # Bazel never caches the link of a PAR. Here it links two: the program, and the tool that
+    # tools/wheel builds.
     assert sum(counts.values()) == 2, counts

@@ -69,7 +69,7 @@ def test_entry_points_are_found_without_a_look_at_what_else_distributions_say(
 ) -> None:
     distributions = list(importlib.metadata.distributions())
     names = {re.sub("[-_.]+", "_", d.metadata["Name"]).lower() for d in distributions}
-    # importlib.metadata in the pinned Python identifies a distribution by this attribute.
+    # importlib.metadata in the pinned Python identifies a distribution by `_normalized_name`.
     assert names == {d._normalized_name for d in distributions}  # type: ignore[attr-defined]
 
     def refuse(text: str) -> None:
@@ -134,7 +134,7 @@ def test_the_module_of_code_is_found_without_a_look_at_all_modules(
     from torch.nn import functional
 
     def refuse(path: str) -> str:
-        raise AssertionError(f"asked where {path} really is")
+        raise AssertionError(f"realpath was called for {path}")
 
     monkeypatch.setattr(os.path, "realpath", refuse)
     # A function stores its module's name, but a code object stores only a file name.
@@ -200,7 +200,8 @@ with open("/proc/self/maps") as maps:
     path = next(line.split()[-1] for line in maps if "libscipy_openblas" in line)
 print(ctypes.CDLL(path).openblas_thread_timeout())
 """
-    assert _python("-c", ask).stdout.strip() == "22"  # 2^22 cycles, which take 1 to 2 ms
+    # The PAR sets the time-out to 2^22 cycles, which take 1 to 2 ms.
+    assert _python("-c", ask).stdout.strip() == "22"
     assert _python("-c", ask, OPENBLAS_THREAD_TIMEOUT="25").stdout.strip() == "25"
 
 

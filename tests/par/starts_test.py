@@ -30,7 +30,7 @@ def test_an_interpreter_starts_fast(tmp_path: pathlib.Path, kind: str) -> None:
     subprocess.run(command, check=True)
     assert (output.read_text(), mark.exists()) == ("0", False)
     subprocess.run(command, check=True, env={**os.environ, "PAR_FAST_EXIT": "0"})
-    assert mark.exists(), "the probe of the teardown is broken"
+    assert mark.exists(), "the teardown left no mark"
 
 
 def test_a_data_loaders_worker_starts_fast(
@@ -42,4 +42,4 @@ def test_a_data_loaders_worker_starts_fast(
     assert (scans.item(), mark.exists()) == (0, False)
     monkeypatch.setenv("PAR_FAST_EXIT", "0")
     list(loader)
-    assert mark.exists(), "the probe of the teardown is broken"
+    assert mark.exists(), "the teardown left no mark"

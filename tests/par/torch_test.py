@@ -67,7 +67,7 @@ def test_jit_script(network: nn.Module, tmp_path: pathlib.Path) -> None:
     torch.jit.script(network).save(tmp_path / "scripted.pt")
     scripted = torch.jit.load(tmp_path / "scripted.pt")
     torch.testing.assert_close(scripted(_X), network(_X))
-    assert scripted(_X[0]).shape == (1, 2), "the branch of the source is in the script"
+    assert scripted(_X[0]).shape == (1, 2), "the script lost a branch of the source"
 
 
 def test_jit_trace(network: nn.Module) -> None:
@@ -91,7 +91,7 @@ def test_torch_package_carries_the_source(network: nn.Module, tmp_path: pathlib.
         exporter.save_pickle("network", "network.pkl", network)
     importer = package.PackageImporter(tmp_path / "network.zip")
     loaded = importer.load_pickle("network", "network.pkl")
-    assert type(loaded) is not workers.TwoLayers, "the class comes from the package's own copy"
+    assert type(loaded) is not workers.TwoLayers, "the package must use its copy of the class"
     torch.testing.assert_close(loaded(_X), network(_X))
 
 

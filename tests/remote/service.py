@@ -60,7 +60,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
             f"--cas-remote=http://127.0.0.1:{cache}",
             f"--buildbox-run={programs / 'buildbox-run-hosttools'}",
             "--runner-arg=--staging-mode=copy-or-link",
-            "--runner-arg=--clearenv",  # actions do not inherit the worker's environment
+            "--runner-arg=--clearenv",  # Actions do not inherit the worker's environment.
             f"--concurrent-jobs={jobs or os.cpu_count() or 1}",
             "--log-level=info",
             "worker",

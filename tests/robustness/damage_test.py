@@ -11,7 +11,7 @@ import pytest
 
 from tests.robustness import subject
 
-_LOCAL_HEADER = 30  # bytes before the name in a zip entry
+_LOCAL_HEADER = 30  # the size of an entry's header before its name, in bytes
 
 
 def _copy(folder: pathlib.Path) -> pathlib.Path:

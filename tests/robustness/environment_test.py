@@ -82,7 +82,8 @@ def _answer(folder: pathlib.Path, code: str, **variables: str) -> tuple[int, str
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "evil.py").write_text(_CODE)
     (tmp_path / "Modules").mkdir()
-    (tmp_path / "Modules" / "Setup").write_text("")  # Python's build directory has this file
+    # Python treats a directory with the file Modules/Setup as its build directory.
+    (tmp_path / "Modules" / "Setup").write_text("")
     return tmp_path
 
 

@@ -75,7 +75,7 @@ def test_each_text_is_the_projects_own(project: str) -> None:
 
 @pytest.mark.parametrize("phrase", ["Thai Open Source Software Center", "Stefan Krah"])
 def test_python_brings_the_texts_of_what_it_includes(phrase: str) -> None:
-    """Expat and libmpdec have no entry of their own in the bill of materials."""
+    """The bill of materials has no separate entries for Expat and libmpdec."""
     assert phrase in _texts()["python"]
 
 

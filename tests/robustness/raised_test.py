@@ -137,7 +137,7 @@ def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
     """A PAR in parts loads the files next to it. With a hard link, its caller could choose them."""
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
-    data[flags] |= 2  # PAR_SEAL_IN_PARTS
+    data[flags] |= 2  # the flag PAR_SEAL_IN_PARTS
     raised.write_bytes(data)
     raised.chmod(mode)
     if mode & 0o6000 == 0:

@@ -48,7 +48,7 @@ values = torch.multiprocessing.SimpleQueue()
 values.put(torch.arange(3.0))
 print(values.get().tolist())
 """
-# Like READ_ONLY_CHROOT, but /dev/shm is writable.
+# The script is like READ_ONLY_CHROOT, but /dev/shm is writable.
 _READ_ONLY_WITH_MEMORY = """
 mount --bind "$1" "$1"
 mount -t tmpfs none "$1/dev/shm"
