@@ -14,7 +14,7 @@ from benchmarks.google3.row import Row, Sizes, Work, clear
 from torch_google import logging
 
 PROCESSES = 4
-RATE = 1000  # lines per second in each process
+RATE = 1000  # lines per second that each process logs
 
 
 def rows(sizes: Sizes) -> list[Row]:

@@ -33,7 +33,7 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
     """Return `files` files in three releases, and `patches` patches to the first release."""
     chance = random.Random(seed)
     first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
-    # Files of this length have room for several hunks.
+    # Patch only files that are long enough for several hunks.
     paths = sorted(path for path, text in first.items() if len(text) > 5000)
     # Some files have several patches: on average, four patches share three files.
     touched = chance.sample(paths, max(1, patches * 3 // 4))

@@ -124,7 +124,7 @@ class Workshop:
             env={**os.environ, **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # otherwise, a tool that reads the terminal would hang
+            start_new_session=True,  # A tool that asks a question on the terminal would hang.
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -20,7 +20,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of steps before the measurement. Programs for constant sizes are compiled during them.
+# The number of steps before the measurement. Programs for constant sizes are compiled during these
+# steps.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 

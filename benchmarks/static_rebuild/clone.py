@@ -54,7 +54,7 @@ class Clone:
         self.work.mkdir(parents=True, exist_ok=True)
         if not (self.root / ".git").is_dir():
             self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
-        # This also removes files that an interrupted run left behind.
+        # These commands also remove files that an interrupted run left behind.
         for command in (
             ["fetch", "--quiet", str(source.absolute()), "HEAD"],
             ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],

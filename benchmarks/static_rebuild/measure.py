@@ -38,7 +38,7 @@ class Figure:
 
 def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Figure]:
     """Yield the cost of a build without changes, then the cost after each edit."""
-    clone.build()  # warm up; not counted
+    clone.build()  # This build is a warm-up and is not counted.
     yield _figure(NOTHING, "nothing", "", None, [clone.build() for _ in range(rounds)])
     option: tuple[str, ...] = ()
     tree = clone.work
@@ -48,7 +48,7 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
     places = Places(clone.root, tree, clone.source, clone.series)
     for edit in edits:
         flags = option if edit.way is Way.TREE else ()
-        clone.build(*flags)  # rebuild the files of the previous edit, now reverted
+        clone.build(*flags)  # Rebuild the files whose previous edit was reverted.
         with editing(edit, places) as make:
             builds = [_after(edit, make, clone, flags) for _ in range(rounds)]
         yield _figure(edit.name, edit.title, edit.way.value, edit.goal, builds)
@@ -76,7 +76,7 @@ def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
 
 def _after(edit: Edit, make: Callable[[str], None], clone: Clone, flags: Sequence[str]) -> Build:
     before = clone.digest()
-    make(f"{time.time_ns():x}")  # unique, so that no cache has the result
+    make(f"{time.time_ns():x}")  # The word is unique, so that no cache has the result.
     build = clone.build(*flags)
     if clone.digest() == before:
         raise EditError(

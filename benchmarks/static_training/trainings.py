@@ -48,7 +48,7 @@ def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> C
 
 def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
     """Run `count` steps of AdamW with the same batch."""
-    del data  # the batch is generated from a seed
+    del data  # The batch is generated from a seed instead.
     torch.set_num_threads(threads)
     work = workload("gpt")
     optimizer = work.optimizer(work.model)

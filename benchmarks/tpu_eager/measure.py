@@ -78,7 +78,7 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # the process has already ended
+        with suppress(BrokenPipeError):  # The process has already ended.
             self._process.stdin.close()
         self._process.wait()
 
@@ -137,7 +137,7 @@ def _measured_rounds(
     """Run the rounds of a case, in rotated order, so that machine load affects all equally."""
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
-    for number in range(-1, rounds):  # the first round is a warm-up
+    for number in range(-1, rounds):  # Round -1 is a warm-up.
         first = number % len(taking)
         for peer in (*taking[first:], *taking[:first]):
             if not any("error" in answer for answer in answers[peer]):

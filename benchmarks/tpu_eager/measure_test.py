@@ -17,7 +17,7 @@ def answers(*seconds: float) -> list[dict[str, float]]:
 
 def test_ratios_are_those_of_a_round() -> None:
     rounds: Answers = {
-        "torch": answers(1e-6, 10e-6, 2e-6),  # the second round was slow for all peers
+        "torch": answers(1e-6, 10e-6, 2e-6),  # The second round was slow for all peers.
         "strict": answers(4e-6, 50e-6, 10e-6),
         "jax": [{"error": "ValueError: no"}],
     }

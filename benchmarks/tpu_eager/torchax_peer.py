@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """The workloads with torchax, in a process of their own: torchax claims the backend's name."""
+    """The workloads with torchax, in a separate process: torchax claims the backend's name."""
 
     def __init__(self) -> None:
         with _overloads_that_are_gone():
