@@ -58,7 +58,7 @@ _SAVE_EVERY = absl_flags.DEFINE_integer(
 )
 flags.define()
 
-_LOGGED = 10  # how many times the loss is logged
+_LOGGED = 10  # the number of times that the loss is logged
 
 
 def main(argv: list[str]) -> None:
@@ -140,15 +140,15 @@ def _losses() -> Iterator[tuple[int, float]]:
     if device.type == "tpu" and _MODE.value != "compile":
         torch.tpu.set_eager_mode(_MODE.value)
     task = distributed_models.TASKS[_MODEL.value](digits.read(digits.packed()))
-    torch.manual_seed(_SEED.value)  # so that all processes start with the same weights
+    torch.manual_seed(_SEED.value)  # All processes must start with the same weights.
     model = task.new_model().to(device)
     if _MODE.value == "compile":
         for layer in model:
             if isinstance(layer, distributed_models.Block):
                 layer.compile()
     share = distributed_strategies.STRATEGIES[_STRATEGY.value](model, device)
-    # tp has plain and distributed parameters, but foreach operators accept only one of the two
-    # kinds.
+    # With tp, some parameters are plain and some distributed. foreach operators do not accept a
+    # mixture.
     optimizer = torch.optim.AdamW(share.parameters, lr=_LEARNING_RATE.value, foreach=False)
     shuffle = torch.Generator().manual_seed(_SEED.value)
     steps: Iterable[int] = range(_STEPS.value)

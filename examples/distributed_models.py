@@ -17,9 +17,9 @@ from torch.nn import functional
 from examples import digits
 
 BLOCKS = 4
-HEADS = 4  # each rank that shares a block needs at least one
+HEADS = 4  # Each rank that shares a block needs at least one head.
 WIDTH = 32
-TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # pixel values, then labels
+TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # The tokens are the pixel values, then the labels.
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples import distributed_models as models
 
-# Computes the gradients of a batch that all ranks have; returns the mean loss of its rows.
+# A function of a batch's inputs and targets, which all ranks have. It computes the gradients and
+# returns the mean loss of the rows.
 Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 _STEPS = 6
-_DEVICES = 4  # spmd uses all of them, each rank only the first
+_DEVICES = 4  # spmd uses all devices, and each rank only the first one.
 _TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
 _PROGRAM = ["-m", "examples.distributed"]
 

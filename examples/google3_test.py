@@ -66,7 +66,7 @@ def test_a_worker_that_fails_is_in_the_log() -> None:
 
 def test_helpfull_is_readable() -> None:
     result = _run("--helpfull")
-    assert result.returncode == 1  # absl's exit status after --help
+    assert result.returncode == 1  # absl exits with 1 after --help.
     for flag in (
         "--workers:",
         "--[no]torch_dynamo_suppress_errors",

@@ -57,7 +57,7 @@ def write_checkpoint(
 
 def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
     """Plot the mean loss of each epoch as an SVG file that needs no other files."""
-    import pygal  # imported here, since only a run with output needs it
+    import pygal  # Import late, because only a run with output needs pygal.
 
     chart = pygal.Line(
         title="Training on handwritten digits",
@@ -80,7 +80,7 @@ def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
         try:
             with open(handle, "wb") as file:
                 file.write(content)
-            temporary.chmod(0o666 & ~_umask())  # mkstemp creates it with 0600
+            temporary.chmod(0o666 & ~_umask())  # mkstemp creates files with mode 0600.
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

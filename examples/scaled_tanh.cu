@@ -37,8 +37,8 @@ void launch_scaled_tanh(const float* x, float* y, std::int64_t count,
   if (count == 0) {
     return;
   }
-  // This library's CUDA runtime has its own current device, apart from that of
-  // torch's runtime.
+  // This library contains a second CUDA runtime, whose current device is
+  // independent of the one in torch's runtime.
   cuda::check("scaled_tanh", cudaSetDevice(device));
   std::int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMaxBlocks);
   scaled_tanh_kernel<<<static_cast<unsigned>(blocks), kThreads, 0,

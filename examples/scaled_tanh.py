@@ -18,7 +18,7 @@ _NAME = "torch_google_examples::scaled_tanh"
 
 
 def scaled_tanh(x: torch.Tensor, scale: float) -> torch.Tensor:
-    """Return scale * tanh(x), in one kernel on cuda. There, x is float32."""
+    """Return scale * tanh(x), in one kernel on cuda, where x must be float32."""
     result: torch.Tensor = torch.ops.torch_google_examples.scaled_tanh(x, scale)
     return result
 
@@ -27,7 +27,7 @@ def scaled_tanh(x: torch.Tensor, scale: float) -> torch.Tensor:
 def _on_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
-    # The guard restores the device that the launch sets.
+    # The context manager restores the current device, which the launch changes.
     with torch.cuda.device(x.device):
         stream = torch.cuda.current_stream().cuda_stream
         torch.ops.torch_google_examples.scaled_tanh_launch(x, y, scale, stream)

@@ -86,7 +86,7 @@ def _run() -> None:
     origin = _DATA.value or "packed with the program"
     is_first = not distributed.is_initialized() or distributed.get_rank() == 0
     directory = _from_here(_OUTPUT.value) if _OUTPUT.value and is_first else None
-    training.usable_device(options.device)  # check the device before writing any file
+    training.usable_device(options.device)  # Check the device before writing any file.
     if directory:
         output.prepare(directory)
     data = digits.read(_from_here(_DATA.value) if _DATA.value else digits.packed())

@@ -16,7 +16,7 @@ from torch_google.tpu import autoload
 from torch_google.tpu.testing import quick_compiler
 
 quick_compiler.use()
-autoload()  # needed if the package and its entry point are not installed
+autoload()  # Register the device, because the entry point may not be installed.
 
 _OPTIONS = training.Options(epochs=5, batch_size=32, learning_rate=3e-3, seed=0, device="cpu")
 # Random numbers differ between devices, so dropout drops different values, and about 5 of the 359

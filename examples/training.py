@@ -33,7 +33,7 @@ class Options:
     seed: int
     device: str
     mode: str | None = None  # one of MODES, only for the device tpu
-    threads: int = 1  # number of torch's CPU threads
+    threads: int = 1  # the number of torch's CPU threads
 
 
 @dataclasses.dataclass(frozen=True)
