@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# A link to a file outside docs/. The presubmit checks that the file exists.
+# Matches a link to a file outside docs/. The presubmit checks that the file exists.
 _REPOSITORY_LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?:\.\./)+(?P<path>[^)#\s]*)(?:#[^)\s]*)?\)")
 
 
