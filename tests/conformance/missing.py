@@ -28,7 +28,7 @@ _COMPOSITES = (
 _TITLE = """\
 # Operators that the CPU has and the device lacks
 
-Written by `python -m tests.conformance.missing` from torch's dispatcher; `missing_test.py` compares both.
+Written by `python -m tests.conformance.missing` from torch's dispatcher; `missing_test.py` checks this page.
 An operator is listed if torch has a CPU kernel for it, and the device has no lowering, no kernel and no
 decomposition. In-place and `out=` variants count as the operator itself.
 `torch.tpu.cpu_fallback()` runs most of these on the CPU.
