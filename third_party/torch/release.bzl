@@ -8,8 +8,7 @@ ONLY_FROM_SOURCE = select({
     "//conditions:default": ["//third_party/torch:needs_config_static"],
 })
 
-# For targets that need the published wheel, or that replace something the compiled release
-# contains.
+# A value for targets that need the published wheel, or that replace a part of the compiled release.
 ONLY_FROM_WHEEL = select({
     "//third_party/torch:from_source": ["//third_party/torch:needs_published_wheel"],
     "//conditions:default": [],

@@ -50,7 +50,8 @@ SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 VERSION = "torch/version.py"
-BASE = "base.json"  # in the series directory: records the release that the series applies to
+# This file in the directory of a series records the release to which the series applies.
+BASE = "base.json"
 
 # Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests (with their models) and the
 # protobuf compiler. torch starts only one program, the shared-memory manager. Headers in lib/ are
@@ -215,7 +216,7 @@ class _Site:
     ) -> None:
         """Read the files in the wheel; write all of them, or only `selected`.
 
-        A file or directory that conflicts with a selected path is unpacked too, so that a patch is
+        A file or directory that conflicts with a selected path is also unpacked, so that a patch is
         rejected for the same reasons as in the whole tree.
         """
         above = {str(parent) for path in selected or () for parent in PurePosixPath(path).parents}

@@ -98,7 +98,7 @@ def agreement_report(name, source, members, copts = [], **kwargs):
     )
 
 def agreement_test(name, **kwargs):
-    """Tests that files mean the same compiled as a unit. Takes agreement_report's arguments."""
+    """Tests that files mean the same when they are compiled as a unit. See agreement_report."""
     agreement_report(name = name + ".report", **kwargs)
     _agreement_test(
         name = name,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read from a shared library which source files it was compiled from.
 
-For releases with only a wheel available. A library has the name of each compiled file (in
-symbols of type FILE) and the paths of most files (in the messages of their checks).
+This is for a release of which only the wheel is available. A library has the name of each compiled
+file (in symbols of type FILE) and the paths of most files (in the messages of their checks).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
+_MAGIC = b"\x7fELF\x02\x01"  # an ELF file of 64 bits, little endian
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
 # Matches the part of a path below the checkout. Generated files are below `build`.

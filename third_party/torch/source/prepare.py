@@ -57,7 +57,7 @@ class SourceError(UserError):
 
 # Suffixes of files that a wheel lacks: C++ sources, kernels for other devices, CMake templates.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
-# The packages whose C++ files are in a wheel, because they compile them at run time.
+# The packages that compile C++ at run time, so a wheel contains their C++ files.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
 # Files of upstream's own builds, which a wheel lacks as well.
 _OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")

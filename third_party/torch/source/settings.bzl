@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the static build: compiler options, and the values that CMake would configure."""
 
-# For every unit, in every compilation mode, because an unoptimised libtorch would be useless.
+# Options of every unit, in every compilation mode, because an unoptimised libtorch is useless.
 COPTS = [
     "-O2",
     "-g0",

@@ -4,8 +4,8 @@
 load("//tools/par:par.bzl", "par_wheel")
 load(":lists.bzl", "NO_TEST_FILES", "TEST_FILES")
 
-# Contains the hashes of all files. A PAR names the directory that it unpacks after a hash of the
-# data, which does not include modules.
+# This directory has the hashes of all test files. A PAR names the directory to which it unpacks
+# by a hash of its data, which does not include modules.
 _INFO = "torch_tests.dist-info"
 
 def _torch_tests_impl(ctx):

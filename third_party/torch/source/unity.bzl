@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_objects`: C++ files compiled several at a time.
 
-Most torch files are small and include the same hundred thousand lines, so compiling six of them
+Most torch files are small and include the same hundred thousand lines, so compiling several of them
 as one unit takes a third of the time. Each chunk is a separate library: an edit of one file
 recompiles only its chunk.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the rules' patches are up to date, and that the guards find nothing in the tree."""
+"""Tests that the patches from rewrite rules are up to date, and that no other code needs one."""
 
 from __future__ import annotations
 

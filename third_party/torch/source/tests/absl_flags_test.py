@@ -12,7 +12,7 @@ def test_a_flag_of_cpp_is_abseils() -> None:
     flags = _absl.flags()
     assert flags["c10_torch_jit_disable_cat"] == "false"
     assert flags["c10_torch_lazy_metrics_percentiles"].startswith("0.01:")
-    assert "c10_minloglevel" not in flags  # Abseil has its own --minloglevel
+    assert "c10_minloglevel" not in flags  # Abseil defines --minloglevel.
 
 
 def test_what_is_set_is_what_cpp_reads() -> None:

@@ -69,7 +69,7 @@ def test_the_number_may_change() -> None:
         assert torch.get_num_threads() == number
     torch.set_num_threads(5)
     _add()
-    assert _threads() == before  # the loop has already grown the pool to five threads
+    assert _threads() == before  # The loop has already grown the pool to five threads.
 
 
 def _products() -> None:
@@ -84,7 +84,7 @@ def _products() -> None:
 
 
 def test_products_take_as_many_threads_as_were_set() -> None:
-    # Other tests may have started threads here; a forked process has none.
+    # Other tests may have started threads in this process. A forked process has none of them.
     torch.set_num_threads(2)
     assert _exit_status(_products) == 0
 
