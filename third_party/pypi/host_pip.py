@@ -50,7 +50,7 @@ def find(*, cache: Path | None = None) -> Pip:
 
 
 def cache_directory() -> Path:
-    """Return the project's directory in the user's cache, the only one that is written."""
+    """Return the project's directory in the user's cache. This module writes nowhere else."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "torch_google"
 
@@ -86,7 +86,7 @@ def _from_python3() -> Pip | None:
 
 
 def _runs(command: tuple[str, ...]) -> bool:
-    # Use an empty working directory, since Python would import a pip from the caller's.
+    # Use an empty working directory, because Python would import a pip from the current one.
     with tempfile.TemporaryDirectory() as directory:
         result = subprocess.run(command, cwd=directory, capture_output=True, check=False)
     return result.returncode == 0

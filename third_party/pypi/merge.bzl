@@ -4,7 +4,7 @@
 No function here fails: each returns the error. merge_test.py calls them as Python.
 """
 
-# The module that has the policy, and its update command.
+# The Bazel module whose versions stay in a conflict, and the command that updates other locks.
 _MODULE = "torch_google"
 _UPDATE = "bazel run @torch_google//third_party/pypi:update"
 

@@ -252,7 +252,7 @@ def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:
 
 
 def _admitted(line: str, locked: Rows) -> bool:
-    """Return whether `line` allows the locked version; True if there is none."""
+    """Return whether `line` allows the package's locked version. True if no version is locked."""
     from third_party.pypi import resolve
 
     row = locked.get(lock.requirement_key(line))

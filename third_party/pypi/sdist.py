@@ -81,7 +81,7 @@ def _inner(*arguments: str) -> dict[str, Any]:
         raise SdistError(str(error)) from error
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_REQUIREMENT": ""}
     if environment.get("PIP_CONSTRAINT") == "":
-        # pip treats the empty value as unset, but the user wants no constraint.
+        # The user wants no constraint, but pip would treat the empty value as unset.
         environment["PIP_CONSTRAINT"] = os.devnull
     with tempfile.TemporaryDirectory(prefix="sdist-") as scratch:
         try:

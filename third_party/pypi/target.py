@@ -13,10 +13,10 @@ ABI = "cp311"
 _GLIBC_MINORS = range(28, 4, -1)
 _LEGACY = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64")
 
-# Best first: pip prefers earlier tags.
+# The platform tags, best first, because pip prefers earlier tags.
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC_MINORS), *_LEGACY)
 
-# Packages whose wheels only have a newer tag. libtpu's library needs symbols up to GLIBC_2.27.
+# Packages that have wheels only for a newer tag. libtpu's library needs symbols up to GLIBC_2.27.
 _NEWER = {"libtpu": ("manylinux_2_31_x86_64",)}
 
 

@@ -52,7 +52,7 @@ def test_a_file_of_another_workspace_gets_a_lock(
     ((path, before, after),) = update.extra_results([Path("mine.in")], [])
     assert path == tmp_path / "mine.lock.json"
     assert before is None
-    assert after.packages == {}  # torch_google's lock has numpy
+    assert after.packages == {}  # numpy is already in torch_google's lock.
     assert after.requirements == ("numpy",)
     assert list(after.resolved_with) == ["numpy"]
 
