@@ -58,7 +58,7 @@ def unavailable(files, reason):
     )
 
 def _from_named_mirror(rctx, files):
-    """Like apt_download_all, but from the mirror in the environment."""
+    """Download like apt_download_all, but from the mirror that the environment names."""
     mirror = rctx.getenv(MIRROR)
     if not mirror:
         return files, "{} is not set".format(MIRROR)
@@ -102,7 +102,7 @@ def _relink(rctx):
             if link.basename.removesuffix(".so") in shared:
                 rctx.symlink(shared[link.basename.removesuffix(".so")], link)
 
-    # lib64 contains only the loader.
+    # Programs need only the loader from lib64.
     rctx.delete("root/lib64")
     rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
 
