@@ -103,7 +103,7 @@ def par_cuda_extension(
         **kwargs
     )
 
-    # A copy, because the runfiles of the linked library contain a second copy of torch's libraries.
+    # Copy the file, because the runfiles of the linked library contain torch's libraries once more.
     native.genrule(
         name = name + ".copied",
         srcs = [name + ".linked.so"],

@@ -93,7 +93,7 @@ def _fat_binary(ctx, source, ptx, cubins):
     args = ctx.actions.args()
     args.add(output)
 
-    # The name of the source in messages of NVIDIA's tools.
+    # NVIDIA's tools call the source by this name in messages.
     args.add(source.short_path)
     for arch, cubin in cubins.items():
         args.add(cubin, format = arch.removeprefix("sm_") + "=%s")

@@ -47,7 +47,7 @@ extern "C" __global__ void texture_kernel(cudaTextureObject_t texture,
 
 namespace {
 
-// GPU memory for `count` floats.
+// Owns GPU memory for `count` floats.
 class Memory {
  public:
   explicit Memory(size_t count) {

@@ -48,7 +48,7 @@ def images(data: bytes) -> Iterator[Image]:
 
 @dataclass(frozen=True)
 class Cubin:
-    """`arch` is the number of the architecture, `kernels` the names of its global functions."""
+    """The code for one architecture, whose number is `arch`. `kernels` names global functions."""
 
     arch: int
     kernels: frozenset[str]
