@@ -32,7 +32,7 @@ ssl=$(absolute "$6")
 include=$(absolute "$7")
 compile=$(absolute "$8")
 RANLIB=true
-# OpenSSL writes the build's date into the library.
+# Use a fixed date, because OpenSSL writes the build's date into the library.
 SOURCE_DATE_EPOCH=0
 LC_ALL=C
 export RANLIB SOURCE_DATE_EPOCH LC_ALL

@@ -14,7 +14,7 @@ my $JOBS = 2;
 # the time.
 my $FILES = 20;
 
-# The least number of files with the same options for which headers are precompiled.
+# Headers are precompiled for at least this many files with the same options.
 my $WORTHWHILE = 20;
 
 # The headers that most files include.
