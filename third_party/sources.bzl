@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source tarball that the build compiles, with version and hash, which are only here.
+"""Every source tarball that the build compiles. No other file has their versions and hashes.
 
 Each becomes the repository `<name>_src`, with third_party/<name>/<name>.BUILD as its BUILD file.
 third_party/README.md says how to update a pin.

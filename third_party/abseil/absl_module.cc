@@ -34,7 +34,7 @@ namespace {
 class Tagged : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    // A fatal message comes twice, the second time with a stack trace.
+    // Abseil sends a fatal message twice, the second time with a stack trace.
     if (!entry.stacktrace().empty()) {
       Write(entry.stacktrace());
       return;

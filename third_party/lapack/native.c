@@ -25,7 +25,7 @@ DOT(complex, cdotu)
 DOT(doublecomplex, zdotc)
 DOT(doublecomplex, zdotu)
 
-// Parameters of two-stage reductions, which are not built.
+// LAPACK asks for parameters of two-stage reductions, which are not built.
 integer iparam2stage_(integer* ispec, char* name, char* opts, integer* ni,
                       integer* nbi, integer* ibi, integer* nxi,
                       ftnlen name_length, ftnlen opts_length) {

@@ -174,7 +174,7 @@ void CheckSingularValues() {
 }
 
 void CheckEigenvalues() {
-  // Large enough for the multishift algorithm, which uses its own block sizes.
+  // n is large enough for the multishift algorithm, with its own block sizes.
   int n = 100, info = 0, size = 200000;
   {
     auto a = Real<double>(n * n);
@@ -258,7 +258,7 @@ void CheckSolvers() {
     }
     Expect("cpotri", ProductError(a, inverse, unit, n, n, n), 1e-4);
   }
-  // Least squares: the residual is orthogonal to every column.
+  // In least squares, the residual is orthogonal to every column of the matrix.
   int m = 80, rank = 0;
   const auto a = Real<double>(m * n), b = Real<double>(m);
   auto copy = a, x = b;
