@@ -18,7 +18,7 @@ from typing import Any, Self
 
 Serve = Callable[..., Callable[[Any], Any]]
 
-# A child that uses no CPU time counts as hung after this many times the limit, in real time.
+# A child that uses no CPU time counts as hung after this multiple of its time limit, in real time.
 _STUCK = 5
 
 

@@ -73,7 +73,7 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
             return [Sample(0, capture.take())]
         found = []
         for index, call in subjects.calls(case, count):
-            # If the process has a call's program, the call does not reach Capture, so evict all
+            # A call whose program is already compiled does not reach Capture, so evict all compiled
             # programs.
             _C.clear_programs()
             found.append(_run(capture, index, call))

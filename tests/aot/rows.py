@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Outcome(enum.Enum):
-    """Ordered from best to worst. A sample has the worst outcome of its programs."""
+    """The outcomes, from best to worst. A sample has the worst outcome of its programs."""
 
     COMPILED = "compiled"
     REFUSED = "refused"

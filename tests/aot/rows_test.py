@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes of its programs determine the outcome of a case."""
+"""The outcome of a case follows from the outcomes of its programs."""
 
 from __future__ import annotations
 

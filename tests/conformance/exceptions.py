@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reasons why rows fail. A row is one check of an operator in one dtype.
+"""The reasons why rows fail, from exceptions.json, which is maintained by hand.
 
-They are in exceptions.json, which is maintained by hand.
+A row is one check of an operator in one dtype.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
-    """Like `forward`, but with tensors whose dimensions have a different order in memory.
+    """Record like `forward`, but with tensors whose dimensions have a different order in memory.
 
     Also add the strides of the results to `facts`.
     """
@@ -70,7 +70,7 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """Like `forward`. On tpu, call twice in fused mode: the second call runs the fused program."""
+    """Record like `forward`. On tpu, call twice in fused mode: the second call runs fused."""
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):

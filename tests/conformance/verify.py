@@ -32,7 +32,8 @@ def rebuilt(
 ) -> str | None:
     """Check a result by reconstruction; return None if the operator has only one correct result."""
     checker = _CHECKERS.get(name)
-    # If an `M` is subtracted, the matrix is not low-rank, so the result is random.
+    # With an argument `M`, the operator subtracts it. The difference is not low-rank, so the
+    # result is random.
     if checker is None or sample.kwargs.get("M") is not None:
         return None
     difference = differs(got, expected, None)

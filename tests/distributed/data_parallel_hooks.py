@@ -60,7 +60,7 @@ def hook_of_the_user(rank: Rank) -> float:
 
 @case()
 def hook_bf16_compress(rank: Rank) -> float:
-    """Compress to bfloat16. torch refuses this hook on the CPU, so the reference has its own."""
+    """Compress to bfloat16. torch refuses this hook on the CPU, so the reference uses ours."""
     reference = _losses(dataclasses.replace(rank, device="cpu"), _bfloat16_hook)
     return equal(_losses(rank, default_hooks.bf16_compress_hook), reference, tolerance=_HALF)
 
@@ -107,7 +107,7 @@ def hook_noop(rank: Rank) -> float:
 
 @case()
 def hook_post_local_sgd(rank: Rank) -> float:
-    """Reduce gradients in the first three steps, then average the models in every other step."""
+    """Reduce gradients in the first three steps, then average the models in every second step."""
 
     def losses(rank: Rank) -> list[float]:
         problem = problems.mlp()

@@ -23,9 +23,9 @@ import torch.distributed as dist
 
 # The number of seconds after which a case counts as hung.
 _TIMEOUT = 300.0
-# After a rank has failed, the other ranks have this many seconds to finish. After that, a hung rank
-# has _GRACE seconds to write its stack.
+# After a rank has failed, the other ranks have this many seconds to finish.
 _AFTER_FAILURE = 5.0
+# A hung rank has this many seconds to write its stack before it is killed.
 _GRACE = 2.0
 # The number of lines of a rank's log that an error quotes.
 _TAIL = 60

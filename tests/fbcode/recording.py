@@ -96,8 +96,8 @@ def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.
         for suffix in ("CPU", "PRIVATEUSE1", "TPU"):
             name = name.removesuffix(suffix)
         suite += f"::{name}"
-    # Bazel's test results have the device in the same property. It is unset if the test ended its
-    # process.
+    # The device is in a property of the test, as in Bazel's test results. It is unset if the test
+    # ended its process.
     device = str(dict(item.user_properties).get("device", ""))
     return Ran(suite, item.name, device, outcome, reason, seconds)
 

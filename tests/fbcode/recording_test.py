@@ -100,7 +100,7 @@ def test_what_is_there_is_not_run_again_but_what_failed_if_asked(folder: Path) -
     more = (folder / "results.jsonl").read_text().removeprefix(written)
     assert (
         len(more.splitlines()) == 4
-    )  # two tests, each with one line for its start and one for its end
+    )  # Each of the two tests has a line for its start and one for its end.
 
 
 def test_a_test_that_ends_the_process_is_run_again_until_somebody_says_so(folder: Path) -> None:

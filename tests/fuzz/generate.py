@@ -98,7 +98,7 @@ def add_line(state: State, operator: Operator) -> bool:
     template = _CHOICE.sub(lambda match: choices[match[1]](), operator.template)
     line = template.format(out=state.fresh(), **names)
     if "1j" in line and any(state.names[name].dtype == torch.float16 for name in names.values()):
-        return False  # JAX lacks complex32, so the device refuses before any other check
+        return False  # JAX lacks complex32, so the device refuses the line before any other check.
     if wild or operator.refused:
         return state.add_if_refused(line, by_value=operator.values)
     return state.add(

@@ -20,8 +20,8 @@ _STACK_SECONDS = 10  # A hung worker has this long to print its stacks before it
 class Worker:
     """Runs a job for one seed at a time in another process, and replaces the process if it dies.
 
-    `prepare` makes the job, in the worker, so that only the worker imports torch. It must be
-    picklable.
+    The worker calls `prepare` to create the job, so that only the worker imports torch. `prepare`
+    must be picklable.
     """
 
     def __init__(self, prepare: Callable[[], Job], *, seconds: float) -> None:

@@ -38,7 +38,7 @@ def test_a_data_loaders_worker_starts_fast(
 ) -> None:
     mark = tmp_path / "mark"
     loader = DataLoader(starts.Start(str(mark)), num_workers=1, multiprocessing_context="spawn")
-    (scans,) = list(loader)  # read all items, so that the worker exits
+    (scans,) = list(loader)  # Read all items, so that the worker exits.
     assert (scans.item(), mark.exists()) == (0, False)
     monkeypatch.setenv("PAR_FAST_EXIT", "0")
     list(loader)

@@ -57,7 +57,7 @@ def executed(first: Clone, endpoint: str) -> Build:
 def test_the_worker_runs_every_action(first: Clone, executed: Build) -> None:
     assert executed.status == 0, executed.output
     assert set(executed.runners) == {"remote"}
-    assert executed.runners["remote"] > 20  # c10 alone has more than 20 sources
+    assert executed.runners["remote"] > 20  # c10 alone has more than 20 source files.
     output = subprocess.check_output([first.file("tests/remote/greeting")], text=True)
     assert output == "built somewhere else\n"
 

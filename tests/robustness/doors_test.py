@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR's doors, which are environment variables, and tools that read a PAR as a zip file."""
+"""The environment variables that change how a PAR starts; tools that read it as a zip file."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# The machine's libraries that a PAR may use. torch's own wheel needs no other libraries.
+# The machine's libraries that a PAR may use. torch's published wheel needs no others.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",
@@ -54,7 +54,7 @@ def run(
 ) -> subject.Outcome:
     """Run a shell script with private mounts; it receives the arguments as $1, $2, ..."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
-    # The script finds its tools on the machine through PATH.
+    # PATH lets the script find the machine's tools.
     shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
     variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})}
     return subject.run([*prefix, *shell], environment=variables)

@@ -92,5 +92,5 @@ def bundles(cache: pathlib.Path) -> list[str]:
 
 
 def partial_work(cache: pathlib.Path) -> list[str]:
-    """Return the partial directories that were left because unpacking was interrupted."""
+    """Return the partial directories that interrupted unpacking has left in a cache."""
     return sorted(entry.name for entry in cache.iterdir() if ".new." in entry.name)

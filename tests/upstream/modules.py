@@ -24,7 +24,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row for each module, each dtype that it declares, and each mode that matters."""
+    """Return a row per module, declared dtype and mode. Most modules act the same in both modes."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()

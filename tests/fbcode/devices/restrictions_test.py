@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase, as its tests are written
-"""Tests that torch's decorators exclude are reported as skipped, with a reason, on both devices.
+"""A test that one of torch's decorators excludes is reported as skipped, with a reason.
 
 The skips in this suite are part of every report. The table below lists those that are expected.
 """

@@ -42,7 +42,7 @@ class Rule:
 
 
 RULES = (
-    # Report COUNT devices, also on the CPU.
+    # Report COUNT devices, even on the CPU.
     Rule(r"\btorch\.cuda\.device_count\(\)", str(COUNT), str(COUNT)),
     Rule(r"\btorch\.cuda\.is_available\(\)", "True", "True"),
     Rule(r"\b(dist\.)?is_nccl_available\(\)", "True", "True"),
@@ -179,7 +179,7 @@ def adapt_framework(device: str) -> None:
 
     common_fsdp.DEVICE_TYPE = device
     common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
-    common_fsdp.DEVICE_COUNT = 4  # the default number of ranks
+    common_fsdp.DEVICE_COUNT = 4  # the default number of ranks in a test
     # With this flag, the framework selects a device for each rank, and delays on the host.
     common_fsdp.TEST_XPU = device == "tpu"
 
@@ -204,9 +204,9 @@ def adapt_framework(device: str) -> None:
             init_method=f"file://{self.file_name}",
         )
 
-    # The original accepts no backend string with devices, such as "cpu:gloo,tpu:tpu".
+    # Upstream's init_pg accepts no backend string with devices, such as "cpu:gloo,tpu:tpu".
     sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
-    # By default, the decorator uses NCCL, and skips the test on other devices than CUDA.
+    # By default, `with_comms` uses NCCL, and skips a test on devices other than CUDA.
     sharded_tensor.with_comms = functools.partial(
         sharded_tensor.with_comms, backend=BACKEND[device]
     )
@@ -228,9 +228,9 @@ def _select_device(base: Any, device: str) -> None:
 
 
 def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
-    """Give MultiProcContinuousTest two ranks with a device each, and also its name in v2.6.0.
+    """Give MultiProcContinuousTest two ranks, each with a device, and add its name in v2.6.0.
 
-    After a failed test, also start new processes. Otherwise, the class would skip later tests.
+    Also start new processes after a failed test. Otherwise, the class would skip later tests.
     """
     base = common_distributed.MultiProcContinuousTest
     create = base._init_pg.__func__

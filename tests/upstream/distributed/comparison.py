@@ -21,7 +21,7 @@ _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes from which TABLE.md is generated.
 RESULTS = _HERE / "results.json"
-# The keys of results.json for passed tests, by `Outcomes.use`.
+# For each value of `Outcomes.use`, the key in results.json of the passed tests.
 _PASSED = {device_use.TPU: "passed on tpu", device_use.HOST: "passed on host", "": "passed"}
 
 

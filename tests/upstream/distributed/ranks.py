@@ -39,7 +39,7 @@ class Rank(ForkServerProcess):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # The server that forks the rank may have another environment.
+        # Keep the variable, because the server that forks the rank may have another environment.
         self._file = os.environ[device_use.FILE]
 
     def run(self) -> None:

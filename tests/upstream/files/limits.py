@@ -53,5 +53,5 @@ def share(text: str) -> tuple[int, int]:
 
 
 def _number(name: str) -> int:
-    # The number depends only on the name, so that a test's share is the same in every run.
+    # Use a hash of the name, so that a test's share is the same in every run.
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
