@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Measure one more release, the last tree, with series, base and paths already loaded."""
+    """Compare the series with one more release, the last tree. Everything else is loaded before."""
     del out
     loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:

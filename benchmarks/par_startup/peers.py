@@ -124,7 +124,7 @@ class Workshop:
             env={**os.environ, **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # A tool that asks a question on the terminal would hang.
+            start_new_session=True,  # Without a terminal, no tool can wait for an answer.
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

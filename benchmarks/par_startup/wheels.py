@@ -23,7 +23,7 @@ def index() -> str:
 
 
 def compiled_release() -> str:
-    """Return the version that this index gives the release compiled by --config=static."""
+    """Return the version, in this index, of the release that --config=static compiles."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -155,8 +155,8 @@ def test_every_edit_is_built_and_taken_back(
 def test_an_interrupt_takes_the_edit_back(
     name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Interrupt the fourth build, the first one after an edit: a warm-up, one without changes, and
-    # one before the edit precede it.
+    # Interrupt the fourth build, which is the first after an edit. The three builds before it are a
+    # warm-up, one without changes, and one before the edit.
     (source / "interrupt").write_text("4")
     (source / "signal").write_text(name)
     _commit(source)
