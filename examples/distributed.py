@@ -2,7 +2,7 @@
 """Trains small transformers on handwritten digits, in several processes that torchrun starts.
 
 --strategy selects how the processes share the work. All strategies compute the same losses. With
---checkpoint, the training resumes after SIGTERM, and with other processes after one was lost.
+--checkpoint, the training resumes after SIGTERM, or with fewer processes after one was lost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the ranks share a model and its batches. Each strategy trains the same model.
 
-torch does all of it, for any device, except `spmd`: XLA splits the work there.
+For `spmd`, XLA splits the work. For all other strategies torch does, on any device.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Share:
 
 
 def single(model: nn.Sequential, device: torch.device) -> Share:
-    """One process."""
+    """Train in one process, on one device."""
     return Share(model, _on_rows(model, device, 0, 1))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All strategies reach the same loss, also if another one resumes, in processes or on devices."""
+"""All strategies reach the same loss, even if one resumes the training of another."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from examples import _scaled_tanh as _scaled_tanh  # registers the operator
+from examples import _scaled_tanh as _scaled_tanh  # The import registers the operator.
 
 _NAME = "torch_google_examples::scaled_tanh"
 
