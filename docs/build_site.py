@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
     """Write the site to `output`, reproducibly; return the warnings from MkDocs."""
-    os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, as in PARs
+    os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, the date of files in PARs
     from mkdocs.commands.build import build as mkdocs_build
     from mkdocs.config import load_config
 
