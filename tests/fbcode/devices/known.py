@@ -32,7 +32,7 @@ class Entry:
 def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
     """Instantiate a suite for every device, and report known failures as skips with their reasons.
 
-    A known failure still runs. If it passes, the test fails, so that someone removes its entry.
+    A known failure still runs. If it passes, the test fails, and its entry must be removed.
     """
     name, entries = suite.__name__, load()
     instantiate_device_type_tests(suite, scope)

@@ -2,7 +2,7 @@
 """A pytest plugin for the known failures of torch's tests: exceptions.json, maintained by hand.
 
 Tests with an entry still run. If the test fails, it is reported as skipped, with the entry's
-reason. If it passes, it is reported as failed, so that someone removes the entry. If the entry has
+reason. If it passes, it is reported as failed, and the entry must be removed. If the entry has
 `may_pass`, the result depends on the machine, and passing is fine. Tests that would end the process
 do not run.
 """
