@@ -65,7 +65,7 @@ def build_site(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> st
     series = load_series(project.series_of(pin.tag))
     for path in sorted(tree.paths()):
         blob = tree.read(path)
-        assert blob is not None, "the tree has listed it"
+        assert blob is not None, f"the tree lists {path}, but cannot read it"
         _write(site / path, blob)
     base = json.loads((series.root / "base.json").read_text(encoding="utf-8"))
     apply_series(series, site, absent=base["absent"])
