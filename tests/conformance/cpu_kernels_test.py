@@ -20,8 +20,8 @@ from tests.conformance import samples, verify
 from tests.conformance.tolerances import tolerance
 from tools.par.testing import budget
 
-# The numbers are prime, so that the variants of an operator, which are neighbours in op_db, are in
-# different parts.
+# The number of parts is prime, so that the variants of an operator, which are neighbours in op_db,
+# are in different parts.
 _PARTS = 31
 _DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 

@@ -42,7 +42,7 @@ def _value(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def _distribute(value: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
-    """Return a DTensor of `value`. If it is partial, each rank has a small multiple of `value`."""
+    """Return a DTensor of `value`. Partial values are multiples of it that are exact in float32."""
     sharded = distribute_tensor(
         value.to(mesh.device_type),
         mesh,

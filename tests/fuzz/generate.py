@@ -34,7 +34,7 @@ _DTYPES = [
     ),
 ]
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-# The fraction of the lines that a program keeps although the CPU refuses them.
+# Of the lines that the CPU refuses, a program keeps this fraction.
 _REFUSED = 0.1
 # The fraction of lines that ignore the operator's conditions for tensors. Of these, the program
 # keeps only lines that the CPU refuses.

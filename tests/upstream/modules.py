@@ -24,7 +24,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row per module, declared dtype and mode. Most modules act the same in both modes."""
+    """Return a row per module, declared dtype and mode; only `train` if the modes act the same."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()

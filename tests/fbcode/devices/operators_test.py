@@ -27,8 +27,8 @@ _SAMPLES = 2
 _APART = {"rtol": 1e-4, "atol": 1e-4}
 # NumPy and SciPy sum in a different order, and have a different precision near poles.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
-# Random projections, and decompositions whose vectors are unique only up to rotation. Here their
-# values are not compared; tests/conformance compares them by reconstruction.
+# Random projections, and decompositions whose vectors are unique only up to rotation. This suite
+# skips them, and tests/conformance compares them by reconstruction.
 _NOT_UNIQUE = {
     "linalg.eig",
     "linalg.eigh",
