@@ -102,7 +102,7 @@ def _relink(rctx):
             if link.basename.removesuffix(".so") in shared:
                 rctx.symlink(shared[link.basename.removesuffix(".so")], link)
 
-    # Programs need only the loader from lib64.
+    # Make lib64 a folder with only the loader.
     rctx.delete("root/lib64")
     rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
 
