@@ -193,7 +193,7 @@ def test_a_storage_keeps_the_bytes_behind_its_last_whole_element() -> None:
     def odd(device: str, dtype: torch.dtype) -> torch.Tensor:
         storage = torch.UntypedStorage(10, device=device)
         numbers = torch.empty(0, device=device).set_(storage, 0, (2,))
-        numbers * 1  # read the storage before anything is written to it
+        numbers * 1  # this reads the storage before anything is written to it
         storage_bytes = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (10,))
         storage_bytes.fill_(7)
         return storage_bytes if dtype == storage_bytes.dtype else numbers * 1

@@ -200,7 +200,8 @@ def test_gradients_of_some_and_not_of_others(
         tensors = [torch.randn(sizes).to(device) for _ in range(inputs)]
         leaves = [*module.parameters(), tensors[0]]
         gradients: list[torch.Tensor] = []
-        # Select only the input, then all parameters, then each parameter alone.
+        # Compute gradients only for the input, then for all parameters, then for each parameter
+        # alone.
         for selected in (leaves[-1:], leaves[:-1], *([leaf] for leaf in leaves[:-1])):
             for leaf in leaves:
                 leaf.requires_grad_(any(leaf is one for one in selected))

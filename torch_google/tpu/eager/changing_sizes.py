@@ -13,8 +13,8 @@ from torch_google.tpu.runtime import errors, platform
 
 _log = logging.getLogger(__name__)
 
-# The number of sizes at which the warning appears. A large model with constant sizes calls an
-# operator with the same dtypes and dimensions in fewer sizes.
+# The number of sizes at which the warning appears. Even a large model with constant sizes calls an
+# operator, with the same dtypes and numbers of dimensions, with fewer different sizes than this.
 MOST_SIZES = 64
 
 _Shapes = tuple[tuple[int, ...], ...]
@@ -69,4 +69,4 @@ def _remedy() -> str:
 
 
 SIZES = ChangingSizes()
-"""The sizes of this process."""
+"""The sizes seen in this process."""

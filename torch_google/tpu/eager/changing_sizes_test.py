@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A size that keeps changing causes one warning, which names the operator and the size."""
+"""A size that keeps changing causes a single warning, which names the operator and the size."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
     inside = [0, 2] if name in FROM_0 else [-3, -1, 0, 2]
     low = -1 if name in FROM_0 else -4
     for index in inside:
-        work(torch.tensor([index]))  # the CPU accepts this index
+        work(torch.tensor([index]))  # the CPU accepts every index in `inside`
         work(torch.tensor([index]).to("tpu"))
     for index in (3, low, 2**40, -(2**40)):
         with pytest.raises((IndexError, RuntimeError)):

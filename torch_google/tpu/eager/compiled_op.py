@@ -43,10 +43,10 @@ class CompiledOp:
 
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
     offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
-    `results`, an int is the index of an argument that is itself the result; None is undefined.
-    `numbers` holds an `f` for each float among the numbers and an `i` for each integer, including
-    the seed and the offset. `body` is the source of `function`. `fingerprint` distinguishes the
-    program from all others in this version.
+    `results`, an int is the index of an argument that is itself the result; None is an undefined
+    tensor. `numbers` holds an `f` for each float among the numbers and an `i` for each integer,
+    including the seed and the offset. `body` is the source of `function`. `fingerprint`
+    distinguishes the program from all others in this version.
 
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
@@ -79,8 +79,8 @@ class CompiledOp:
 class Body:
     """A function of arrays, and the specs of its inputs. It is traced on first use.
 
-    The first use may be later and in another thread, so the trace uses the settings of the thread
-    that created the object.
+    The first use may be later and in another thread, so the trace uses the settings that the
+    creating thread had at the time.
     """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):

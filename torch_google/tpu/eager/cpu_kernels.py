@@ -27,7 +27,8 @@ from torch_google.tpu.eager.normalized_call import Base, NewTensor, NormalizedCa
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, refusals
 
-# Prefixes of operators that always run as programs, by the reason.
+# The operators that always run as programs, given by prefixes of their names. Each key is the
+# reason for its group.
 _COMPILED = {
     "decompositions are unique only up to signs or order, and check their inputs on the device": (
         *("_linalg_", "linalg_", "lu_", "cholesky", "geqrf", "orgqr", "ormqr", "triangular_solve"),
@@ -57,14 +58,15 @@ _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefi
 
 
 class Admission(enum.IntEnum):
-    """The answer to C++ if calls of this kind may not use the CPU kernel.
+    """The answer of `admit` to C++ if this call may not use the CPU kernel.
 
-    Otherwise, the answer is the list of results that the device would return.
+    If the call may use it, `admit` returns the list of results that the device would return.
     """
 
     NEVER = 0
-    AGAIN = 1  # the operator's scalars became inputs, or constants: ask about the new key
-    UNDECIDED = 2  # this call needs `miss`, but another call of this kind may not
+    # The operator's scalars became inputs, or constants, so C++ must ask again with the new key.
+    AGAIN = 1
+    UNDECIDED = 2  # this call needs `miss`, but another call of the same kind may not
 
 
 def admit(
@@ -91,7 +93,8 @@ def admit(
             *(refusals.Refusal, overlap.Overlap, NotImplementedError, RuntimeError),
             *(IndexError, ValueError, TypeError, AssertionError),
         ):
-            return Admission.UNDECIDED  # `miss` raises the error for the user
+            # C++ then calls `miss`, which raises the error for the user.
+            return Admission.UNDECIDED
 
 
 def is_always_compiled(op: OpOverload) -> bool:

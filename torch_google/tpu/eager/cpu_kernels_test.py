@@ -249,7 +249,7 @@ def test_modes_and_settings_keep_their_rules() -> None:
         with pytest.raises(IndexError):
             x.index_select(0, torch.tensor([7], device="tpu"))
     with torch.tpu.cache_only():
-        assert (x + 4).sum().item() == 75  # compiles nothing
+        assert (x + 4).sum().item() == 75  # a CPU kernel runs, so nothing is compiled
         with pytest.raises(torch.tpu.CacheMissError):
             torch.rand(3, 77, device="tpu")
     with torch.tpu.precision("highest"):
@@ -276,7 +276,7 @@ def test_transforms_work() -> None:
         x = torch.arange(1.0, 4.0, device="tpu")
         return torch.func.hessian(lambda t: (t.sin() * t).sum())(x).cpu()
 
-    mine, compiled = _both(curvature)  # forward mode makes tensors of zeros without memory
+    mine, compiled = _both(curvature)  # forward mode creates zero tensors, which own no memory
     torch.testing.assert_close(mine, compiled)
 
 
@@ -304,7 +304,7 @@ def test_threads_do_not_lose_writes() -> None:
 
 
 def test_values_pass_between_kernels_and_programs() -> None:
-    x = torch.arange(6.0, device="tpu") * 2  # on a CPU kernel
+    x = torch.arange(6.0, device="tpu") * 2  # a CPU kernel computes this product
     with torch.tpu.eager_mode("fused"):
         y = torch.rand(6, device="tpu") * 0 + x
         x.add_(1)

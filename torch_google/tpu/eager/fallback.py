@@ -79,7 +79,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
 
 
 def _warn_once(op: OpOverload) -> None:
-    """Warn when an operator first falls back in this process. `metrics()` counts all fallbacks."""
+    """Warn the first time an operator falls back to the CPU. `metrics()` counts all fallbacks."""
     with _lock:
         if op.name() in _warned:
             return

@@ -76,9 +76,10 @@ def miss(
             torch.OutOfMemoryError,
             jax.errors.JaxRuntimeError,
         ):
-            raise  # the arguments did not cause the error, so skip the trial on the CPU
+            raise  # the arguments are not the cause, so skip the trial on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
-            # Meta kernels have messages of their own. Prefer the CPU's, which users recognise.
+            # Meta kernels phrase errors differently. Prefer the CPU's messages, which users
+            # recognise.
             try:
                 refusals.raise_cpu_error(op, args)
             except refusals.Refusal as refusal:

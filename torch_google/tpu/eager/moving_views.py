@@ -100,7 +100,7 @@ def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> N
 def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | None:
     """Return each view's block, or None if the call cannot run on blocks."""
     if op.namespace == "torch_google" or call.pure.dropped:
-        return None  # `op` itself works on blocks, or has out= arguments, which may be resized
+        return None  # `op` itself works on blocks, or it has out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
     stores = [call.bases[index][2] for index in call.written()]
     return blocks if any(blocks) and len({*stores}) == len(stores) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call, rewritten in terms of the out-of-place operator (the pure operator)."""
+"""An operator call, rewritten with the out-of-place operator (the pure operator)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """A call in terms of the pure operator: its inputs, and the tensors that the call writes."""
+    """A call, rewritten with the pure operator: its inputs, and the tensors that it writes."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -71,7 +71,7 @@ class NormalizedCall:
         ]
         # The dtype to which all inputs are cast, or None if they keep their own dtypes.
         self.read_as = self._read_as()
-        # The sizes that torch's meta kernel, if it exists, gives to out= arguments.
+        # The sizes of the out= arguments, as determined by torch's meta kernel if it has one.
         self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
         for view in self.views:
@@ -282,7 +282,7 @@ def _extent(meta: torch.Tensor) -> int:
 
 
 def is_constant(number: torch.Tensor) -> bool:
-    """Return whether a CPU scalar cannot be an input, so that its value must be in the key."""
+    """Return whether a CPU scalar's value must be in the key, because it cannot be an input."""
     return number.is_complex() or number.dtype == torch.uint64
 
 

@@ -188,7 +188,7 @@ def test_a_program_has_the_complex_number_of_its_call(tmp_path: Path) -> None:
     expected = (torch.ones(3) * number).exp().sin().cos().tan()
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        computed()  # run operator by operator, which stores each operator's program in the cache
+        computed()  # this run stores each operator's program in the cache
         _C.clear_programs()
         with torch.tpu.eager_mode("fused"):
             actual = computed()

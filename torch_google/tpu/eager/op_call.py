@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpCall:
-    """A call that has no program yet. Each stage returns it with the fields that it has set.
+    """A call that has no program yet. Each stage returns a copy in which it has set more fields.
 
     `args` is in the order of the schema; `bases` holds the storage of each tensor in `args`.
     """

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # A number becomes a program input after this many of its values have had their own programs.
 _MOST_BAKED = 8
-# Operators whose number determines the computation: x**2, for example, is a product. An integer
-# divisor determines it too.
+# Operators whose number determines the computation: for example, x**2 is computed as a product. An
+# integer divisor also determines it.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
@@ -47,11 +47,11 @@ _SCALAR_INPUTS = (
     "torch_google::block",
     "torch_google::place",
 )
-# For these, torch's own kernels return views, although their schemas do not say so.
+# torch's own kernels for these operators return views, although their schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
-# torch implements these only for the devices that it knows, so we lower their out-of-place
-# variants.
+# torch implements these in-place operators only for the devices that it knows, so we lower their
+# out-of-place variants.
 _OURS = (
     "aten::addr.out",
     "aten::addr_",
@@ -117,7 +117,7 @@ def _is_words(note: object) -> bool:
 
 
 def _is_number(argument: torch.Argument) -> bool:
-    type_names = ("number", "float", "Tensor")  # a number may be passed for a tensor
+    type_names = ("number", "float", "Tensor")  # the caller may pass a number for a tensor
     return str(argument.type).removeprefix("Optional[").removesuffix("]") in type_names
 
 
@@ -144,7 +144,7 @@ def _is_recorded(name: str, lowered: bool) -> bool:
     if op is not None and (
         _moves(op) or torch.Tag.inplace_view in op.tags or name == "aten::empty_permuted"
     ):
-        return False  # it only manages memory, so torch's own kernel works
+        return False  # the operator only manages memory, so torch's own kernel works
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
     if has(name, "CompositeExplicitAutograd") and not lowered:

@@ -50,7 +50,7 @@ def test_values_that_the_host_looks_at_are_refused_as_on_the_cpu(name: str) -> N
         VALUES[name]("cpu")
     with pytest.raises(RuntimeError) as actual:
         VALUES[name]("tpu")
-    # The CPU's message may continue with the name of its function.
+    # The CPU's message may end with the name of the C++ function that checked the call.
     message = str(expected.value).splitlines()[0].partition(" (while checking")[0]
     assert str(actual.value).startswith(message)
 
@@ -258,7 +258,7 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each case has a number that the dtype can represent and one of the same type that it cannot.
+# Each case has two numbers of the same type: the dtype can represent the first, but not the second.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (

@@ -178,7 +178,7 @@ def test_a_trial_of_a_large_call_is_a_small_one(
     monkeypatch.setattr(probe, "apply", apply)
     probe.check(op, args)
     assert elements
-    assert max(elements) < 20_000  # full-size cases have at least 1.6 million elements
+    assert max(elements) < 20_000  # the full-size tensors have at least 1.6 million elements
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -44,7 +44,7 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
     result = flat.as_strided(x.shape, x.stride(), x.storage_offset())
     target = _VIEWS[op](result, *where)
     if target.shape != src.shape:
-        return None  # torch's meta kernel rejects it
+        return None  # torch's meta kernel rejects the call
     target.copy_(src)
     return [result]
 

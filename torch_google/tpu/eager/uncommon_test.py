@@ -61,7 +61,7 @@ CASES: dict[str, Callable[[str], Any]] = {
         torch.arange(*args, dtype=torch.int32, device=on)
         for args in ((0, 2.5), (0.5, 5.5, 1.5), (0, 5))
     ],
-    "a class that is -100 in a byte": lambda on: F.nll_loss(
+    "class 156, whose byte is -100 if signed": lambda on: F.nll_loss(
         torch.randn(2, 200, generator=torch.Generator().manual_seed(0)).log_softmax(1).to(on),
         torch.tensor([156, 3], dtype=torch.uint8).to(on),
         reduction="none",
@@ -88,18 +88,18 @@ CASES: dict[str, Callable[[str], Any]] = {
     "segments of the last dimension": lambda on: torch.segment_reduce(
         torch.arange(5.0).to(on), "sum", lengths=torch.tensor([2, 3]).to(on), axis=-1
     ),
-    "the logarithm of a complex sum of nothing": lambda on: torch.logaddexp(
+    "logaddexp of two complex -inf": lambda on: torch.logaddexp(
         torch.tensor([complex(-_INF, 0), 1 + 0j]).to(on),
         torch.tensor([complex(-_INF, 0), 1 + 0j]).to(on),
     ),
-    "logarithms of complex sums that begin with nothing": lambda on: torch.logcumsumexp(
+    "logcumsumexp that begins with complex -inf": lambda on: torch.logcumsumexp(
         torch.tensor([complex(-_INF, 0), complex(-_INF, 0), 1 + 0j]).to(on), 0
     ),
-    "counts of bytes, more than a byte can say": lambda on: [
+    "bincount of int8 with more bins than int8 can represent": lambda on: [
         torch.bincount(torch.tensor([1, 127], dtype=torch.int8).to(on), minlength=length)
         for length in (0, 200)
     ],
-    "the middle of an odd number of steps": lambda on: [
+    "linspace and logspace with an odd number of steps": lambda on: [
         function(0, 2, 99, dtype=torch.int64, device=on)
         for function in (torch.linspace, torch.logspace)
     ],
@@ -107,10 +107,10 @@ CASES: dict[str, Callable[[str], Any]] = {
         torch.lerp(torch.ones(1, device=on), torch.tensor([_INF]).to(on), weight)
         for weight in (-1.0, -0.5, -0.4, 0.4, 0.5)
     ],
-    "a sparse tensor times one of more dimensions": lambda on: (
+    "a sparse tensor times a dense one with more dimensions": lambda on: (
         torch.tensor([0.0, 2.0, 3.0]).to_sparse().to(on) * torch.arange(6.0).reshape(2, 3).to(on)
     ).to_dense(),
-    "rows of a sparse tensor from the end": lambda on: (
+    "index_select of a sparse tensor with a negative index": lambda on: (
         torch.eye(4).to_sparse().to(on).index_select(0, torch.tensor([-1, 0]).to(on)).to_dense()
     ),
 }

@@ -187,7 +187,7 @@ def test_debug_refuses_what_the_cpu_refuses_in_its_words(name: str) -> None:
             with pytest.raises((RuntimeError, IndexError)) as actual:
                 call(_on("tpu"))
             assert actual.type is expected.type
-            if name != "backward of losses":  # checks_test.py tests index errors
+            if name != "backward of losses":  # checks_test.py tests the messages of index errors
                 assert _first_line(expected.value) in str(actual.value)
             assert f"{Path(__file__).name}:{call.__code__.co_firstlineno}: aten::" in str(
                 actual.value

@@ -95,7 +95,7 @@ def test_elements_are_rounded_to_half_precision_first(
         result: torch.Tensor = getattr(torch, name)(x, 0, dtype=dtype)
         return result
 
-    values = torch.tensor([2.5, -3.3])  # rounding before the sum gives another result
+    values = torch.tensor([2.5, -3.3])  # rounding these numbers before the sum changes the result
     expected = reduced(values)
     if mode == "compile":
         actual = torch.compile(reduced)(values.to("tpu"))
