@@ -70,8 +70,8 @@ def _compile(
 def _lay_out_maps(graph: GraphModule) -> None:
     """Make the results of `map` contiguous in the graph's metadata.
 
-    v2.6 describes them as one expanded row. This also recomputes the metadata of all nodes that
-    depend on a result.
+    v2.6 describes each result as one row that is expanded. This function also recomputes the
+    metadata of all nodes that depend on such a result.
     """
     changed: set[Node] = set()
     for node in graph.graph.nodes:

@@ -28,7 +28,7 @@ _PLANS = 1024
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """The program for calls with the same sizes, the plan for new tensors, and other results."""
+    """A plan that calls with the same sizes share: a program, new tensors and other results."""
 
     program: BucketedProgram
     given: Any

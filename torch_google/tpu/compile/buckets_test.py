@@ -86,7 +86,7 @@ def _train(
     sizes: Sequence[int],
     **options: object,
 ) -> dict[str, int]:
-    """Compare training steps for these sizes with the CPU, and return counts of graph events."""
+    """Compare training steps on the device and the CPU, and return counts of graph events."""
     model = Graded(model)
     device_model = deepcopy(model).to("tpu")
     compiled = torch.compile(device_model, backend="tpu", **options)
@@ -126,7 +126,7 @@ def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.
 def test_fifty_batches_of_a_network() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
-    # Each of the buckets 8, 16, 32 and 64 has a forward and a backward program.
+    # The buckets 8, 16, 32 and 64 each have a forward and a backward program.
     assert events["compile"] == 2 * 4
     assert events["call"] == 2 * 50
 
@@ -215,7 +215,8 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        ratio = 1 / x  # infinite if the padding is zero
+        # In padding that holds zeros, 1 / x is infinite.
+        ratio = 1 / x
         return (ratio / ratio) @ ratio.mT.log() @ ratio
 
     compiled = torch.compile(function, dynamic=True)
@@ -269,7 +270,8 @@ def test_logsumexp_does_not_count_padding(dtype: torch.dtype) -> None:
 
 
 def _with_differences(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    bias = lengths[None, :] - lengths[:, None] * lengths[None, :]  # two-dimensional
+    # The bias has two dimensions, without batch and heads.
+    bias = lengths[None, :] - lengths[:, None] * lengths[None, :]
     q = x.flatten(2, 3)
     return F.scaled_dot_product_attention(q, q, q, attn_mask=bias)
 

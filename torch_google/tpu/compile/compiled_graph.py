@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph from AOTAutograd and its compiled programs: one in total, or one per set of sizes."""
+"""A graph from AOTAutograd and its compiled programs: a single one, or one per set of sizes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class CompiledGraph(OutputCode):
         # Makes AOTAutograd pass the arguments as one list, and hold no reference to it.
         self._boxed_call = True
         self._inference = inference
-        # Results from this index on may have any layout: only the backward graph reads them. For a
-        # backward graph, the index is 0, because autograd accepts any layout.
+        # Results from this index on may have any layout, because only the backward graph reads
+        # them. For a backward graph, the index is 0, because autograd accepts any layout.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
         self._returns: int | None = None if meta is None else meta.num_forward_returns

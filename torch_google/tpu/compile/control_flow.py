@@ -167,7 +167,7 @@ def _subgraph(
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the traced operands, and a function that inserts values in their places."""
+    """Return the traced operands, and a function that replaces them with other values."""
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
     def fill(values: Sequence[Any]) -> list[Any]:

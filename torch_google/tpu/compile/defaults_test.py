@@ -22,7 +22,7 @@ def test_the_compile_cache_keeps_the_programs_of_one_graph_apart() -> None:
     def work(x: torch.Tensor) -> torch.Tensor:
         return (x * 1.5).to(torch.int64)
 
-    x = torch.tensor([2**24 + 1])  # too many digits for float32
+    x = torch.tensor([2**24 + 1])  # float32 cannot represent this number
     assert work(x).item() == 25165824
     for dtype in (torch.float32, torch.float64):
         torch._dynamo.reset()
@@ -33,8 +33,8 @@ def test_the_compile_cache_keeps_the_programs_of_one_graph_apart() -> None:
 def test_a_graph_keeps_the_dtype_that_it_came_about_with() -> None:
     x, y = torch.arange(100, dtype=torch.int8), torch.ones(100, device="tpu", requires_grad=True)
     expected = (x * 0.1).tolist()
-    # The backward program is compiled here. It recomputes the floats from the integers, which are
-    # saved because they are smaller.
+    # Calling the function also compiles its backward program. That program recomputes the floats
+    # from the integers, which are saved because they are smaller.
     actual = torch.compile(lambda x, y: y * (x * 0.1))(x.to("tpu"), y)
     torch.set_default_dtype(torch.float64)
     actual.sum().backward()

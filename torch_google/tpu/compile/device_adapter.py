@@ -41,7 +41,7 @@ class DeviceAdapter(ABC):
         """Return the array of each tensor's storage. The caller owns one new reference to each."""
 
     def shardings(self, tensors: Sequence[torch.Tensor]) -> Sequence[int]:
-        """Return the number of each tensor's sharding, or nothing if all are on one device."""
+        """Return the number of each tensor's sharding. Empty if all are on one device."""
         return ()
 
     @abstractmethod
@@ -106,7 +106,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
-        """Return where a program must run if its tensors have these shardings."""
+        """Return the devices on which a program with tensors of these shardings must run."""
 
     @abstractmethod
     def compile(

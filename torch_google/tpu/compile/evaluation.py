@@ -25,8 +25,8 @@ from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
-# Returns the context in which a node is evaluated. Callers use it to name the operators in XLA's
-# text. It is not part of a program's key, so it must not change the program.
+# A function that returns the context in which a node is evaluated. Callers use the context to name
+# operators in XLA's text. It is not part of a program's key, so it must not change the program.
 NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = ContextVar(
     "NODE_SCOPE", default=lambda node, position: nullcontext()
 )

@@ -37,17 +37,17 @@ def export_stablehlo(
 
     The program's results are those of the function. Writes to inputs are lost: for example, batch
     norm's writes to its statistics, or a model's to its cache. To keep a written tensor, return it
-    as well. Errors about values are lost, too: for example, that of `torch.linalg.cholesky` for a
-    matrix that is not positive definite.
+    as well. Errors about values are also lost: for example, the error of `torch.linalg.cholesky`
+    for a matrix that is not positive definite.
 
     Matrix products use this thread's precision, as set with `torch.tpu.precision`.
 
     `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. This
-    machine need not have it. The default is the running one. The text of an operator can contain
-    calls that only its platform has, such as LAPACK's on the CPU.
+    machine need not have that platform. The default is the running platform. The text of an
+    operator can contain calls that only its platform has, such as LAPACK's on the CPU.
 
-    Raises NotImplementedError if an operator has no lowering, ValueError if `platforms` is not one
-    of these, and RuntimeError if the platform lacks an argument's dtype.
+    Raises NotImplementedError if an operator has no lowering, ValueError for other values of
+    `platforms`, and RuntimeError if the platform lacks an argument's dtype.
     """
     platform = _only(platforms)
     precision = torch.tpu.get_precision()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rejects operator calls in a graph that the CPU rejects, as in the eager modes.
 
-AOTAutograd decomposes operators before the backend sees them, and the parts may accept arguments
-that the operator rejects. So a call that the CPU rejects is not decomposed. The operator stays in
-the graph, and calling the graph raises the operator's error.
+AOTAutograd decomposes operators before the backend sees them. The smaller operators may accept
+arguments that the original operator rejects. So a call that the CPU rejects is not decomposed. The
+original operator stays in the graph, and calling the graph raises its error.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ _INT = torch.arange(6).view(2, 3)
 _COMPLEX = torch.complex(_INT.float(), -_INT.float())
 _BOOL = _INT > 2
 
-# Some of these operators are decomposed before the backend sees them; the others have a lowering.
+# AOTAutograd decomposes some of these operators before the backend sees them; the others have a
+# lowering.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax of integers": (lambda x: x.softmax(0), (_INT,)),
     "gelu of integers": (functional.gelu, (_INT,)),

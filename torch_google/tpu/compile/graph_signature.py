@@ -82,7 +82,7 @@ class GraphSignature:
         ]
 
     def shardings(self, args: Sequence[Any]) -> Sequence[int]:
-        """Return the number of each argument's sharding, or nothing if all are on one device."""
+        """Return the number of each argument's sharding. Empty if all are on one device."""
         if self._plain:
             return self.adapter().shardings(args)
         own = self.adapter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions of tensors with two changing sizes, for tests. Each step computes a value."""
+"""Random functions of tensors with two changing sizes, for tests. Each is a list of steps."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ STEPS: dict[str, _Function] = {
 
 @dataclass(frozen=True)
 class GraphStep:
-    """One step. `first` and `second` select operands. The meaning of `a` and `b` varies by name."""
+    """An operation. `first` and `second` select operands; the name gives `a` and `b` a meaning."""
 
     name: str
     first: int

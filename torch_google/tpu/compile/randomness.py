@@ -19,7 +19,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# No operator has an argument with this name already.
+# The name must not clash with an argument of any operator.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")

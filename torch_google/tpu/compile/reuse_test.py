@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs are reused across processes and graphs, but only if graphs and options are equal."""
+"""Processes and graphs share programs, but only if graphs and options are equal."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

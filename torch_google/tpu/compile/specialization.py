@@ -115,7 +115,7 @@ class Specialization:
         with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
         self._needs = signature.adapter().needs(self._run)
-        # Only the values baked into the program are still needed. Do not keep tensors alive.
+        # The compiled program contains the values that it needs, so do not keep the tensors alive.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
@@ -137,7 +137,8 @@ class Specialization:
                 # Wait for the collectives, so that they run before the group's next one, which may
                 # be outside a program.
                 outputs[-1].block_until_ready()
-        except (RuntimeError, ValueError) as error:  # JAX's errors, from Python and from C++
+        # JAX's errors from Python and from C++ have these types.
+        except (RuntimeError, ValueError) as error:
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
@@ -162,7 +163,7 @@ class Specialization:
                 arrays[index] = jax.device_put(arrays[index], self._placement.sharding())
 
     def _result(self, output: Any) -> Any:
-        """Return where a result comes from. A value that is not a node is returned as it is."""
+        """Return the source of a result. A value that is not a node is returned unchanged."""
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")

@@ -20,7 +20,7 @@ from torch_google.tpu import lowerings
 
 _WAIT = torch.ops._c10d_functional.wait_tensor.default
 
-# Takes a list of arguments, which it may clear, and returns the results.
+# A function that takes a list of arguments, which it may clear, and returns the results.
 Program: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 
 
@@ -67,7 +67,7 @@ class _Step:
 
 
 def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
-    """Return the calls of collectives, marked True, and the sequences of nodes between them."""
+    """Split the nodes into collectives, marked True, and the sequences of nodes between them."""
     parts: list[tuple[bool, list[Node]]] = []
     calls: set[Node] = set()
     for node in nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments may look equal to Dynamo although their storages have different dtypes."""
+"""Arguments get separate programs if their storages differ in dtype, which Dynamo ignores."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class _SymbolicProgram:
         if not isinstance(target, OpOverload):
             return NUMBERS.get(target, target)(*args, **kwargs)
         if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(meta)):
-            return None  # an assertion has no result
+            return None  # an assertion has no result, so there is nothing to compute
         if target in _COUNTS:
             return self._as(_count(args, self.shape(meta)[0]), meta)
         lowering = lowering_of(target)
@@ -205,5 +205,6 @@ _COUNTS = frozenset(
     }
 )
 
-# Passed in place of the meta kernel's results, because this module compares shapes itself.
+# Passed in place of the meta kernel's results, so that the lowering's results are not checked: this
+# module compares the shapes itself.
 _ANY = object()

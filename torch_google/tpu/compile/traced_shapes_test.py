@@ -20,7 +20,7 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
 
 
 def _experts(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    # Only newer releases than v2.6 have grouped_mm.
+    # grouped_mm is only in torch releases after v2.6.
     return functional.grouped_mm(x, weights, offs=_OFFSETS.to(x.device))
 
 

@@ -90,7 +90,8 @@ def compile_step(
                 result, changes, attributes = compiled(rates, args, kwargs)
             except torch._dynamo.exc.Unsupported as error:
                 raise _of_wrapper(error) or error from None
-        optimizer._opt_called = True  # otherwise, learning rate schedulers warn
+        # Without this mark, learning rate schedulers warn.
+        optimizer._opt_called = True
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
                 setattr(optimizer, name, value)

@@ -72,7 +72,7 @@ def test_a_step_is_one_program(name: str) -> None:
     assert all(parameter.grad is None for parameter in pair.ours.parameters())
     graphs = torch.tpu.metrics().graphs
     assert graphs["call"] == 4
-    # SGD creates its buffers in the first step, and reads them in the second.
+    # SGD needs two programs: the first step creates its buffers, the second reads them.
     assert graphs["compile"] == (2 if name == "sgd" else 1)
     assert "copy" not in graphs
 
@@ -119,7 +119,7 @@ def test_a_compiled_update_counts_on_the_device(backend: str) -> None:
     pair.reference()
     pair.optimizers[1].zero_grad()
     pair.loss(*pair.moved).backward()
-    pair.optimizers[1].step()  # continue in eager mode
+    pair.optimizers[1].step()  # take the next step in eager mode
     pair.check()
 
 
@@ -219,13 +219,13 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     step = compile_step(lambda: weight.sum(), optimizer)
     with pytest.raises(ValueError, match="has changed 'rate' of its group"):
         step()
-    # The optimizer has still taken the step.
+    # The optimizer has taken the step despite the error.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
 
 
 class _Signs(torch.optim.Optimizer):
-    """An optimizer that moves along the gradient's sign. `own` are extra attributes."""
+    """An optimizer that moves along the gradient's sign. `own` has extra attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})
@@ -400,7 +400,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(
     held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
     step = compile_step(lambda: weight.sum(), _Halving([weight], place=holder, **held))
     if holder == "state":
-        step()  # this creates the state
+        step()  # the first step creates the state
     with pytest.raises(ValueError, match=f"has changed {owner}, a number that one program"):
         step()
 

@@ -53,7 +53,8 @@ def _replace(module: GraphModule, node: Node) -> bool:
     if isinstance(written, Node):
         node.replace_all_uses_with(written)
     else:
-        for user in list(node.users):  # each user takes one of the results
+        # Each user of the list takes one of the results.
+        for user in list(node.users):
             user.replace_all_uses_with(written[user.args[1]])
             module.graph.erase_node(user)
     module.graph.erase_node(node)

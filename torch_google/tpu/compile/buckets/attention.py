@@ -22,7 +22,8 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    if is_padded(q.dims[2]) and lse.size:  # torch fills the padding of the rows with infinity
+    # For padded rows, torch's log-sum-exp is infinite.
+    if is_padded(q.dims[2]) and lse.size:
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)
     room = width(dims[2]) - lse.shape[-1]
@@ -73,12 +74,12 @@ def _bias(
     """Return a bias or mask that hides padded keys, and the dims of the gradient of the bias.
 
     The bias is expanded to the dims of the queries and keys, and so is its gradient. Without a
-    bias, its dims are None.
+    bias, the returned dims are None.
     """
     scope: SizeScope = call.scope
     real = valid(scope, k, [2])
     if real is not None:
-        real = real.reshape(-1)  # the mask must not have more dimensions than the bias
+        real = real.reshape(-1)  # the mask must have no more dimensions than the bias
     if bias is None:
         return real, None
     lead = 4 - len(bias.dims)

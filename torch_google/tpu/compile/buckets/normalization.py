@@ -32,7 +32,8 @@ def rows_backward(call: RuleCall) -> Any:
     require(call.op.name(), x.dims[lead:])
     statistics = []
     for value in others:
-        if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):  # statistics per row
+        # Statistics with the rank of x have one value per row.
+        if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):
             value = redim(call.scope, value, (*x.dims[:lead], *value.dims[lead:]))
             statistics.append(cleared(call.scope, value))
         else:

@@ -102,7 +102,7 @@ def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
 
 
 def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedArray:
-    """Invert `compacted`: return a padded array with these dimensions."""
+    """Undo `compacted`: return an array with these padded dimensions."""
     shape = tuple(width(dim) for dim in dims)
     extents, block = _rows([extent for dim in dims for extent in dim])
     size = math.prod(shape)

@@ -161,7 +161,8 @@ def bare(value: Any) -> Any:
     return value
 
 
-# Passed in place of the meta kernel's results, so that `run` does not check or cast the lowering's.
+# Passed in place of the meta kernel's results, so that `run` neither checks nor casts the results
+# of the lowering.
 _ANY = object()
 
 __all__ = [

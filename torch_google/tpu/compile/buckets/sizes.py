@@ -51,7 +51,7 @@ class Extent:
 
 
 Dim: TypeAlias = tuple[Extent, ...]
-"""A dimension: the row-major product of extents, as flattening creates them. No extent has size 1.
+"""A dimension: a row-major product of extents, as created by flattening. None has size 1.
 """
 
 

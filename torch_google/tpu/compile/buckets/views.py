@@ -92,7 +92,7 @@ def repeat(call: RuleCall) -> Any:
     shape: list[int] = []
     for axis, count in enumerate(times):
         size = array.shape[axis]
-        # In row-major order, the repeats come before the dimension itself.
+        # A repeated dimension is a product: the number of repeats is the outer extent.
         repeats = (call.scope.extent(_size_of(count, call, axis, own)),)
         dims.append((*repeats, *own[axis]))
         shape += [1, size]
@@ -118,7 +118,7 @@ def flip(call: RuleCall) -> Any:
 
 
 def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """Return the dimensions that x has if the real elements of one axis move to its front."""
+    """Return the dimensions of x after the real elements of one axis have moved to its front."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
