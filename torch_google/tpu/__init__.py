@@ -54,7 +54,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "estimate":  # a callable package
+    if name == "estimate":  # the package `estimate` is itself callable
         return import_module(f"{__name__}.estimate")
     if name in _LAZY:
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -35,8 +35,8 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {torch_dtype: np.dtype(jax_dtype) for torch_dtype, jax_dtype in _PAIRS}
 _TO_TORCH = {jax_dtype: torch_dtype for torch_dtype, jax_dtype in _TO_JAX.items()}
 
-# For each platform, the dtypes that it lacks and what to use instead. float64 is not one of them: a
-# TPU emulates it slowly, with pairs of float32.
+# For each platform, the dtypes that it lacks, with the dtype that an error suggests instead.
+# float64 is not in the table: a TPU emulates it slowly, with pairs of float32.
 _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
     "tpu": {torch.complex128: torch.complex64},
 }

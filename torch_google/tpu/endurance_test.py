@@ -65,8 +65,8 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if execution == "fused":
-            # Only the loop's repetition ends a trace. There are two programs, because the first
-            # trace starts before the loop.
+            # Each trace must end because the loop repeats, not for another reason. The first trace
+            # starts before the loop, so it has a separate program.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

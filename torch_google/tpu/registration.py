@@ -99,7 +99,7 @@ def _install_collectives() -> None:
 def _finish() -> None:
     """Stop autograd's threads, and wait until they have ended.
 
-    When it ends, each of them takes the GIL once more. That would crash if the interpreter had
+    Each thread takes the GIL once more before it ends, which would crash if the interpreter had
     already been finalized.
     """
     _C.finish()
@@ -119,7 +119,7 @@ def _autograd_lives() -> bool:
 
 
 def _lazy(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports its target when first called, as most targets load JAX."""
+    """Return a function that imports its target lazily, because most targets load JAX."""
     target: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:

@@ -35,7 +35,7 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
     else:
         library.impl(name, kernel, allow_override=True)
     # torch keeps a copy of its kernel in the operator. The Python dispatcher, which traces graphs,
-    # prefers that copy.
+    # prefers that copy to the kernel in the dispatcher.
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(getattr(torch.ops, library.ns), packet), overload or "default")
     if operator.py_kernels.pop(getattr(torch._C.DispatchKey, library.dispatch_key), None):
@@ -44,7 +44,8 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
         # Imported lazily, because it loads all decompositions.
         from torch._decomp import meta_table
 
-        # Fake tensors prefer a decomposition to the kernel of an operator that this table lacks.
+        # If this table lacks an operator, fake tensors use the operator's decomposition instead of
+        # its kernel.
         meta_table[operator] = kernel
 
 

@@ -96,7 +96,7 @@ for size in range(3, 11):
 
 
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
-    """Destroying a replaced program runs Python code, so another thread may then look it up."""
+    """Destroying a replaced program runs Python code, in which another thread may look it up."""
     done = subprocess.run(
         [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
     )
@@ -133,7 +133,7 @@ def test_a_failed_compilation_changes_nothing_that_is_written_or_drawn(
     def fail(*_: object, **__: object) -> None:
         raise jax.errors.JaxRuntimeError("INTERNAL: the compiler failed")
 
-    _C.clear_programs()  # so that each mode has to compile these operators
+    _C.clear_programs()  # so that each mode has to compile the operators below
     x = torch.arange(4.0, device="tpu")
     view, version = x[1:3], x._version
     three, one = (torch.full((2,), value, device="tpu") for value in (3.0, 1.0))
@@ -203,7 +203,7 @@ def test_modes_nest_and_what_raises_restores_them(mode: Any) -> None:
 
     three, four = torch.ones(3, device="tpu"), torch.ones(4, device="tpu")
     context = torch.tpu.eager_mode(mode)
-    with context, context:  # the same object can be entered twice
+    with context, context:  # the same context manager can be entered twice
         with torch.tpu.cache_only(), torch.tpu.precision("highest"):
             with pytest.raises(KeyError, match="debug"):
                 fail()

@@ -194,7 +194,7 @@ def test_shapes_that_depend_on_values() -> None:
     positions = torch.empty(0, dtype=torch.int64, device="tpu")
     assert torch.nonzero(x, out=positions) is positions
     assert positions.tolist() == [[0, 1], [1, 0]]
-    with pytest.raises(RuntimeError, match="out"):  # the text depends on torch's release
+    with pytest.raises(RuntimeError, match="out"):  # the full text depends on torch's release
         torch.nonzero(x, out=torch.empty(0, device="tpu"))
 
 

@@ -101,7 +101,8 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     assert read <= hits
-    if mode == "fused":  # programs of operators that only run in fused programs are not read
+    # The process does not load programs of operators that run only inside fused programs.
+    if mode == "fused":
         assert read < hits / 2
     if mode != "compile":  # with torch.compile, Dynamo traces in every process
         assert (loaded, asked) == ([], 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The platforms, and the one that programs are traced for, if it is not the running one."""
+"""The names of the platforms, and tracing for a platform that is not the running one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# The preferred one is first. These are JAX's names for starting a platform, and for lowering.
+# In order of preference. JAX uses the same names to start a platform and to lower programs for it.
 PLATFORMS = ("tpu", "cuda", "cpu")
 
 _TARGET: ContextVar[str | None] = ContextVar("TARGET", default=None)
@@ -20,9 +20,10 @@ def requested() -> str | None:
 
 @contextmanager
 def tracing_for(platform: str | None) -> Iterator[None]:
-    """Trace programs for a platform (tpu, cuda or cpu), which need not run; None changes nothing.
+    """Trace programs for a platform (tpu, cuda or cpu), even if it is not running.
 
-    The caller must lower them with `lowering_platforms=(platform,)`. Applies only to this thread.
+    The caller must lower the programs with `lowering_platforms=(platform,)`. The choice applies
+    only to this thread. None changes nothing.
     """
     token = _TARGET.set(platform or _TARGET.get())
     try:

@@ -12,7 +12,7 @@ XLA_FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1 "
     "--xla_cpu_use_fusion_emitters=false"
 )
-"""For programs that run once or a few times, so that compilation dominates."""
+"""Flags for programs that run only a few times, so that compilation dominates their cost."""
 
 
 def use() -> None:
