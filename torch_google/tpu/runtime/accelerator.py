@@ -90,7 +90,7 @@ def check_stream_device(index: int) -> None:
 
 
 def synchronize_device(index: int) -> None:
-    """Wait for a device that has been started."""
+    """Wait for a device whose platform has started."""
     if V2_6:
         # v2.6's synchronize() returns immediately if torch has not yet noticed that the device has
         # started. This call makes torch notice.

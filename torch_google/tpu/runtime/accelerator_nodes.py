@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts this machine's accelerators by their files, without starting one."""
+"""Counts this machine's accelerators by their device files, without starting any."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TWO_DEVICES = frozenset({"0x0027", "0x0076"})
 
 
 def exist() -> bool:
-    """Return whether this machine has files that look like accelerators."""
+    """Return whether this machine has device files of TPUs or GPUs."""
     return bool(_chips() or _gpus())
 
 

@@ -14,7 +14,7 @@ Machine = Callable[..., None]
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Return a function that creates the files of a machine, and makes them the visible ones."""
+    """Return a function that creates a machine's device files in a temporary root directory."""
     monkeypatch.setattr(accelerator_nodes, "_ROOT", tmp_path)
     for variable in ("TORCH_TPU_PLATFORM", "TPU_VISIBLE_CHIPS", "TORCH_TPU_CPU_DEVICES"):
         monkeypatch.delenv(variable, raising=False)
@@ -46,8 +46,8 @@ def test_a_machine_without_accelerators(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("nodes", "chip", "devices"),
     [
-        (["accel0", "accel1", "accel2", "accel3"], "0x0027", 8),  # v3
-        (["accel0", "accel1", "accel2", "accel3"], "0x005e", 4),  # v4
+        (["accel0", "accel1", "accel2", "accel3"], "0x0027", 8),  # TPU v3
+        (["accel0", "accel1", "accel2", "accel3"], "0x005e", 4),  # TPU v4
         ([*_V5E, "vfio/vfio"], "0x0063", 4),
         (["vfio/0", "vfio/1", "vfio/2", "vfio/3"], "0x0076", 8),  # TPU7x
         (_V5E, "", 4),  # the PCI bus is not visible, as in some containers
@@ -76,7 +76,7 @@ def test_the_visible_chips(
 
 def test_the_platform_that_is_asked_for(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine([*_V5E, "nvidia0", "nvidia1"])
-    assert platform.expected_devices() == 4  # a TPU is preferred
+    assert platform.expected_devices() == 4  # the machine has both, and a TPU is preferred to a GPU
     for name, devices in (("tpu", 4), ("cuda", 2), ("cpu", 1), ("other", 4)):
         monkeypatch.setenv("TORCH_TPU_PLATFORM", name)
         assert platform.expected_devices() == devices

@@ -18,7 +18,8 @@ from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
 from torch_google.tpu.runtime.strides import View, read
 
-# The size in bytes from which zeros are made on the device. A program takes about 0.2 s to compile.
+# Arrays of zeros with at least this many bytes are created on the device, by a program that takes
+# about 0.2 s to compile.
 _LARGE = 1 << 26
 
 
@@ -96,7 +97,7 @@ def replicated(array: jax.Array, sharding: int) -> jax.Array:
 def localized(
     values: tuple[jax.Array, ...], positions: Sequence[int], index: int
 ) -> tuple[jax.Array, ...]:
-    """Return the arrays, with the replicated ones at these positions moved to one device."""
+    """Return the arrays, with the replicated arrays at these positions moved to one device."""
     local = list(values)
     for position in positions:
         local[position] = on_one_device(values[position], index)
@@ -104,7 +105,7 @@ def localized(
 
 
 def on_one_device(array: jax.Array, index: int) -> jax.Array:
-    """Return an array on a device. If it is replicated there, use that copy."""
+    """Return an array on a device. If a replicated array has a copy there, use that copy."""
     device = platform.device(index)
     if array.is_fully_replicated:
         copies = {shard.device: shard.data for shard in array.addressable_shards}

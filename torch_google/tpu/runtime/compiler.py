@@ -137,5 +137,6 @@ def _devices(on: Devices) -> Sequence[jax.Device]:
 def _memory(executable: jax.stages.Compiled) -> Any:
     try:
         return executable.memory_analysis()
-    except (NotImplementedError, jax.errors.JaxRuntimeError):  # not every platform reports it
+    # Some platforms do not report the memory of a program.
+    except (NotImplementedError, jax.errors.JaxRuntimeError):
         return None

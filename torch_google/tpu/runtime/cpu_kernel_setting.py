@@ -3,7 +3,7 @@
 
 A program takes about 50 ms to compile, and each new size needs one. A CPU kernel needs none. The
 setting belongs to the process, because autograd's threads must use the kernels that the forward
-pass used: the two ways may differ in the lowest bits.
+pass used: kernels and programs may differ in the lowest bits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def set_cpu_kernels(enabled: bool) -> None:
     """Choose whether the modes strict and fused may run operators on torch's CPU kernels.
 
     If False, which is the default, every operator is a compiled program, as on a TPU. The
-    environment variable TORCH_TPU_CPU_KERNELS=1 turns them on from the start. Raises RuntimeError
-    for True on another platform than `cpu`, because a CPU kernel cannot read its buffers.
+    environment variable TORCH_TPU_CPU_KERNELS=1 turns CPU kernels on from the start. Raises
+    RuntimeError for True on a platform other than `cpu`, whose buffers a CPU kernel cannot read.
     """
     _C.start()
     if enabled and platform.name() != "cpu":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert an index, a name or a torch.device from the user to a device index."""
+"""Converts an index, a name or a torch.device from the user to a device index."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def wait(array: Any) -> None:
     """Wait for a value. If its computation failed, raise the error that `explain` returns."""
     try:
         array.block_until_ready()
-    except RuntimeError as error:  # includes JAX's errors
+    except RuntimeError as error:  # JAX's errors are subclasses of RuntimeError
         explain("the program that computes a value", error)
 
 
@@ -73,7 +73,8 @@ def caller() -> str:
 
     On an autograd thread, return the line that called backward() and the name of the running node.
     In anomaly mode, also return the line that created the node. If several threads are in
-    backward(), return all of their lines, because we cannot tell which call this thread works for.
+    backward(), return all of their lines, because we cannot tell which of the calls this thread
+    serves.
     """
     own = _users_line(sys._getframe(1))
     if own is not None:

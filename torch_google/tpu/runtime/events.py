@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that an event or a wait covers: those that existed when it was created."""
+"""The values that an event or a wait covers: all that existed when it was created."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _concerns(array: Any) -> bool:
         return True
     try:
         array.block_until_ready()
-    except RuntimeError:  # wait() will raise it
+    except RuntimeError:  # wait() will raise this error
         return True
     return False
 

@@ -12,20 +12,20 @@ import torch
 
 from torch_google.tpu.release import V2_6
 
-# The number of matrix products, which takes at least a tenth of a second.
+# The number of matrix products in the long program, which takes at least 0.1 s.
 _PRODUCTS = 24
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_on_its_way() -> Iterator[None]:
-    _long()  # compile the program
+    _long()  # run once, so that the program is compiled before the test
     torch.tpu.synchronize()
     yield
     torch.tpu.synchronize()
 
 
 def _long(x: torch.Tensor | None = None) -> torch.Tensor:
-    """Immediately return a value that is ready much later: the identity or another matrix."""
+    """Return the identity, or `x`, at once, although its value is ready only much later."""
     x = torch.eye(768, device="tpu") if x is None else x
     eye = torch.eye(768, device="tpu")
     for _ in range(_PRODUCTS):
@@ -56,7 +56,7 @@ def test_the_time_between_events_is_that_of_the_work() -> None:
     end.synchronize()
     took = time.perf_counter() - started
     elapsed = begin.elapsed_time(end) / 1e3
-    assert took > 2 * issued  # otherwise the test proves nothing
+    assert took > 2 * issued  # issuing must be quick, or the test proves nothing
     assert took - 0.05 <= elapsed <= time.perf_counter() - started + 0.05
     assert end.elapsed_time(begin) / 1e3 == -elapsed
     assert product.trace().item() == 768
@@ -126,7 +126,7 @@ def test_who_waits_for_a_stream_waits_for_the_events_that_it_waits_for() -> None
     with ahead:
         product = _long()
     behind.wait_stream(ahead)
-    del product  # its value is never read
+    del product  # no code reads the value of `product`
     assert not behind.query()
     behind.synchronize()
     assert ahead.query()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """malloc settings for the `cpu` platform: keep freed memory for the next program.
 
-XLA frees scratch memory and results after each run. glibc returns blocks of that size to the
-kernel, and keeps at most 64 MiB for a thread with its own arena. The next run then takes a page
+XLA frees scratch memory and results after each run. glibc returns large blocks to the operating
+system, and keeps at most 64 MiB for a thread with its own arena. The next run then takes a page
 fault for each page, which costs a sixth of a training step's time. PJRT allocates CPU buffers with
 malloc and has no allocator to configure, so these settings apply to the whole process.
 
@@ -11,7 +11,7 @@ rest to the system. Blocks above 128 MiB are still mapped separately, because an
 not fit into the hole that an equally large one leaves.
 
 When JAX initialises any platform, it also creates a CPU client. Each of that client's threads then
-has an arena of its own, in which a block is at most 64 MiB. So call `keep` before that.
+has its own arena, in which a block is at most 64 MiB. So call `keep` before that.
 """
 
 from __future__ import annotations

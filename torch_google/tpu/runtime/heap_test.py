@@ -70,7 +70,7 @@ def test_the_users_settings_of_malloc_win(variable: str, value: str) -> None:
 def test_a_platform_that_was_not_named_finds_its_threads_in_one_heap_too() -> None:
     _C.start()
     if platform.name() != "cpu":
-        pytest.skip("the heap is kept where the platform is the CPU")
+        pytest.skip("malloc keeps the heap only on the platform cpu")
     assert faults(80, named=None) < 1000
 
 

@@ -53,11 +53,11 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
 
 
 def empty_cache() -> None:
-    """Do nothing: unused memory is freed immediately."""
+    """Do nothing, because unused memory is freed immediately."""
 
 
 def ipc_collect() -> None:
-    """Do nothing: tensors are sent to other processes through host memory."""
+    """Do nothing, because tensors are sent to other processes through host memory."""
 
 
 def memory_reserved(device: DeviceLike = None) -> int:

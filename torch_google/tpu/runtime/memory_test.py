@@ -113,7 +113,7 @@ def test_a_result_without_room_is_refused_and_nothing_else_is_lost(mode: Any, li
         refused(lambda: x.resize_(ROOM + 4), 4 * ROOM, limited)
         assert (x.shape, x.stride()) == ((4,), (1,))
         assert torch.equal(torch.tpu.get_rng_state(), state)
-        tensor = torch.ones(ROOM // 8, device="tpu")  # half of the limit
+        tensor = torch.ones(ROOM // 8, device="tpu")  # this tensor takes half of the limit
         assert (x + 1).tolist() == [1.0, 2.0, 3.0, 4.0]
         assert tensor.sum().item() == ROOM // 8
 
@@ -163,7 +163,7 @@ def test_a_fused_program_without_room_for_its_scratch_memory_runs_one_by_one(
 ) -> None:
     known = SimpleNamespace(temp_size_in_bytes=1 << 50)
     monkeypatch.setattr(compiler, "_memory", lambda _: known)
-    tried: list[Any] = []  # a program's first run waits for its results
+    tried: list[Any] = []  # the results that first runs of programs wait for
     monkeypatch.setattr(jax, "block_until_ready", tried.append)
     x = torch.ones(64, device="tpu")
     with torch.tpu.eager_mode("fused"):
@@ -239,7 +239,8 @@ def test_a_trace_that_the_compiler_rejects_runs_operator_by_operator(
         for turn in range(3):
             x.add_(1).mul_(2).sub_(2).add_(0)
             if turn == 0:
-                request.getfixturevalue("_too_large")  # only the fused program is new
+                # From now on the compiler rejects programs: only the fused one is new.
+                request.getfixturevalue("_too_large")
             assert x.tolist() == [2.0 ** (turn + 1)] * 67
             torch.tpu.wait_for_compiles()
     name = r"a trace of \d+ operators"

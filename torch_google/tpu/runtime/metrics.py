@@ -23,8 +23,8 @@ class Metrics:
     `compiles`, `compile_seconds`: the number of compilations, and their wall time.
 
     `cpu_kernels`: calls that torch's CPU kernels ran (see cpu_kernel_setting.py). They are neither
-    hits nor misses. `host_shapes`: calls whose result shapes depend on values; they need no
-    program. `fallbacks`: by operator name, the calls that ran on the CPU.
+    hits nor misses. `host_shapes`: calls whose result shapes depend on values; such calls run
+    without a program. `fallbacks`: by operator name, the calls that ran on the CPU.
 
     `graphs`: events in torch.compile graphs. They are `compile`, `call`, `evict`, `copy` (an array
     could not be donated), `pad` (an argument was padded to its bucket's length) and `pad_compile`

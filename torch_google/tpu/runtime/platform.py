@@ -55,7 +55,7 @@ def name() -> str:
 
 
 def expected_devices() -> int:
-    """Return the expected number of devices without starting any, so that torch need not wait.
+    """Return the expected number of devices without starting any, because torch asks early.
 
     This runs during `import torch`, so it ignores invalid environment variables. Starting the
     platform raises an error for them.

@@ -99,7 +99,7 @@ def test_a_compiled_function_has_a_program_for_each_precision(texts: list[str]) 
         with torch.tpu.precision(level):
             function(x).backward()
     graphs = [text for text in texts if "dot_general" in text]
-    assert len(graphs) == 2 * len(LEVELS)  # forward and backward
+    assert len(graphs) == 2 * len(LEVELS)  # each level has a forward and a backward program
     for level in LEVELS:
         attribute = f"precision = [{level.upper()}, {level.upper()}]"
         assert sum(attribute in text for text in graphs) == 2

@@ -17,15 +17,15 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# The share of the limit that we use. The rest is for the program that is being compiled.
+# The share of Linux's limit that we use. The remainder is for the program that is being compiled.
 _PART = 0.5
-# An upper bound on the mappings per second that all threads of a large machine can add.
+# An upper bound on the number of mappings that all threads of a large machine can add per second.
 _RATE = 16_000
 _SOONEST = 0.05
 
 
 class MappingBudget:
-    """Keeps the process below `allowed` mappings. Skips the count while it cannot be that high."""
+    """Keeps the process below `allowed` mappings. Counts them only if there can be that many."""
 
     def __init__(self, allowed: float, most: float) -> None:
         self._allowed = allowed
@@ -37,8 +37,10 @@ class MappingBudget:
         now = time.monotonic()
         if now < self._next:
             return 0
-        self._next = math.inf  # other threads skip the check in the meantime
-        count = self._allowed  # the count to use below if a signal handler raises
+        # Until this check is done, other threads skip it.
+        self._next = math.inf
+        # If a signal handler raises, the next check assumes this count.
+        count = self._allowed
         forgotten = 0
         try:
             count = mappings()
@@ -66,9 +68,9 @@ def _budget() -> MappingBudget:
     try:
         most = int(_LIMIT.read_text())
     except (OSError, ValueError):
-        most = 1 << 62  # the system is not Linux
+        most = 1 << 62  # only Linux limits the number of mappings
     return MappingBudget(_PART * most, most)
 
 
 BUDGET = _budget()
-"""The budget of this process."""
+"""The budget of memory mappings of this process."""

@@ -72,8 +72,7 @@ def test_programs_that_are_loaded_when_they_run_are_counted_then(
     with torch.tpu.eager_mode("fused"):
         compute()
         _C.clear_programs()
-        # Run as a new process would: fused programs run, and no single operator's program is
-        # loaded.
+        # As in a new process, fused programs run, but no single operator's program is loaded.
         compute()
     request.getfixturevalue("room")
     before = torch.tpu.metrics()

@@ -96,7 +96,7 @@ def _from_environment() -> ProgramLimit:
 
 
 LIMIT = _from_environment()
-"""The limit of this process."""
+"""The limit on compiled programs in this process."""
 
 
 def set_program_limit(limit: int | None) -> None:

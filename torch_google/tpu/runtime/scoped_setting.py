@@ -44,8 +44,8 @@ class ScopedSetting:
     def __call__(self, function: _F) -> _F:
         """Return a function that runs `function` within the block.
 
-        Raises TypeError for a class. Also raises it for a coroutine function, because the thread's
-        other tasks would run within the block.
+        Raises TypeError for a class. Also raises it for a coroutine function, because other tasks
+        of the thread would also run within the block.
         """
         name = f"torch.tpu.{type(self).__name__}"
         named = getattr(function, "__qualname__", repr(function))

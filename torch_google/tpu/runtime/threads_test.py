@@ -15,7 +15,7 @@ def test_one_backward_pass_gives_back_what_it_no_longer_needs() -> None:
     live: list[int] = []
     y = torch.ones(100, device="tpu", requires_grad=True)
     for layer in range(40):
-        y = y.sin()  # autograd saves the input of sin
+        y = y.sin()  # autograd saves the input of each sin()
         if layer in (1, 38):
             y.register_hook(lambda _: live.append(len(jax.live_arrays())))
     y.sum().backward()

@@ -21,7 +21,7 @@ from jax.experimental import topologies
 
 # For each generation of TPUs, the number of dimensions of the network between its chips.
 GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
-# The block of chips of one host, by dimension. A smaller topology limits it.
+# The block of chips of one host, by dimension. In a smaller topology, the block is smaller.
 _HOST = (2, 2, 1)
 # libtpu reads these variables when it is loaded. Without them, it would query the cloud's metadata
 # server and look for other hosts, and a second process that loads it would fail.
@@ -114,7 +114,7 @@ def _requirement() -> str:
     try:
         lines = requires("jax") or []
     except PackageNotFoundError:
-        lines = []  # the program lacks its packages' metadata
+        lines = []  # this program was packaged without the metadata of its packages
     pins = [re.match(r"libtpu\s*([=<>!~][^;]*)", line) for line in lines if "tpu" in line]
     return next(("libtpu" + pin[1].strip().strip("()") for pin in pins if pin), "libtpu")
 

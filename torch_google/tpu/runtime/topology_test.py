@@ -41,7 +41,7 @@ def test_a_wrong_size_lists_the_usual_ones(size: str) -> None:
 
 
 def test_a_missing_libtpu_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "libtpu", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "libtpu", None)  # importing libtpu now fails
     monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
     topology.topology.cache_clear()
     with pytest.raises(RuntimeError, match=r"pip install 'libtpu"):

@@ -55,7 +55,7 @@ def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def host_view(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the part of a storage's host copy that the tpu tensor `like` views."""
+    """Return the part of a storage's host copy that corresponds to the tpu tensor `like`."""
     if storage.dtype != like.dtype:
         # The storage may end with bytes that are not a whole element.
         usable = storage.nbytes // like.itemsize * like.itemsize
