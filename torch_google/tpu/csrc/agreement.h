@@ -12,9 +12,9 @@
 namespace torch_google::tpu {
 
 struct Agreement {
-  // Operation, dtypes and shapes, for error messages.
+  // The operation, dtypes and shapes, for error messages.
   std::string text;
-  // Must be equal on all ranks.
+  // A description that must be equal on all ranks.
   std::string common;
   // The bytes that this rank sends to each rank, and those that it expects from
   // each. Empty if equal `common` strings imply equal sizes.

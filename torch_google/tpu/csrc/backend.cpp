@@ -135,7 +135,8 @@ class Backend final : public c10d::Backend {
     auto collective = make(OpType::BROADCAST, "broadcast", options.timeout);
     collective.root = static_cast<int>(options.rootRank);
     if (transport_) {
-      // All ranks run the same program, so it has the same inputs and outputs.
+      // All ranks run the same program, so each rank passes the tensor as both
+      // input and output.
       collective.inputs = collective.outputs = {single(collective, tensors)};
     } else {
       (getRank() == options.rootRank
@@ -199,7 +200,7 @@ class Backend final : public c10d::Backend {
     if (is_on_cpu(inputs)) {
       return cpu_->allgather_coalesced(outputs, inputs, options);
     }
-    // Indexed as outputs[rank][tensor].
+    // `outputs` is indexed as outputs[rank][tensor].
     std::vector<WorkPtr> works;
     for (size_t i = 0; i < inputs.size(); ++i) {
       auto collective =
@@ -380,7 +381,7 @@ class Backend final : public c10d::Backend {
     if (const auto* supplement =
             dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
         supplement && supplement->tensor_factor.defined()) {
-      // The group's thread needs the factor on the host.
+      // Copy the factor to the host, because the group's thread needs it there.
       collective.op = c10d::makePreMulSum(supplement->tensor_factor.cpu());
     }
   }
@@ -487,7 +488,7 @@ void define_backend(py::module_& module) {
 #if !TORCH_GOOGLE_TORCH_2_6
       .def_property_readonly("options", &Backend::getBackendOptions)
 #endif
-      // torch looks the function up by this name.
+      // torch looks up this function by its name.
       .def(
           "_set_default_timeout",
           [](Backend& self, std::chrono::milliseconds timeout) {

@@ -151,7 +151,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
 }
 
 PyObject* Box::value(Reason reason) {
-  start();  // throws after a fork, when arrays would never be ready
+  start();  // throws in a forked child, where arrays would never become ready
   for (;;) {
     while (writer_) {
       writer_->finish(reason);

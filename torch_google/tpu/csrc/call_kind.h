@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kind of an operator call: all that its key has, except sizes.
+// The kind of an operator call: everything in its cache key except sizes.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -20,7 +20,7 @@ using Tensors = std::vector<at::Tensor>;
 // inputs, and a rank that receives nothing has no outputs.
 struct Collective {
   c10d::OpType type = c10d::OpType::UNKNOWN;
-  std::string name;  // as in torch.distributed
+  std::string name;  // the name in torch.distributed, such as all_reduce
   Tensors inputs;
   Tensors outputs;
   bool reduces = false;

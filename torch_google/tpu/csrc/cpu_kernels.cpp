@@ -35,7 +35,8 @@ constexpr uint32_t kManyRounds = 8;
 constexpr uint64_t kLongestRound = 4096;
 // The counts of an operator are reset when it has had this many sizes.
 constexpr size_t kMostSizes = 8192;
-// Results of the Python function, see Admission in eager/cpu_kernels.py.
+// Results of the Python function `admit`, see Admission in
+// eager/cpu_kernels.py.
 constexpr long kNever = 0;
 constexpr long kAgain = 1;
 constexpr long kUndecided = 2;
@@ -120,7 +121,8 @@ at::Tensor host_values(Box& box) {
     if (box.is_shared() || !box.holds(array.get())) {
       return alias.clone();  // other code may use the array's memory
     }
-    // A copy, because the array's memory belongs to JAX, which may reuse it.
+    // Copy the values, because the array's memory belongs to JAX, which may
+    // reuse it.
     at::Tensor values = alias.clone();
     box.expect(arrived(values), 0);
     return values;
@@ -218,7 +220,8 @@ class HostCall {
     });
   }
 
-  // The new results, as CPU tensors, in order. Undefined ones stay undefined.
+  // Stores the new results, as CPU tensors, in order. Undefined results stay
+  // undefined.
   bool collect_results() {
     results_.clear();
     std::vector<const c10::StorageImpl*> others;
@@ -329,7 +332,7 @@ class HostCall {
   struct Copy {
     Box* box;
     at::Tensor values;
-    std::shared_ptr<Arrival> arrival;  // the values that were read
+    std::shared_ptr<Arrival> arrival;  // holds the values that the kernel read
   };
 
   c10::IValue moved(const c10::IValue& value, bool is_written) {
@@ -363,8 +366,8 @@ class HostCall {
     if (!tensor.defined()) {
       return tensor;
     }
-    // The dispatcher handles these keys before it calls a kernel; this call
-    // bypasses that step. A tensor of zeros has no memory.
+    // The dispatcher handles the conj, neg and zero-tensor keys before it calls
+    // a kernel; this call bypasses that step. A zero tensor has no memory.
     is_lazy_ = is_lazy_ || tensor.is_conj() || tensor.is_neg() ||
                tensor._is_zerotensor();
     if (is_lazy_ || !tensor.device().is_privateuseone()) {
@@ -461,7 +464,7 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
     expected = Ref::checked(PyObject_CallFunction(
         admit, "OOOi", python.op.ptr(), python.values.ptr(), python.bases.ptr(),
         static_cast<int>(call.device)));
-    // Python may have changed the map, by running other operators.
+    // `admit` may have run other operators, which may have changed the map.
     if (PyLong_Check(expected.get())) {
       const long answer = PyLong_AsLong(expected.get());
       if (answer == kNever) {
@@ -477,7 +480,7 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
   if (may_record && recurs(call, known->second)) {
     return compile;
   }
-  // The kernels and copies see plain CPU tensors. Without this guard, a
+  // Let the kernels and copies see plain CPU tensors. Without this guard, a
   // transform of torch.func that is active in this thread would wrap them.
   const c10::impl::ForceDispatchKeyGuard plain(
       c10::DispatchKeySet(c10::DispatchKey::BackendSelect),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs operators with torch's CPU kernels, on platforms whose buffers are host
-// memory. A call of a new size then compiles nothing.
+// memory. So a call with a new size compiles nothing.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -44,8 +44,8 @@ class CpuKernels {
 
   // Runs a call if it is allowed to use its CPU kernel. If the kernel throws,
   // nothing has been written, and the call needs a program, which raises the
-  // error or accepts the call. `may_record` means that the mode could record a
-  // program instead, so a call that recurs gets one.
+  // error or accepts the call. `may_record` means that the current mode can
+  // record a program instead; a call that recurs then gets one.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
               bool scalars_are_inputs, bool may_record);

@@ -25,9 +25,9 @@ struct FlightRecord {
   std::string group;
   std::string description;
   std::string name;
-  uint64_t sequence;  // index in its queue
+  uint64_t sequence;  // the index of the operation in its queue
   bool is_message;
-  int rank;  // in the group
+  int rank;  // this process's rank in the group
   int peer;
   std::vector<std::vector<int64_t>> input_sizes, output_sizes;
   std::vector<c10::ScalarType> input_dtypes, output_dtypes;

@@ -47,7 +47,7 @@ Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
   for (size_t i = 0; i < values.size(); ++i) {
     PyTuple_SET_ITEM(arrays.get(), i, values[i]);
   }
-  // Pass -1 for all streams.
+  // The stream -1 means all streams.
   return Ref::checked(PyObject_CallFunction(
       callbacks().mark, "OOiL", arrays.get(), timing ? Py_True : Py_False,
       static_cast<int>(device),
@@ -91,7 +91,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 #if !TORCH_GOOGLE_TORCH_2_6
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    // The same dtypes as in torch_google/tpu/dtypes.py.
+    // These dtypes must be the same as in torch_google/tpu/dtypes.py.
     c10::DeviceCapability known;
     known.capability_data.capability_bits = 0;
     auto& types = known.capability_data.supported_scalar_types;

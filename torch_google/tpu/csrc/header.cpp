@@ -7,7 +7,8 @@
 namespace torch_google::tpu {
 namespace {
 
-// FNV-1a. Unlike std::hash, it gives the same hash in every process.
+// Returns the FNV-1a hash of a string. Unlike std::hash, it is the same in
+// every process.
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = 14695981039346656037ULL;
   for (const unsigned char character : text) {

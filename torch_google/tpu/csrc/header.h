@@ -9,7 +9,7 @@
 
 namespace torch_google::tpu {
 
-// Precedes each rank's part of an exchange, and each message.
+// A header that precedes each rank's part of an exchange, and each message.
 struct Header {
   uint64_t sequence;
   uint64_t hash;     // hash of `common`

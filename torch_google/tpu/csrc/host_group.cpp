@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kStatesTimeout{1500};
 // How long an idle thread waits for work before it exits.
 constexpr std::chrono::seconds kIdleTimeout{10};
-// A message and its acknowledgement use different tags. The lower half of the
-// range is for the user's tags.
+// A message and its acknowledgement use different tags. Users may use tags in
+// the lower half of the range.
 constexpr int kAcknowledgement = 1 << 30;
 
 std::exception_ptr backend_error(const std::string& message) {
@@ -52,8 +52,8 @@ HostGroup::HostGroup(c10::intrusive_ptr<c10d::Backend> gloo,
 #if TORCH_GOOGLE_TORCH_2_6
       store_(std::move(store)),
 #else
-      // Use a separate connection, because another thread may be waiting for a
-      // key.
+      // Use a separate connection to the store, because another thread may be
+      // waiting for a key on the existing one.
       store_(store->clone()),
 #endif
       timeout_(timeout) {
@@ -165,7 +165,8 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
 }
 
 void HostGroup::work(LaneKey key) {
-  // Copy in this thread only: otherwise OpenMP would start a team of threads.
+  // Copy tensors in this thread only: otherwise OpenMP would start a team of
+  // threads.
   const c10::ParallelGuard alone(true);
   const at::AutoDispatchBelowADInplaceOrView below;
   for (;;) {
@@ -478,7 +479,8 @@ void HostGroup::poll() {
       why.assign(text.begin(), text.end());
     }
   } catch (const std::exception& error) {
-    why = "the store is gone, which the first rank serves: " + reason_of(error);
+    why =
+        "the store, which the first rank serves, is gone: " + reason_of(error);
   }
   std::string what;
   {

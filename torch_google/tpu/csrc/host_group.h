@@ -43,7 +43,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   };
   // The outcome of the exchange that starts a collective.
   struct Exchanged {
-    Tensors payloads;         // one per rank
+    Tensors payloads;         // the payload of each rank
     int64_t largest = 0;      // bytes of the largest part sent to a rank
     bool same_layout = true;  // whether all ranks gave the same layout
   };
@@ -95,9 +95,10 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::string refusal;
     Prepare prepare;
     std::shared_ptr<Arrival> arrival;
-    std::shared_ptr<int> source;  // the sender, if recv accepts any
+    // The sender of the message, if recv accepts any rank.
+    std::shared_ptr<int> source;
     std::string layout;
-    std::unique_ptr<Turn> turn;  // only if the device moves the data
+    std::unique_ptr<Turn> turn;  // null unless the device moves the data
     uint64_t sequence = 0;
     std::shared_ptr<FlightRecord> record;
   };
@@ -107,7 +108,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::deque<Job> jobs;
     uint64_t next_sequence = 0;
     bool has_thread = false;
-    std::string current;  // for error messages
+    std::string current;  // the current job, for error messages
   };
   using LaneKey = std::tuple<c10d::OpType, int, int>;
 

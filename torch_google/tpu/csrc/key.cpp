@@ -101,13 +101,15 @@ int64_t misfits(const Call& call) {
   return bits;
 }
 
-// Expects an operator whose last number is the fill value.
+// Returns whether the tensor's dtype can represent the fill value, which must
+// be the operator's last number.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
   return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }
 
 bool fits_dtype(const Call& call, Arguments arguments) {
-  constexpr size_t kDtype = 2;  // full(size, fill_value, *, dtype, ...)
+  // The dtype's position in full(size, fill_value, *, dtype, ...).
+  constexpr size_t kDtype = 2;
   const auto& number = call.numbers.back();
   if (arguments[kDtype].isInt()) {
     return is_of(number,
@@ -186,8 +188,8 @@ class Describer {
     }
   }
 
-  // Records which tensors share a storage. This matters if one of them is
-  // written.
+  // Records which tensors share a storage, because that matters if one of them
+  // is written.
   void sharing() {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const auto* mine = call_.tensors[i]

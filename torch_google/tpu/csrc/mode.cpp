@@ -13,11 +13,11 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever changed its own settings. If not, which is usual,
-// the lookup of thread settings is skipped.
+// Whether any thread has ever changed its own settings. Usually none has, and
+// then the lookup of a thread's settings is skipped.
 std::atomic<bool> threads_differ{false};
 
-// The name is short enough that std::string does not allocate.
+// The name is so short that std::string does not allocate memory.
 const std::string& name() {
   static const auto* name = new std::string("tpu.settings");
   return *name;

@@ -45,11 +45,12 @@ class Releases(enum.Enum):
 class Policy:
     """Properties that all overloads of an operator share; the fields of C++'s OperatorPolicy."""
 
-    name: str  # with its namespace, without an overload
-    crosses_devices: bool = False  # a call with tensors on several devices is a transfer
-    takes_indices: bool = False  # the second argument is a list of indices, maybe on the CPU
+    name: str  # the name with its namespace, without an overload
+    crosses_devices: bool = False  # whether a call with tensors on several devices is a transfer
+    # Whether the second argument is a list of indices, which may be on the CPU.
+    takes_indices: bool = False
     numbers: NumberCheck | None = None
-    releases: Releases = Releases.ALL  # only for the test: C++ never looks up absent operators
+    releases: Releases = Releases.ALL  # used only by the test: C++ never looks up absent operators
 
 
 POLICIES: Final = (
@@ -64,17 +65,17 @@ POLICIES: Final = (
         )
     ),
     # Parameters of random distributions. torch's kernels for other devices check them at run time.
-    Policy(name="aten::uniform", numbers=NumberCheck.ASCENDING),  # from, to
+    Policy(name="aten::uniform", numbers=NumberCheck.ASCENDING),  # numbers: from, to
     Policy(name="aten::uniform_", numbers=NumberCheck.ASCENDING),
-    Policy(name="aten::normal_", numbers=NumberCheck.NOT_NEGATIVE),  # mean, std
+    Policy(name="aten::normal_", numbers=NumberCheck.NOT_NEGATIVE),  # numbers: mean, std
     Policy(name="aten::normal_functional", numbers=NumberCheck.NOT_NEGATIVE),
     Policy(name="aten::bernoulli", numbers=NumberCheck.PROBABILITY),
     Policy(name="aten::bernoulli_", numbers=NumberCheck.PROBABILITY),
     Policy(name="aten::geometric_", numbers=NumberCheck.OPEN_PROBABILITY),
-    Policy(name="aten::cauchy_", numbers=NumberCheck.POSITIVE),  # median, sigma
+    Policy(name="aten::cauchy_", numbers=NumberCheck.POSITIVE),  # numbers: median, sigma
     Policy(name="aten::exponential_", numbers=NumberCheck.POSITIVE),
-    Policy(name="aten::log_normal_", numbers=NumberCheck.POSITIVE),  # mean, std
-    # Fill values: uint8 cannot represent 300.
+    Policy(name="aten::log_normal_", numbers=NumberCheck.POSITIVE),  # numbers: mean, std
+    # Operators that write a fill value. For example, uint8 cannot represent the value 300.
     Policy(name="aten::full", numbers=NumberCheck.FITS_DTYPE),
     *(
         Policy(name=f"aten::{name}", numbers=NumberCheck.FITS_TENSOR)

@@ -36,8 +36,8 @@ class PinnedAllocator final : public at::HostAllocator {
     return behind != ends_.begin() && data < (--behind)->second;
   }
 
-  // A transfer finishes copying before it returns. So no events need to be
-  // tracked, and freed memory is not cached.
+  // A transfer finishes copying before it returns. So this allocator tracks no
+  // events, and does not cache freed memory.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }

@@ -46,8 +46,8 @@ class Program : public LastUse {
   // are computed.
   Results run(const Call& call, bool debug) const;
 
-  // The parts of run(). The fused mode calls them separately, because it runs
-  // programs later.
+  // These functions are the parts of run(). The fused mode calls them
+  // separately, because it runs programs later.
   Results results(const Call& call) const;
   // Calls `function` with the box for each value that the program returns, in
   // order.
@@ -127,7 +127,7 @@ class Program : public LastUse {
 struct Miss {
   enum Outcome { compiled, done, again } outcome;
   std::unique_ptr<Program> program;
-  Ref results;  // a list, if Python ran the operator
+  Ref results;  // a list of results, if Python ran the operator
 };
 
 Miss build(const c10::OperatorHandle& handle,

@@ -12,7 +12,8 @@ namespace {
 std::mutex abandoned_mutex;
 std::vector<PyObject*> abandoned;
 bool scheduled = false;
-// Whether `abandoned` has entries. Every operator checks it, without the mutex.
+// Whether `abandoned` has entries. Every operator checks this flag, without the
+// mutex.
 std::atomic<bool> any_abandoned{false};
 
 void collect() {

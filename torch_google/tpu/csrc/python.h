@@ -15,7 +15,7 @@ namespace torch_google::tpu {
 // once, when it registers the device.
 struct Callbacks {
   PyObject* start = nullptr;  // () -> number of devices
-  PyObject* miss = nullptr;   // see recorder.cpp
+  PyObject* miss = nullptr;   // creates a program for a call, see recorder.cpp
   PyObject* explain =
       nullptr;  // (operator, exception): raises an error for the user
   PyObject* debug =
@@ -42,7 +42,7 @@ struct Callbacks {
   // (arrays, timing, device, stream or -1 for all) -> Marker
   PyObject* mark = nullptr;
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
-  PyObject* fuse = nullptr;          // see run.cpp
+  PyObject* fuse = nullptr;          // compiles a trace, see run.cpp
   PyObject* scratch = nullptr;       // executable -> bytes of temporary memory
   // (executable, arguments, donated) -> (a tuple of the results, or a list of
   // the arguments if the run failed; the exception that interrupted the run, or

@@ -42,8 +42,8 @@ class Rounds {
 
 class Repetition {
  public:
-  // Appends a word. Returns whether to end the trace after it, so that the next
-  // trace starts at the beginning of a round.
+  // Appends a word. Returns whether the trace should end after this word, so
+  // that the next trace starts at the beginning of a round.
   bool add(uint32_t word) {
     if (whole_.add(word, 2) && whole_.size() >= kShort) {
       return true;

@@ -16,18 +16,18 @@ namespace {
 
 namespace py = pybind11;
 
-// Shorter traces run operator by operator.
+// A trace with fewer operators than this runs operator by operator.
 constexpr size_t kMinFusedOps = 4;
 
 struct FusedProgram : LastUse {
   // `trial` means that the program is compiled but has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
-  // Bytes of temporary memory for a run.
+  // The temporary memory that a run needs, in bytes.
   size_t scratch = 0;
 };
 
-// Accessed under the GIL.
+// The fused programs of this process. Accessed under the GIL.
 struct FusedProgramCache {
   std::unordered_map<Key, std::shared_ptr<FusedProgram>, KeyHash> programs;
   std::unordered_map<uint64_t, std::shared_ptr<FusedProgram>> unresolved;
@@ -60,7 +60,7 @@ class NoCollection {
   NoCollection& operator=(const NoCollection&) = delete;
 
  private:
-  // The GIL guards these two.
+  // The GIL guards both variables.
   static inline size_t count_ = 0;
   static inline bool was_enabled_ = false;
 };
@@ -151,8 +151,8 @@ class Run {
     if (program->state == FusedProgram::trial) {
       return run_trial(*program, arguments);
     }
-    // Hold an owned reference, because the cache may be cleared in the
-    // meantime.
+    // Hold an owned reference to the function, because the cache may be cleared
+    // while it runs.
     const Ref function = Ref::borrow(program->function.get());
     const Ref arrays(PyObject_Vectorcall(
         function.get(), arguments.data() + 1,
@@ -173,7 +173,8 @@ class Run {
       }
     }
     if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
-      refused_ = Ref::borrow(error.get());  // Ctrl-C: throw it later
+      // An interruption such as Ctrl-C: throw it later.
+      refused_ = Ref::borrow(error.get());
     }
     return false;
   }
@@ -203,7 +204,8 @@ class Run {
         program.function = std::move(entry);
         program.state = FusedProgram::ready;
       } else {
-        refused_ = caught();  // keep the state `trial`
+        // The state stays `trial`, so the next run tries again.
+        refused_ = caught();
       }
       return true;
     }
@@ -473,8 +475,8 @@ void forget_fused(uint64_t since,
 }
 
 void clear_fused() {
-  // This is destroyed last, when no map is in use: destructors may run
-  // arbitrary code.
+  // The evicted programs are destroyed last, when no map is in use: destructors
+  // may run arbitrary code.
   const auto programs = std::exchange(cache().programs, {});
   cache().unresolved.clear();
 }

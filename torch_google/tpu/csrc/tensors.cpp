@@ -66,7 +66,8 @@ bool is_determined() {
 Tensor determined(Tensor fresh) {
   if (is_determined()) {
     if (fresh.scalar_type() == at::kUInt64) {
-      fresh.fill_(-1);  // v2.6 cannot express the largest uint64
+      // v2.6 cannot pass the largest uint64, which has the same bits as -1.
+      fresh.fill_(-1);
     } else {
       at::native::fill_empty_deterministic_(fresh);
     }

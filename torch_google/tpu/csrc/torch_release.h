@@ -19,7 +19,7 @@
 
 #include <utility>
 
-// v2.6 declares these functions noexcept.
+// In v2.6, torch declares the functions that return streams noexcept.
 #define TORCH_GOOGLE_STREAM_NOEXCEPT noexcept
 
 namespace c10 {

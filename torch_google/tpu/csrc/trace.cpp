@@ -255,7 +255,8 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
       dead.push_back(i);
       continue;
     }
-    // This does not destroy the value, because the external holds a reference.
+    // Dropping this reference does not destroy the value, because the external
+    // holds another one.
     Py_DECREF(box->value_);
     box->value_ = nullptr;
     external.slot = box->slot_;

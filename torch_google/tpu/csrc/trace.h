@@ -33,11 +33,11 @@ class FusedTrace {
 
   struct Step {
     std::shared_ptr<const Program> program;
-    uint32_t wires;  // index of its first input
-    uint32_t slots;  // index of its first result
+    uint32_t wires;  // index of the wire of the step's first input
+    uint32_t slots;  // index of the slot of the step's first result
   };
   struct Slot {
-    Box* box;          // null if the result is unused
+    Box* box;  // the box that holds the result; null if the result is unused
     int64_t previous;  // the slot of the box's previous value, or -1
     Sharding sharding;
   };
@@ -70,7 +70,7 @@ class FusedTrace {
   void share_external(uint32_t external) { externals[external].shared = true; }
 
   const c10::DeviceIndex device;
-  const uint64_t serial;  // unique within the process
+  const uint64_t serial;  // a number that is unique within the process
   std::vector<Step> steps;
   std::vector<Wire> wires;
   std::vector<Slot> slots;

@@ -87,7 +87,8 @@ struct Transfer {
   std::vector<std::shared_ptr<Source>> sources;
   std::vector<Layout> inputs;
   std::vector<Target> targets;
-  std::vector<std::pair<Layout, size_t>> outputs;  // with target index
+  // The layout of each output, and the index of its target.
+  std::vector<std::pair<Layout, size_t>> outputs;
 
   // Replaces the device tensors with contiguous CPU tensors.
   HostGroup::Results prepare(Collective& collective) const;

@@ -6,20 +6,20 @@
 
 namespace torch_google::tpu {
 
-// A place in this process's queue of collectives that run on the device. XLA
+// A position in this process's queue of collectives that run on the device. XLA
 // requires all processes to start the programs that they share in the same
 // order. Each group has its own thread, so the threads take turns in the order
 // of the calls.
 class Turn {
  public:
-  // Takes the last place in the queue.
+  // Joins the queue at its end.
   Turn();
   // Leaves the queue.
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // Waits until all earlier places have left the queue.
+  // Waits until all earlier collectives have left the queue.
   void wait() const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 using c10::ivalue::Future;
 
 // A thread pool that starts another thread if no thread is idle, so that
-// functions never wait for each other.
+// functions never block each other.
 struct Threads {
   std::mutex mutex;
   std::condition_variable queued;

@@ -60,7 +60,7 @@ class CoalescedWork final : public c10d::Work {
   const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
 };
 
-// Runs a function in a thread of its own, so that the function may wait for any
+// Runs a function in a separate thread, so that the function may wait for any
 // collective. Idle threads are reused.
 void run_apart(std::function<void()> function);
 
