@@ -14,7 +14,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class FunctionalForm:
-    """How to compute an operator, `source`, with `op`, a pure operator (one that writes nothing).
+    """A rule to compute an operator, `source`, with `op`, a pure one (which writes nothing).
 
     `written`: the positions, in `source`'s schema, of the arguments that it writes.
     `values`: the position of each of these arguments' new values in the results of `op`.
@@ -70,7 +70,7 @@ def functional_of(op: OpOverload) -> OpOverload:
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return how to compute an operator with a pure one. Raises the errors of functional_of."""
+    """Return the rule to compute an operator with a pure one. Raises functional_of's errors."""
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]
@@ -83,7 +83,8 @@ def mutation(op: OpOverload) -> FunctionalForm:
     if not written:
         return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
-    # A pure operator returns the values for out= arguments before those for other written ones.
+    # A pure operator returns the values for out= arguments before those for other written
+    # arguments.
     written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
     inputs = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
@@ -107,7 +108,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """For operators with undeclared writes, return substitutes that write with `copy_`."""
+    """Return substitutes, which write with `copy_`, for operators with undeclared writes."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -140,7 +141,7 @@ def _candidates(op: OpOverload) -> Iterator[OpOverload]:
     base = op._schema.name.split("::")[1]
     stem = base.removesuffix("_")
     if base.startswith("__i"):
-        stem = "__" + base.removeprefix("__i")  # __iand__ is __and__
+        stem = "__" + base.removeprefix("__i")  # for example, __iand__ becomes __and__
     for name in dict.fromkeys((base, stem, stem + "_functional", base + "_functional", "_" + base)):
         packet = getattr(namespace, name, None)
         if isinstance(packet, OpOverloadPacket):

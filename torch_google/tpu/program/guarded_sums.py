@@ -39,7 +39,8 @@ def _adds(window: ir.Operation) -> bool:
 
 
 def _guard(window: ir.Operation) -> None:
-    for index in range(len(window.operands) // 2):  # the second half are initial values
+    # The second half of the operands are initial values.
+    for index in range(len(window.operands) // 2):
         operand = window.operands[index]
         if getattr(operand.owner, "name", "") == _BARRIER:
             continue

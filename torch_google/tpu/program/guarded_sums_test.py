@@ -56,7 +56,7 @@ def test_only_sums_get_a_barrier_and_only_one() -> None:
 
 
 def test_the_guard_is_still_needed() -> None:
-    """If this fails, XLA no longer aborts: delete `guarded_sums`."""
+    """If this test fails, XLA no longer aborts, so delete `guarded_sums`."""
     program = """
         import jax, jax.numpy as jnp
         jax.jit(lambda: jnp.cumsum(jnp.zeros(1, jnp.int32)[jnp.array([0, -1])].astype(float)))()

@@ -187,7 +187,7 @@ def _described(result: Any) -> str:
 
 
 def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Apply a function to sizes and other numbers. The result is traced only if an argument is."""
+    """Apply a function to sizes and other numbers. Traced only if an argument is traced."""
     if any(isinstance(value, jax.Array) for value in (*args, *kwargs.values())):
         function = NUMBERS.get(function, function)
     return function(*args, **kwargs)

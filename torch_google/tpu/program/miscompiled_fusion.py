@@ -99,11 +99,11 @@ def _is_for_cpu(executable: jax.stages.Compiled) -> bool:
 @dataclass(frozen=True)
 class _Instruction:
     name: str
-    type: str  # including the layout
+    type: str  # the type, including the layout
     opcode: str
     operands: tuple[str, ...]
     literal: str  # the text between the parentheses
-    rest: str  # the attributes, without metadata
+    rest: str  # the attributes after the parentheses, without metadata
     is_root: bool
 
     @property
@@ -327,7 +327,8 @@ class _Fusion:
             match = _BOUNDS.search(access.rest)
             bounds = _BOUND.findall(match[1]) if match else []
             if len(bounds) != len(access.sizes) or any(b[2] not in ("", "1") for b in bounds):
-                return [object()]  # an index that differs from all others
+                # Unknown bounds: return an index that differs from all others.
+                return [object()]
             return [int(first) for first, _, _ in bounds]
         first = 1 if access.opcode == "dynamic-slice" else 2
         return [self._index(name) for name in access.operands[first:]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers as arguments: either inputs to a program, or stand-ins for tensors."""
+"""Python numbers as arguments: inputs of a program, or numbers in place of tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Number:
 
 
 class BakedNumber(NotImplementedError):
-    """Raised if a graph depends on a Number's value. The number must then be a constant in it."""
+    """Raised if a graph depends on a Number's value, so that it must be a constant."""
 
 
 def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:

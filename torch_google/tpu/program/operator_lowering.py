@@ -39,7 +39,7 @@ def lower_op(
     dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
     if "generator" in kwargs:
-        kwargs["generator"] = None  # no generator belongs to the meta device
+        kwargs["generator"] = None  # a CPU generator is not valid for meta tensors
     if any(argument.name == "device" for argument in op._schema.arguments):
         kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)
@@ -65,9 +65,11 @@ def _direct(
 
     try:
         meta = _meta_results(op, leaves, structure, on_host)
-    except DynamicOutputShapeException:  # v2.6 lacks symbolic sizes for some operators
+    except DynamicOutputShapeException:
+        # In v2.6, some operators do not support symbolic sizes.
         meta = _ANY
-    except NotImplementedError:  # no meta kernel, so use the lowering's shapes and dtypes
+    except NotImplementedError:
+        # There is no meta kernel, so use the shapes and dtypes of the lowering.
         meta = _own_results(call, [leaves[i] for i in inputs])
     if not on_host:
         meta = lowerings.laid_out(op.name(), meta, args, kwargs)

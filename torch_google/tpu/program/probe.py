@@ -26,12 +26,13 @@ StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 # The maximum number of elements in a trial: 64 x 64. Tensors and size arguments both count. An
 # eigenvalue problem of that size takes 3 ms, and all other operators take less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The maximum size of a dimension in the first and in the second trial on corners. In 8, there is
+# The maximum size of a dimension in the first and in the second trial on corners. A size of 8 has
 # room for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators whose offsets must match the sizes. They are not tried, because stand-ins do not match.
+# Operators whose offsets must match the sizes. They have no trial, because the offsets of stand-ins
+# would not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
@@ -54,9 +55,9 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # The forward operator has been tried. Do not try this one, because statistics that the
-        # forward saved, such as those of a bfloat16 layer norm, have the device's dtypes, which may
-        # differ from the CPU's.
+        # The forward operator has had its trial. Do not try the backward operator, because
+        # statistics that the forward operator saved, such as those of a bfloat16 layer norm, have
+        # the device's dtypes, which may differ from the CPU's.
         return
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
@@ -117,7 +118,7 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
     if argument.name == "pin_memory":
         return None
     if argument.name == "unsafe":
-        return True  # so that the CPU does not check the values of lengths
+        return True  # with this flag, the CPU does not check the values of lengths
     if str(argument.type) == "Optional[Generator]":
         return torch.Generator()
 
@@ -129,8 +130,8 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Do not convert a Python number to a tensor, because torch's type promotion treats them
-            # differently.
+            # Leave a tensor that stands for a Python number alone, because torch's type promotion
+            # treats numbers and tensors differently.
             return leaf.clone() if _is_written(argument) else leaf
         # Let the meta kernel check the sizes of out= arguments, because it also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
@@ -184,7 +185,7 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
-            return leaf  # not a size, and its value is tested against the dtype
+            return leaf  # a Number is not a size, and the trial tests its value against the dtype
         if type(leaf) in (int, float) and not abs(leaf) <= _LARGE_NUMBER:
             return type(leaf)(math.copysign(most, leaf))
         return leaf
@@ -210,7 +211,7 @@ def _corner(longest: int) -> StandIn:
 def _filled(leaf: torch.Tensor, sizes: Sequence[int], value: bool) -> torch.Tensor:
     """Return a tensor that is contiguous only if `leaf` is, with the same order of dimensions.
 
-    Some CPU operators have one kernel for contiguous inputs and another for the rest, and the two
+    Some CPU operators have separate kernels for contiguous and for other inputs, and these kernels
     raise different exceptions for the same dtype.
     """
     if leaf.is_contiguous():

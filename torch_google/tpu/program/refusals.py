@@ -57,7 +57,7 @@ def check(op: OpOverload, args: list[Any]) -> None:
     try:
         probe.run(op, args, stand_in)
     except Refusal:
-        raise_cpu_error(op, original)  # this error has the actual sizes
+        raise_cpu_error(op, original)  # the error of a call with the actual sizes
         raise
 
 
@@ -67,7 +67,7 @@ def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
 
 
 def _misfits(args: Sequence[Any]) -> bool:
-    """Return whether a tensor's dtype cannot represent one of the numbers, as int8 cannot 300."""
+    """Return whether a tensor's dtype cannot represent a number: for example, int8 and 300."""
     leaves = pytree.tree_leaves(list(args))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     numbers = [leaf.value for leaf in leaves if isinstance(leaf, Number)]
@@ -109,7 +109,7 @@ def check_written(
             probe.run(op, args, as_computed, sized=True)
         except Refusal as other:
             if str(other) == str(refusal):
-                return  # the CPU rejects zeros of either dtype
+                return  # the CPU rejects zeros of both dtypes, so the dtype is not the cause
         raise
 
 
@@ -204,5 +204,6 @@ def _stand_in(op: OpOverload) -> StandIn | None:
     if name in _OF_PLACES:
         return _a_place
     if name in _FILLING:
-        return _two  # for a single element, the CPU uses another kernel, which rejects nothing
+        # With a single element, the CPU uses another kernel, which rejects nothing.
+        return _two
     return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small table of lowerings, for tests that must not depend on the real one."""
+"""A small table of lowerings, for tests that must not depend on the real table."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _sharing(node: Node) -> Iterator[Node]:
         yield node
         base = node
         if node.target is operator.getitem:
-            base = node.args[0]  # the operator that returned several views
+            base = node.args[0]  # `node` is one of several views, which this operator returned
         if not isinstance(base.target, OpOverload) or not base.target.is_view:
             return
         viewed = base.args[0]
