@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 class BackgroundCompiler:
     """A daemon thread that runs tasks last in, first out. The first task starts it.
 
-    The newest task is the most useful one, because a program's shapes are often out of use by the
-    time it is compiled. At exit, the process waits for the current task, because XLA cannot be
-    interrupted, and drops all others.
+    The newest task is the most useful one, because the shapes of older programs may already be out
+    of use. At exit, the process waits for the current task, because XLA cannot be interrupted, and
+    drops all others.
     """
 
     def __init__(self, name: str) -> None:

@@ -21,7 +21,7 @@ from torch_google.tpu.eager import CompiledOp
 # ~external (a value from outside the trace).
 Step = tuple[CompiledOp, tuple[int, ...]]
 
-# Operations that only rearrange elements: code that reads their result reads their operand.
+# Operations that only rearrange elements, so reading the result counts as reading the operand.
 _LAYOUT = {
     "broadcast_in_dim",
     "copy",
@@ -55,7 +55,7 @@ class DonationOrder:
             self._before.append(before)
 
     def of(self, external: int, slot: int) -> list[int]:
-        """Return a result of each step that reads `external` but that `slot` does not depend on."""
+        """Return a result of each step that reads `external` and that `slot` does not depend on."""
         before = self._before[self._step_of[slot]]
         return [
             self._first_slots[index]

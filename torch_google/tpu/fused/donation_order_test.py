@@ -23,7 +23,8 @@ from torch_google.tpu.fused.donation_order import DonationOrder, behind
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
 
 
-# Programs with two inputs, their number of results, and whether they only rearrange elements.
+# For each kind of program with two inputs: the function, the number of results, and whether it only
+# rearranges elements.
 _KINDS = {
     "product": (lambda a, b: [a @ b], 1, False),
     "sum and difference": (lambda a, b: [a + b, a - b], 2, False),
@@ -92,7 +93,7 @@ def test_the_value_is_the_same_bit_for_bit(
             reads.append(jnp.full((2, 1), number, dtypes[kind]))
     actual = jax.jit(behind)(value, reads)
     bits = np.uint32 if dtype == jnp.float32 else np.uint16
-    # The bits of a NaN may change, as they may in any computation.
+    # The bits of a NaN may change, as in any computation.
     number = ~np.isnan(np.asarray(value, np.float32))
     np.testing.assert_array_equal(
         np.asarray(actual).view(bits)[number], np.asarray(value).view(bits)[number]

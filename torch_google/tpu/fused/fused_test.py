@@ -104,7 +104,7 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     del a, b, y
     torch.tpu.synchronize()
     # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused. The
-    # new x may reuse the old x's buffer.
+    # new x may reuse the buffer of the old x.
     assert fusions == [(4, [3, 2], [0, 1], 1)]
     d = c + x
     e = d * 2
@@ -144,7 +144,8 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     _C.share(x)
     torch.tpu.synchronize()
     assert donations[0] == []
-    assert not _C.shared(x)  # the trace has computed a new value, which is not shared
+    # The trace has computed a new value, which other code does not share.
+    assert not _C.shared(x)
 
 
 def test_memory_is_reused() -> None:
@@ -158,7 +159,7 @@ def test_memory_is_reused() -> None:
     run_until_compiled(work)
     before = _C.value(x)
     work()
-    assert not before.is_deleted()  # `before` is still in use, so a copy was donated instead
+    assert not before.is_deleted()  # the test still uses `before`, so a copy was donated instead
     pointer = _C.value(x).unsafe_buffer_pointer()
     work()
     assert _C.value(x).unsafe_buffer_pointer() == pointer
@@ -335,7 +336,7 @@ def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyP
     threads = []
     for number in range(2):
         x = torch.ones(3 + number).to("tpu")
-        for _ in range(4):  # a shorter trace would not be fused
+        for _ in range(4):  # four iterations, because a shorter trace is not fused
             x = x * 2 + 1
         threads.append(threading.Thread(target=x.cpu))
         threads[-1].start()
@@ -394,7 +395,8 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    _C.set_memory_limit(0, 1 << 60)  # more than the machine's memory, which runs out first
+    # The limit exceeds the machine's memory, so the machine runs out first.
+    _C.set_memory_limit(0, 1 << 60)
     before = torch.tpu.memory_allocated()
 
     def fail() -> None:
@@ -411,7 +413,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
         lost.zero_()
         assert lost.item() == 0
 
-    for _ in range(2):  # first operator by operator, then as one program
+    for _ in range(2):  # the first run is operator by operator, the second one program
         fail()
         # A tensor may keep an error, but the error must not keep the frames that it passed through,
         # because they refer to other tensors.
@@ -502,7 +504,7 @@ def test_a_signal_in_the_first_run_of_a_program_loses_nothing(
     def interrupted(values: Any) -> Any:
         ready(values)
         for signal in signals:
-            raise signal  # like a signal handler that runs after the wait in C
+            raise signal  # this acts like a signal handler that runs after the wait in C
 
     with monkeypatch.context() as patch:
         patch.setattr(jax, "block_until_ready", interrupted)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fused programs: each one is a recorded trace as a single function, compiled in the background.
 
-C++ calls `fuse` for a new trace. Until its program is compiled, traces like it run operator by
+C++ calls `fuse` for a new trace. Until its program is compiled, equal traces run operator by
 operator, which gives the same values.
 """
 
@@ -72,7 +72,8 @@ def attempt(
     except jax.errors.JaxRuntimeError as error:
         _warn_of(error)
     except BaseException as error:  # noqa: BLE001 - from a signal handler; the caller raises it
-        interruption = error.with_traceback(None)  # a traceback would keep `saved` alive
+        # A traceback would keep the variable `saved` alive.
+        interruption = error.with_traceback(None)
     while results is not None:
         try:
             jax.block_until_ready(results)
@@ -100,8 +101,8 @@ def _warn_of(error: Exception) -> None:
 def entry(executable: jax.stages.Compiled) -> Any:
     """Return the callable for later runs. If JAX provides one without a Python frame, use that.
 
-    In a Python frame, a signal handler could raise after the program has run. Then its results and
-    its donated inputs would be lost.
+    In a Python frame, a signal handler could raise after the program has run. Its results and its
+    donated inputs would then be lost.
     """
     return getattr(executable, "_call", None) or executable
 
@@ -189,7 +190,7 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots. The keys of later operators contain them already.
+        """Return the shardings of the kept slots. The keys of later operators already contain them.
 
         On a mesh, a tensor that belongs to one device is replicated; C++ then extracts one copy.
         """
@@ -206,7 +207,8 @@ class Fusion:
         ]
 
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
-        from jax.extend.core import jaxpr_as_fun  # slow to import, and needed only for new programs
+        # This import is slow, and only new programs need it.
+        from jax.extend.core import jaxpr_as_fun
 
         codes = "".join(compiled.numbers for compiled, _ in self._steps)
         present = [kind for kind in "fi" if kind in codes]

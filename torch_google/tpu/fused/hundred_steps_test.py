@@ -121,7 +121,7 @@ def train(name: str, device: str, execution: str, steps: int) -> list[float]:
 
 
 HOW = ["strict", "debug", "fused", "compile", "compile_step"]
-if V2_6:  # v2.6's Dynamo cannot trace backward
+if V2_6:  # in v2.6, Dynamo cannot trace backward
     HOW.remove("compile_step")
 
 
@@ -141,5 +141,5 @@ def test_nothing_is_compiled_after_the_second_step(name: str, execution: str) ->
     graphs = {"compile": 2, "compile_step": 1}.get(execution, 0)
     assert done.graphs == ({"call": graphs * (STEPS - 2)} if graphs else {})
     assert losses[-1] < losses[0] / 2
-    if name != "convolutions":  # its random numbers differ from the CPU's
+    if name != "convolutions":  # its random numbers differ from those on the CPU
         assert losses[:5] == pytest.approx(train(name, "cpu", "strict", 5), abs=1e-4)
