@@ -23,7 +23,8 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # A second jax.Array over the same buffer, in case no references to the first one are left.
+    # Keep a second jax.Array over the same buffer, because all references to the first one may be
+    # gone.
     return jax.device_put(array, next(iter(array.devices())))
 
 
