@@ -21,9 +21,9 @@ from torch_google.tpu.cache.trust import (
     open_entry,
 )
 
-# Eviction reduces the size to this fraction of the limit, so that not every write has to evict.
+# Eviction reduces the size to this fraction of the limit, so that the next write need not evict.
 _KEPT = 0.9
-# A temporary file that is older than this was left by a killed process.
+# A killed process has left a temporary file that is older than this.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
 # Entries have names like this; other files in the directory are left alone.
@@ -140,7 +140,7 @@ class Directory:
                 status = path.lstat()
                 check_owner(status, path, UntrustedEntry)
             except (FileNotFoundError, UntrustedEntry):
-                continue  # another process has evicted it, or it is not an entry
+                continue  # another process has evicted the file, or it is not an entry
             if not stat.S_ISREG(status.st_mode) or path.parent.is_symlink():
                 continue
             newest = max(newest, status.st_mtime)

@@ -49,7 +49,8 @@ def test_the_least_lately_used_go_first(tmp_path: Path) -> None:
         directory.write(_name(number), bytes(100))
         for file in tmp_path.glob(f"??/{_name(number)}"):
             os.utime(file, (number, number))
-    assert directory.read(_name(0)) is not None  # it becomes the most recently used entry
+    # This read makes entry 0 the most recently used one.
+    assert directory.read(_name(0)) is not None
     directory.write(_name(9), bytes(100))
     directory.write(_name(10), bytes(100))
     remaining = {number for number in range(11) if directory.read(_name(number)) is not None}

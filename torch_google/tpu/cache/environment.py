@@ -76,7 +76,7 @@ def _host() -> str:
     if information.exists():
         for line in information.read_text().splitlines():
             if not line.strip():
-                break  # the next processor's fields follow
+                break  # the fields of the next processor follow
             if line.partition(":")[0].strip() in _CPU_FIELDS:
                 lines.append(line)
     # XLA divides work by the number of threads that it may use.

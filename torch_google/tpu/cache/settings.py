@@ -96,7 +96,7 @@ def current() -> Directory | Remote | None:
 
 
 def readable() -> bool:
-    """Return whether to read entries. False after repeated failures, since retries take time."""
+    """Return whether to read entries. False after repeated failures: retries take time."""
     return _state.unread < _PATIENCE
 
 
