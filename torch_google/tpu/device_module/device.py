@@ -176,7 +176,8 @@ def __getattr__(name: str) -> Any:
 def is_initialized() -> bool:
     """Return whether the platform has started, or the user has selected a device.
 
-    A DeviceMesh selects a device only if this is False. As with CUDA, it must keep the user's.
+    A DeviceMesh selects a device only if this is False. As with CUDA, the mesh must keep the user's
+    choice.
     """
     return bool(_C.started()) or _selected or current_device() != 0
 

@@ -11,8 +11,8 @@ import torch
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform
 
-# Names in both that do not apply here: kernel graphs, memory pools, pluggable allocators, sensors,
-# and architectures for ahead-of-time compilation.
+# Names in torch.cuda and torch.xpu that do not apply to this device: kernel graphs, memory pools,
+# pluggable allocators, sensors, and architectures for ahead-of-time compilation.
 ABSENT = {
     "MemPool",
     "change_current_allocator",

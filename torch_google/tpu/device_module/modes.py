@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eager modes, which can be set for the process, a thread, a `with` block or a function.
 
-Strict: each operator is a program of its own and runs asynchronously. Debug: each operator waits
-for its results, and an error names the user's line. Indices and divisors are checked, as on the
-CPU; the other modes clamp and continue. Fused: operators are recorded, and run as one program when
-a value is read, when an optimizer has stepped, or when a loop repeats. Fused programs are compiled
-in the background.
+Strict: each operator is a separate program and runs asynchronously. Debug: each operator waits for
+its results, and an error names the user's line. Indices and divisors are checked, as on the CPU;
+the other modes clamp and continue. Fused: operators are recorded, and run as one program when a
+value is read, when an optimizer has stepped, or when a loop repeats. Fused programs are compiled in
+the background.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for index, count in steps.items():
-            # The count is a CPU tensor, but loading moved it to the device with the others.
+            # The step count is a CPU tensor, but loading has moved it to the device, like all state.
             state["state"][index]["step"] = count
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()
