@@ -126,8 +126,8 @@ class BucketedProgram:
                 # Wait for the collectives, so that they run before the group's next one, which may
                 # be outside a program.
                 outputs[-1].block_until_ready()
-        # JAX's errors from Python and from C++ have these types.
         except (RuntimeError, ValueError) as error:
+            # JAX's errors from Python and from C++ have these types.
             adapter.explain(error)
         del inputs
         adapter.count("call")

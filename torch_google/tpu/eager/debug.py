@@ -24,8 +24,8 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
         results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()
-    # This also catches JAX's errors, which are subclasses.
     except (RuntimeError, ValueError, TypeError) as error:
+        # This also catches JAX's errors, which are subclasses.
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

@@ -137,6 +137,6 @@ def _devices(on: Devices) -> Sequence[jax.Device]:
 def _memory(executable: jax.stages.Compiled) -> Any:
     try:
         return executable.memory_analysis()
-    # Some platforms do not report the memory of a program.
     except (NotImplementedError, jax.errors.JaxRuntimeError):
+        # Some platforms do not report the memory of a program.
         return None
