@@ -65,7 +65,7 @@ def mish_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 def elu(x: jax.Array, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> jax.Array:
     x = opmath(x)
     alpha, scale, input_scale = (scalar(v, x) for v in (alpha, scale, input_scale))
-    low = jnp.minimum(x, 0)  # prevents overflow in the branch that is not selected
+    low = jnp.minimum(x, 0)  # without minimum(), the branch that is not selected would overflow
     return jnp.where(x > 0, x * scale, jnp.expm1(low * input_scale) * (alpha * scale))
 
 
@@ -218,7 +218,7 @@ def hardsigmoid_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 @lowering("aten::softshrink")
 def softshrink(x: jax.Array, lambd: Any = 0.5) -> jax.Array:
     edge = scalar(lambd, x)
-    inner = jnp.where(x < -edge, x + edge, x * 0)  # keeps NaN
+    inner = jnp.where(x < -edge, x + edge, x * 0)  # x * 0 is NaN if x is NaN
     return jnp.where(x > edge, x - edge, inner)
 
 

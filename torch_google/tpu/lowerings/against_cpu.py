@@ -20,7 +20,8 @@ from torch_google.tpu.lowerings.table import find, name_of
 # In half precision, the CPU rounds intermediate values, but a lowering rounds only once.
 _HALF = {torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
-# The runtime enables 64-bit types when the platform starts. Tests do it here.
+# The runtime enables JAX's 64-bit types when the platform starts. These tests do not start it, so
+# enable the types here.
 jax.config.update("jax_enable_x64", True)
 
 

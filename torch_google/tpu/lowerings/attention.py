@@ -210,7 +210,7 @@ def _backward(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Return `rows` in float64, from `precise` unless the two differ by more than rounding."""
+    """Return `rows` in float64: the values of `precise` if they agree within rounding."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 

@@ -43,7 +43,7 @@ def test_flash(causal: Any, masked: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_flash_in_other_dtypes(dtype: torch.dtype) -> None:
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    rounded = V2_6 and dtype == torch.bfloat16  # v2.6 rounds each product before adding
+    rounded = V2_6 and dtype == torch.bfloat16  # in v2.6, torch rounds each product before adding
     loose: dict[str, Any] = {"rtol": 1e-2, "atol": 1e-2} if rounded else {}
     check(op, *inputs(dtype), 0.0, True, **loose)
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 
 class CallOrder:
-    """The calls of one program so far. `token` comes from the last call; initially it is zeros."""
+    """The calls of one program so far. `token` comes from the last call; at first, it is zeros."""
 
     def __init__(self) -> None:
         self.token: jax.Array = jnp.zeros(1, jnp.uint8)
@@ -46,7 +46,7 @@ def call_order(order: CallOrder | None) -> Iterator[None]:
 
 
 def current_order(name: str) -> CallOrder:
-    """Return the current order. If there is none, the error names the operator `name`."""
+    """Return the current order. Raises an error that names the operator if there is none."""
     order = _current.get()
     if order is None:
         raise NotImplementedError(

@@ -227,7 +227,7 @@ def _within(
     wrong = (index < low) | (index >= size)
     if where is not None:
         wrong &= where
-    # Report the first invalid value, because it is the easiest to locate.
+    # Report the first invalid value, because users can locate it most easily.
     value = index.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
     allowed = f"Use {low} to {size - 1}" if size else "The dimension is empty"
     message = f"{name} {{}} is out of range for a size of {size}. {allowed}"

@@ -25,7 +25,8 @@ from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
 
-_LARGE = 1 << 20  # from this many elements on, transposing a kernel exceeds the CPU caches
+# A kernel with at least this many elements does not fit into the CPU caches while it is transposed.
+_LARGE = 1 << 20
 
 
 @lowering("aten::convolution", "aten::convolution_overrideable")

@@ -17,7 +17,7 @@ def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Any:
     return torch.randn(shape, dtype=torch.float64).to(dtype)
 
 
-# (input, weight, stride, padding, dilation, transposed, output padding, groups)
+# Each case is (input, weight, stride, padding, dilation, transposed, output padding, groups).
 CASES: dict[str, Any] = {
     "1d": ((2, 4, 9), (6, 4, 3), [2], [1], [1], False, [0], 1),
     "1d one number for both axes": ((1, 2, 8, 9), (3, 2, 3, 2), [2], [1], [1], False, [0], 1),

@@ -210,8 +210,9 @@ def _spaced(
         ]
         return function(lax.complex(*parts))
 
-    # A TPU has no complex128: a conversion to it or a constant of it aborts libtpu. So Python's
-    # complex numbers, which would become such constants, are not passed as operands of `choose`.
+    # A TPU has no complex128: a conversion to complex128, or a constant of that dtype, aborts
+    # libtpu. So Python's complex numbers, which would become such constants, are not passed as
+    # operands of `choose`.
     def with_ends(function: Callable[[Operand, Operand], Array]) -> Callable[..., Array]:
         def of_arrays(*arrays: Array) -> Array:
             rest = iter(arrays)

@@ -139,7 +139,8 @@ def embedding_renorm(
 ) -> jax.Array:
     """Scale down rows whose norm exceeds `max_norm`, but only those that `indices` names."""
     wide = opmath(weight)
-    norm_type = float(norm_type)  # needs its value, so the number is a constant of the program
+    # float() needs the value, so the number is a constant of the program.
+    norm_type = float(norm_type)
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
     flat = indices.reshape(indices.size)

@@ -89,7 +89,7 @@ def _isnan(x: Array) -> Array:
 
 def _middle(self: Array, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[Array, Array]:
     x = at_least_1d(self)
-    order = jnp.argsort(x, axis=dim, stable=True)  # NaN sorts last
+    order = jnp.argsort(x, axis=dim, stable=True)  # argsort puts NaN last
     missing = jnp.sum(_isnan(x), axis=dim, keepdims=True)
     if skip_nan:
         middle = jnp.maximum((x.shape[dim] - missing - 1) // 2, 0)

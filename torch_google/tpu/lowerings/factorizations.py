@@ -16,7 +16,7 @@ from torch_google.tpu.lowerings.table import lowering
 _Pair = tuple[jax.Array, jax.Array]
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 
-# The reasons are parts of errors.
+# Reasons that complete the error "a TPU has no ...".
 _NO_EIG = "JAX has no eigenvalues of general matrices there"
 NO_WIDE_LU = "its compiler has no LU decomposition of 64-bit floats. Use float32"
 

@@ -25,7 +25,7 @@ def grid_sampler(
 ) -> jax.Array:
     """Sample x (N, C, spatial...) at grid (N, points..., axes).
 
-    Coordinates are in [-1, 1]. The one for the last axis of x comes first.
+    Coordinates are in [-1, 1]. The coordinate for the last axis of x comes first.
     """
     wide, grid = opmath(x), opmath(grid)
     sizes = x.shape[2:]

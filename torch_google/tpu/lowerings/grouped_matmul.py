@@ -19,7 +19,7 @@ from torch_google.tpu.lowerings.matmul import matmul
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-# Rows in a tile: as many as a TPU's matrix unit has.
+# The number of rows in a tile, which is that of a TPU's matrix unit.
 _TILE = 128
 
 
@@ -31,7 +31,7 @@ def grouped_mm(
     bias: None = None,
     out_dtype: Any = None,
 ) -> jax.Array:
-    """Return the products. Which dimension the groups split follows from the operands' ranks."""
+    """Return the products. The operands' ranks determine the dimension that the groups split."""
     if offs is None:
         return matmul(a, b)
     if b.ndim == 3:
@@ -42,11 +42,11 @@ def grouped_mm(
 
 
 def _of_rows(a: jax.Array, b: jax.Array, offs: jax.Array) -> jax.Array:
-    """Return a[rows of group g] @ b[g] for each group. Rows of no group are 0."""
+    """Return a[rows of group g] @ b[g] for each group. Rows outside all groups are 0."""
 
     def visit(rows: jax.Array, group: jax.Array, mask: jax.Array, out: jax.Array) -> jax.Array:
         product = matmul(a.at[rows].get(mode="fill", fill_value=0), b[group]).astype(a.dtype)
-        # A group's product is not added, because 0 times an infinity of its matrix is NaN.
+        # Select rows instead of adding products: 0 times an infinity in a group's matrix is NaN.
         old = out.at[rows].get(mode="fill", fill_value=0)
         return out.at[rows].set(jnp.where(mask, product, old), mode="drop")
 
@@ -73,8 +73,8 @@ def _visit_pairs(
 ) -> jax.Array:
     """Call `visit` for each pair of a group and a tile of `count` rows that overlap.
 
-    It gets the tile's rows, the group, a column that is true for the group's rows, and the result
-    of the previous call.
+    `visit` gets the tile's rows, the group, a column that is true for the group's rows, and the
+    result of the previous call.
     """
     size = max(1, min(_TILE, count))
     ends = offs.astype(jnp.int32).clip(0, count)

@@ -2,7 +2,7 @@
 """Reads and writes at indices that come from tensors: index, gather, scatter, take and masks.
 
 An out-of-range index is not detected: a read returns an arbitrary element, and a write is dropped.
-The same holds for negative indices in operators that do not count from the end.
+The same holds for negative indices in operators that do not count indices from the end.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def _scattered(
 def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """Reduce each element with its sources. Elements without sources stay as they are."""
+    """Reduce each element with its sources. Elements without sources keep their values."""
     reduction = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x

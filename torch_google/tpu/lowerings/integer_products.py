@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.platform_choice import NotOnTpu
 
 _DIGITS = 8
-# The most products of two digits, each up to 2**14, whose sum is an int32.
+# The maximum number of products of two digits, each up to 2**14, whose sum fits in an int32.
 _MOST = (2**31 - 1) // 2**14
 
 Product = Callable[[jax.Array, jax.Array], jax.Array]

@@ -20,7 +20,7 @@ def _volumes() -> tuple[torch.dtype, ...]:
     if not torch.backends.mkldnn.is_available():
         return ()
     dtypes = [torch.float32]
-    if torch.ops.mkldnn._is_mkldnn_bf16_supported():  # needs AVX-512, for example
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():  # oneDNN needs AVX-512 or similar for bfloat16
         dtypes.append(torch.bfloat16)
     if torch.ops.mkldnn._is_mkldnn_fp16_supported():
         dtypes.append(torch.float16)
@@ -93,7 +93,7 @@ def _columns(*which: int) -> _LayoutRule:
 def _solution(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Give the solution LAPACK's strides: it overwrites a buffer with room for the longer side."""
+    """Give the solution LAPACK's strides: LAPACK overwrites a buffer that fits the longer side."""
     a, solution = args[0], metas[0]
     rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1
     lead, columns = (
@@ -258,7 +258,7 @@ def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 
 
 def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Use the first operand's strides alone, because the others are options of the CPU's kernel."""
+    """Use only the first operand's strides: the other arguments are options of the kernel."""
     return _elementwise(metas, args[:1], kwargs)
 
 

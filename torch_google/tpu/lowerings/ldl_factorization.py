@@ -96,7 +96,7 @@ def _step(state: _State, hermitian: bool) -> _State:
     target = jnp.where(single, k, k + 1)
     other = jnp.where(stay, k, pivot)
     order = rows.at[target].set(other).at[other].set(target)
-    # Do not swap the rows before k in the stored factor; LAPACK leaves them as they are.
+    # Do not swap the rows before k in the stored factor; LAPACK leaves them unchanged.
     swapped = a[order][:, order]
     live = (rows[:, None] >= k) & (rows[None, :] >= k)
     a = jnp.where(live, swapped, a)

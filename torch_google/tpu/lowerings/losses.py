@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.opmath import opmath, scalar
 from torch_google.tpu.lowerings.table import lowering
 
-NONE, MEAN, SUM = 0, 1, 2  # torch's at::Reduction
+NONE, MEAN, SUM = 0, 1, 2  # the values of torch's at::Reduction
 
 
 def reduced(loss: jax.Array, reduction: int) -> jax.Array:

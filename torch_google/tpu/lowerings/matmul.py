@@ -130,10 +130,10 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    # torch does not compare dtypes if the product is empty
+    # torch does not compare the dtypes if the product is empty
     if a.dtype != b.dtype and not (a.size and b.size):
         return jnp.zeros((*a.shape[:-1], *b.shape[b.ndim - 1 :]), b.dtype)
-    if a.dtype != b.dtype:  # torch's meta kernels do not check this
+    if a.dtype != b.dtype:  # torch's meta kernels do not compare the dtypes
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}"
         )

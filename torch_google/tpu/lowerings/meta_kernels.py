@@ -86,7 +86,7 @@ def _multilabel_margin_loss(
 
 
 def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Wrap a meta kernel that rejects empty batches, so that it accepts them."""
+    """Wrap a meta kernel that rejects empty batches, so that empty batches are accepted."""
 
     def kernel(x: torch.Tensor, *options: Any) -> torch.Tensor:
         if not x.ndim or x.shape[0]:
@@ -216,7 +216,7 @@ def _jagged(
 def _efficient_attention_grads(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any, **named: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return gradients with the heads of `k` and `v`. torch's meta kernel takes those of `q`."""
+    """Return gradients with the heads of `k` and `v`, not `q`'s as in torch's meta kernel."""
     kernel = _meta_registrations.meta__scaled_dot_product_efficient_backward
     grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
     if k.shape[1] == q.shape[1]:

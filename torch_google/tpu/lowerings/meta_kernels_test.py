@@ -40,7 +40,7 @@ def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
         ("_fused_adagrad", (*[state] * 3, step), ADAGRAD),
     ]:
         if V2_6 and (name, overload) == ("_fused_adagrad", "tensor_lr"):
-            continue  # v2.6 accepts only a number
+            continue  # this overload of v2.6 accepts only a number
         results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **options)
         assert results[0][0].shape == (3, 2)
 
@@ -144,7 +144,7 @@ _ROWS, _MATRICES = torch.ones(8, 4), torch.ones(2, 4, 8)
         (torch.ones(4, 8), torch.ones(8, 12), _OFFSETS),
         (torch.ones(2, 4, 8), torch.ones(2, 8, 4)),
         (_ROWS, _MATRICES, _OFFSETS, None, torch.float32),
-        # Refused:
+        # The CPU rejects the following calls.
         (_ROWS, _MATRICES),
         (_ROWS, _MATRICES, _OFFSETS.long()),
         (_ROWS, _MATRICES, _OFFSETS[None]),

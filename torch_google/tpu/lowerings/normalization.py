@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization, and gradients. Half dtypes have float32 statistics."""
+"""Layer, group and RMS normalization, and gradients. Statistics of half dtypes are float32."""
 
 from __future__ import annotations
 

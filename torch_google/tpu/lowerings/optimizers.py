@@ -66,7 +66,7 @@ def fused_sgd(
 
 @lowering("aten::_fused_adagrad.tensor_lr")
 def fused_adagrad_of_a_tensor(*args: Any, **kwargs: Any) -> _Lists:
-    return fused_adagrad(*args, **kwargs)[:3]  # for this overload, torch does not return the steps
+    return fused_adagrad(*args, **kwargs)[:3]  # this overload does not return the steps
 
 
 @lowering("aten::_fused_adagrad")

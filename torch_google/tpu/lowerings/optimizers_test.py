@@ -66,7 +66,7 @@ def test_adagrad() -> None:
     }
     state = (tensors(), tensors(), tensors(positive=True), [torch.tensor(3.0)] * 3)
     check(aten._fused_adagrad.default, *state, **options, **CLOSE)
-    if not V2_6:  # v2.6 does not accept a tensor
+    if not V2_6:  # v2.6 does not accept a tensor as the learning rate
         check(
             aten._fused_adagrad.tensor_lr, *state, **options | {"lr": torch.tensor(0.01)}, **CLOSE
         )

@@ -10,7 +10,7 @@ from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 
-# (input, kernel, stride, padding, dilation, ceil)
+# Each case is (input, kernel, stride, padding, dilation, ceil).
 MAX2D: dict[str, Any] = {
     "square": ((2, 3, 8, 8), [2, 2], [2, 2], [0, 0], [1, 1], False),
     "overlap, padding": ((2, 3, 9, 7), [3, 2], [2, 1], [1, 1], [1, 1], False),
@@ -54,7 +54,7 @@ def test_max_pool3d() -> None:
     check(aten.max_pool3d_with_indices_backward.default, grad, x, *window, indices)
 
 
-# (input, kernel, stride, padding, ceil, count padding, divisor)
+# Each case is (input, kernel, stride, padding, ceil, count padding, divisor).
 AVG2D: dict[str, Any] = {
     "square": ((2, 3, 8, 8), [2, 2], [2, 2], [0, 0], False, True, None),
     "padding counts": ((2, 3, 9, 7), [3, 2], [2, 1], [1, 1], False, True, None),

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import torch
-import torch._inductor.inductor_prims  # defines the operator
+import torch._inductor.inductor_prims  # this import defines prims.fma
 
 from torch_google.tpu import lowerings
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers. A call gets a JAX key that depends on `generator`, which is itself ignored."""
+"""Random numbers. A call gets a JAX key, which the caller derives from `generator`."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        # In place, torch draws the real and imaginary parts with half the variance and the full
-        # mean.
+        # The in-place operator draws the real and imaginary parts with half the variance and the
+        # full mean.
         return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 

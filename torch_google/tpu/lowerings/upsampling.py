@@ -18,8 +18,8 @@ from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 from torch_google.tpu.lowerings.upsampling_uint8 import resample_bytes
 
-_Taps = tuple[Any, Any]  # (outputs, taps): input indices and weights
-# (input size, output size, align_corners, given scale or None, computation dtype)
+_Taps = tuple[Any, Any]  # two arrays of shape (outputs, taps): indices of inputs, and weights
+# A function of (input size, output size, align_corners, given scale or None, computation dtype).
 _TapsRule = Callable[[int, int, bool, Any, Any], _Taps]
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _MOST_BITS = 22
-# (input size, output size, align_corners, given scale or None, computation dtype)
+# A function of (input size, output size, align_corners, given scale or None, computation dtype).
 _TapsRule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
 
 

@@ -123,7 +123,7 @@ def histc(self: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Checks:  
     if not self.size:
         return []
     least, most = jnp.asarray(min, self.dtype), jnp.asarray(max, self.dtype)
-    is_unset = least == most  # the values then determine the range
+    is_unset = least == most  # without a range, the values determine it
     least = jnp.where(is_unset, self.min(), least)
     most = jnp.where(is_unset, self.max(), most)
     message = "torch.histc: range of [{}, {}] is not finite"
