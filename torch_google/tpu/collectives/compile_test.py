@@ -188,7 +188,7 @@ def _repeated(rank: int) -> list[int]:
     def function(x: torch.Tensor) -> torch.Tensor:
         first = functional.all_reduce(x, "sum", group)
         second = functional.all_reduce(x, "sum", group)
-        functional.all_reduce(x, "sum", group)  # its result is not used
+        functional.all_reduce(x, "sum", group)  # the function does not use this result
         return (first * second * x).sum()
 
     counts = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends the server of the ranks with the last test of a file, so that its CPU time is counted."""
+"""Ends the server of the ranks after a file's last test, so that its CPU time is counted."""
 
 from __future__ import annotations
 

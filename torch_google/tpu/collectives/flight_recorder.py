@@ -18,7 +18,7 @@ from typing import Any
 
 from torch_google.tpu import _C
 
-# In this version of the format, the fields that only other backends have are optional.
+# In this version of the format, fields that only other backends use are optional.
 _VERSION = "2.10"
 _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 # torch's tools treat adjacent records with the same number as one coalesced operation. So messages

@@ -74,7 +74,7 @@ def _transport(options: Any) -> Any:
     _C.start()
     if not processes.uses_xla(platform.name()):
         return None
-    from torch_google.tpu.collectives import transport  # loads JAX
+    from torch_google.tpu.collectives import transport  # this import loads JAX
 
     return transport.of_group(store, rank, size)
 

@@ -90,7 +90,7 @@ _ALL_REDUCE: dict[str, Callable[[Any, str], Any]] = {
     "MIN": jax.lax.pmin,
     "SUM": jax.lax.psum,
 }
-# XLA has no collective for these: each rank combines the values of all ranks.
+# XLA has no collective for these reductions, so each rank combines the values of all ranks.
 _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "BAND": (jax.lax.bitwise_and, lambda dtype: jnp.array(-1).astype(dtype)),
     "BOR": (jax.lax.bitwise_or, lambda dtype: jnp.array(0, dtype)),

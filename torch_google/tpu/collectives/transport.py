@@ -43,7 +43,7 @@ def of_group(store: Any, rank: int, size: int) -> Transport:
 
 class _Arguments(NamedTuple):
     inputs: list[jax.Array]
-    olds: list[jax.Array]  # the old arrays of targets of which some elements stay unchanged
+    olds: list[jax.Array]  # the old arrays of targets in which some elements stay unchanged
     factors: list[np.ndarray]  # the factor of PREMUL_SUM; empty for other reductions
 
 
@@ -199,7 +199,7 @@ def _spans_ranks(call: Signature, given: _Arguments) -> bool:
 
 
 def _is_identity(function: Callable[[Any], Any], arrays: Sequence[Any]) -> bool:
-    """Return whether a function returns its arrays, and does nothing else."""
+    """Return whether a function only returns its arguments."""
     traced = jax.make_jaxpr(function)(list(arrays)).jaxpr
     return not traced.eqns and traced.outvars == traced.invars
 
