@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SPMD in one process: tensors distributed over several devices, under torch_xla's names.
 
-A sharded tensor is on one tpu device, which stands for all devices of the mesh. Operators on the
+A sharded tensor is on one tpu device, which represents all devices of the mesh. Operators on the
 tensor run on all these devices, and XLA inserts the communication (GSPMD).
 """
 

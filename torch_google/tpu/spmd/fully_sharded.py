@@ -29,7 +29,7 @@ class FullyShardedDataParallel(nn.Module):
 
     A parameter is split along the first dimension that the number of devices divides. If it has no
     such dimension, it is replicated, and so are all buffers. Gradients and the optimizer's state
-    have the sharding of their parameter. Parameters that are already sharded stay as they are.
+    have the sharding of their parameter. Parameters that are already sharded keep their sharding.
 
     If `mesh` has several axes, one must be named `fsdp`. The default is the global mesh, or a mesh
     of all devices. `shard_output(output, mesh)` returns the output or marks it in place. By

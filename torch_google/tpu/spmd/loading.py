@@ -34,7 +34,7 @@ class ShardingSpec:
 def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
     """Return a batch on tpu, distributed as `sharding` specifies.
 
-    `batch` is a tensor or a nested container with tensors; other values are returned as they are. A
+    `batch` is a tensor or a nested container with tensors; other values are returned unchanged. A
     CPU tensor is sent to the devices in slices, so no device holds the whole tensor.
     """
 
@@ -57,7 +57,7 @@ def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
 def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
     """Give an optimizer's state the sharding of its parameters. Use it after `load_state_dict`.
 
-    State whose shape differs from the parameter's, such as a counter, stays as it is.
+    State whose shape differs from the parameter's, such as a counter, is not changed.
     """
     for parameter, state in optimizer.state.items():
         for value in state.values() if isinstance(state, dict) else ():

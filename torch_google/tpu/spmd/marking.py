@@ -46,7 +46,7 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
 
 
 def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> torch.Tensor:
-    """Return a tensor with the same values, distributed over a mesh, as is its gradient.
+    """Return a tensor with the same values, distributed over a mesh. So is its gradient.
 
     This function is meant for activations. It is an operator, so it works on any view and inside
     torch.compile. If `t` is not sharded, it is first copied to all devices; for large tensors, use
@@ -70,7 +70,7 @@ def shard_like(t: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def clear_sharding(t: torch.Tensor) -> torch.Tensor:
-    """Gather a sharded tensor on its own device, and return it. Returns other tensors as is."""
+    """Gather a sharded tensor on its device, and return it. Other tensors are not changed."""
     t = t.global_tensor if isinstance(t, XLAShardedTensor) else t
     _check(t)
     if _C.sharding(t):
@@ -95,11 +95,11 @@ def _reshard(t: torch.Tensor, shape: tuple[int, ...], sharding: jax.sharding.Nam
     if natural_shape == shape and _C.sharding(t) == number:
         return
     if _C.is_blank(t):
-        # Memory is allocated on the first write.
+        # The tensor has no memory yet: its memory is allocated on the first write.
         _C.reshard(t, None, shape, number)
         return
     if _C.sharding(t) and natural_shape == shape and _C.mode() == _C.Mode.fused:
-        # Use an operator, because it does not flush the trace.
+        # Use an operator to copy the values, because an operator does not flush the trace.
         steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         with torch._C._AutoDispatchBelowAutograd():
             storage = t.as_strided(shape, steps, 0)

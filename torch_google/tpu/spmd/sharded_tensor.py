@@ -52,7 +52,7 @@ class XLAShardedTensor:
         if tuple(_C.natural_shape(tensor)) != self._layout.shape:
             raise ValueError(
                 f"spmd: the tensor of shape {list(tensor.shape)} is a view of a sharded storage of "
-                f"shape {list(_C.natural_shape(tensor))}, so it has no partition_spec of its own. "
+                f"shape {list(_C.natural_shape(tensor))}, so it has no partition_spec. "
                 "Look at its base, or at a .clone()"
             )
         spec = [*shardings.sharding_of(number).spec]

@@ -10,8 +10,8 @@ import pytest
 from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
-# Prints the largest difference between losses, whether the weights and the optimizer's state have
-# kept their sharding, and the number of compilations.
+# This program prints the largest difference between losses, whether the weights and the optimizer's
+# state have kept their sharding, and the number of compilations.
 _TRAINING = """
 class Block(nn.Module):
     def __init__(self, width, heads):

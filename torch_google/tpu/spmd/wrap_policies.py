@@ -52,7 +52,8 @@ def wrap_children(
     wrapped = 0
     for name, child in list(module.named_children()):
         if isinstance(child, nn.ModuleList | nn.ModuleDict):
-            wrapped += wrap_children(child, policy, wrapper)  # containers have no forward
+            # Do not wrap a container, because it has no forward().
+            wrapped += wrap_children(child, policy, wrapper)
             continue
         total = _count(child)
         inner = 0
