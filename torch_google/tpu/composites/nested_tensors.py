@@ -81,7 +81,7 @@ def _layer_norm(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    # if the call is invalid, this raises the CPU's error
+    # If the call is invalid, torch's kernel raises the CPU's error for these zeros.
     _ATEN.native_layer_norm(_zeros(x), shape, *map(_zeros, (weight, bias)), eps)
     out, mean, rstd = _ATEN.native_layer_norm(_rows(x, shape), shape, weight, bias, eps)
     return _of_buffer(out.reshape(-1), x._nested_tensor_size()), mean, rstd

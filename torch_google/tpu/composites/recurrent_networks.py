@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN, with one forward and one backward program for each layer and direction.
 
-torch would run about a dozen operators for each step of a sequence. It still does so under
-torch.func, because torch.func's transforms support only operators that they know, and for arguments
-that do not fit together, because its operators then raise the CPU's errors.
+torch would run about a dozen operators for each step of a sequence. With this module, torch still
+does so under torch.func, because torch.func's transforms support only operators that they know, and
+for arguments that do not fit together, because the small operators then raise the CPU's errors.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def test_dropout_lies_between_layers() -> None:
     device_network = network("GRU", num_layers=2, dropout=0.5).to("tpu")
     x = torch.randn(T, B, F, device="tpu")
     assert not torch.equal(device_network(x)[0], device_network(x)[0])
-    # the input of the first layer has no dropout
+    # The first layer's input has no dropout, so its last state is the same in each run.
     torch.testing.assert_close(device_network(x)[1][0], device_network(x)[1][0])
     device_network.eval()
     torch.testing.assert_close(device_network(x)[0], device_network(x)[0])
@@ -131,7 +131,8 @@ def test_a_layer_is_one_program_forward_and_one_backward() -> None:
     x = torch.randn(20, B, F, device="tpu", requires_grad=True)
     before = torch.tpu.metrics().operators
     device_network(x)[0].sum().backward()
-    assert torch.tpu.metrics().operators - before < 40  # not a dozen per step
+    # With small operators, each step would add a dozen.
+    assert torch.tpu.metrics().operators - before < 40
 
 
 def test_autocast_and_inference() -> None:

@@ -314,7 +314,7 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _matches(
     places: torch.Tensor, sorted_places: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where `places` match an entry of `sorted_places`, and the indices of the entries."""
+    """Return the indices of `places` that are in `sorted_places`, and their indices there."""
     if not (places.shape[0] and sorted_places.shape[0]):
         return places[:0], places[:0]
     near = torch.searchsorted(sorted_places, places).clamp(max=sorted_places.shape[0] - 1)

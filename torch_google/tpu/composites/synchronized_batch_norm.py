@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of torch.nn.SyncBatchNorm, which normalises over the batches of all ranks.
 
-torch implements them only for its own accelerators. As on those, statistics and sums are float32 if
-the input has half precision. torch's module runs collectives between the operators.
+torch implements them only for its own accelerators. As on those accelerators, statistics and sums
+are float32 if the input has half precision. torch's module runs collectives between the operators.
 """
 
 from __future__ import annotations

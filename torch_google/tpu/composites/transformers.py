@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_SRC_MASK, _PADDING_MASK = 0, 1  # values of mask_type; in type 2, a mask per head combines both
+# Values of mask_type; type 2 means one mask per head that combines both kinds.
+_SRC_MASK, _PADDING_MASK = 0, 1
 
 
 def _encoder_layer(
