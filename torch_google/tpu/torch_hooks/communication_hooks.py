@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allows DDP's communication hooks that send bfloat16.
 
-torch allows them only for NCCL and XCCL, which it checks by name. The device's collectives also
-support bfloat16.
+torch checks the name of the backend, and allows these hooks only for NCCL and XCCL. The device's
+collectives also support bfloat16.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _on_tpu(check: Callable[..., None]) -> Callable[..., None]:
     def call(model: Any, hook: Callable[..., Any]) -> None:
         if getattr(hook, "__name__", "") in _NAMES and model.device_type == "tpu":
 
-            @functools.wraps(hook)  # torch also checks the annotations
+            @functools.wraps(hook)  # torch also checks the annotations of the hook
             def renamed(*args: Any) -> Any:
                 return hook(*args)
 

@@ -2,7 +2,7 @@
 """Copies between the devices of a process for torch.nn.parallel: scatter, gather, broadcast.
 
 torch looks for these functions in torch._C, which has them only in builds for other accelerators,
-and only for tensors on those. No function here starts the device.
+and only for tensors on those accelerators. No function here starts the device.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _device_types(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return the tensor on each device. On its own device, that is the tensor itself."""
+    """Return a copy of the tensor on each device. On its own device, return the tensor itself."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 
@@ -119,7 +119,7 @@ def _scatter_out(
 def _gather(
     tensors: Sequence[torch.Tensor], dim: int, destination_index: int | None
 ) -> torch.Tensor:
-    """Concatenate tensors on a device. None means this thread's current one, -1 the host."""
+    """Concatenate tensors on a device. None means the current device, -1 the host."""
     if destination_index is None:
         device = torch.device("tpu", torch.tpu.current_device())
     elif destination_index == -1:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports tpu tensors with DLPack, through their JAX arrays.
 
-torch has no hook for this. It would reject `__dlpack_device__`, and export the fake address of the
-storage. So this module wraps the methods of Tensor. Tensors on other devices use torch's own
-methods. JAX is not loaded before the first tpu tensor is exported.
+torch has no hook for exporting tensors of other devices. Its own methods would reject
+`__dlpack_device__`, and export the fake address of the storage. So this module wraps the methods of
+Tensor. Tensors on other devices use torch's own methods. JAX is not loaded before the first tpu
+tensor is exported.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def test_jax_takes_the_buffer_of_a_tensor() -> None:
 
 
 DTYPES = [torch.bool, torch.bfloat16, torch.complex64]
-if not V2_6:  # v2.6's DLPack lacks this dtype
+if not V2_6:  # DLPack in v2.6 lacks float8
     DTYPES.append(torch.float8_e4m3fn)
 
 
@@ -54,7 +54,7 @@ def test_an_array_becomes_a_tensor_of_the_device_that_is_asked_for() -> None:
     host = torch.from_dlpack(array)
     assert host.device.type == "cpu"
     assert host.data_ptr() == array.unsafe_buffer_pointer()
-    if not V2_6:  # v2.6's function ignores the device
+    if not V2_6:  # in v2.6, torch.from_dlpack ignores the device
         moved = torch.from_dlpack(array, device="tpu")
         assert moved.device.type == "tpu"
         assert moved.tolist() == [0.0, 1.0, 2.0]

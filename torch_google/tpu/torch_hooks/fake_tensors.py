@@ -2,7 +2,7 @@
 """Gives fake convolutions on this device the strides of real ones, for torch.compile.
 
 torch chooses the layout of a fake result from the backend that would compute it. For a device that
-it does not know, it makes the result contiguous. This device uses the CPU's layouts.
+torch does not know, the result is contiguous. This device uses the CPU's layouts.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def install(receive: Callable[..., Any]) -> None:
 def _reduce(
     receive: Callable[..., Any], tensor: torch.Tensor
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    refused = tensor.requires_grad and not tensor.is_leaf  # torch's reducer raises an error
+    # For such a tensor, torch's reducer raises an error.
+    refused = tensor.requires_grad and not tensor.is_leaf
     if tensor.device.type != "tpu" or refused or tensor.layout != torch.strided:
         plain: tuple[Callable[..., Any], tuple[Any, ...]] = reduce_tensor(tensor)
         return plain
