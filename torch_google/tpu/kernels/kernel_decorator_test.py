@@ -54,7 +54,8 @@ def _ninefold_setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any
 
 def _ninefold_backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     x, scale = ctx.saved_tensors
-    return 9 * grad * scale, grad * x  # wrong on purpose, to show that this formula is used
+    # Wrong on purpose, so that the test notices whether this formula is used.
+    return 9 * grad * scale, grad * x
 
 
 ninefold.register_autograd(_ninefold_backward, setup_context=_ninefold_setup)

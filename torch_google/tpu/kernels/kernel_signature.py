@@ -161,7 +161,7 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return torch's annotation for a JAX one, or None, and whether the latter is a tuple."""
+    """Return torch's annotation for a JAX one, or None, and whether the JAX one is a tuple."""
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:

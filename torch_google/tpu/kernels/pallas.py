@@ -8,9 +8,10 @@ from typing import Any
 
 
 def interpreted(platform: str) -> AbstractContextManager[Any]:
-    """Return a context in which Pallas kernels that are traced can run on this platform.
+    """Return a context in which to trace Pallas kernels, so that they can run on this platform.
 
-    On a CPU they are interpreted, as XLA programs that loop over the grid, whatever their options.
+    On a CPU, kernels are interpreted, as XLA programs that loop over the grid, whatever their
+    options.
     """
     if platform != "cpu":
         return nullcontext()

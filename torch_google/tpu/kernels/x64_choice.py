@@ -2,7 +2,7 @@
 """Chooses whether a kernel's function is traced with 64 bits, which the device enables for JAX.
 
 With 64 bits, JAX's indices and counters are int64. Mosaic, the compiler of Pallas kernels for TPU,
-rejects those, and some JAX code mixes them with int32 and cannot be traced at all.
+rejects int64, and some JAX code mixes int64 with int32 and cannot be traced at all.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any
             return function(arrays)
     except Exception:
         if choice.trace is None and choice.error is None:
-            raise  # there is no other way to trace it
+            raise  # the function has no other trace to run
     if choice.trace is not None:
         return _replay(choice.trace, choice.structure, arrays)
     assert choice.error is not None

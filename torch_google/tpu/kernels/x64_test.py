@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that need 64 bits off are traced so; kernels with 64-bit tensors keep their values."""
+"""Kernels that do not support 64 bits are traced without; 64-bit tensors keep their values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def summed(x: jax.Array) -> jax.Array:
 
 @custom_kernel("x64_test::moved")
 def moved(x: jax.Array) -> jax.Array:
-    return (twice(x).astype(jnp.int64) + BIG).sum().astype(jnp.float32)  # no int32 is that large
+    # BIG exceeds the largest int32.
+    return (twice(x).astype(jnp.int64) + BIG).sum().astype(jnp.float32)
 
 
 @custom_kernel("x64_test::precise", differentiable=True)
@@ -102,7 +103,8 @@ def test_attention_of_jax_lowers_for_a_tpu(name: str, dtype: str) -> None:
     qkv = [jax.ShapeDtypeStruct((1, 2, 128, 128), dtype)] * 3
     assert "tpu_custom_call" in lowered(name, *qkv)
     gradient = lowered(f"{name}_vjp", *qkv, qkv[:1], wanted_3=[True] * 3)
-    assert gradient.count("custom_call @tpu_custom_call") >= 3  # the forward pass and two gradients
+    # One call each for the forward pass and two gradients.
+    assert gradient.count("custom_call @tpu_custom_call") >= 3
 
 
 @pytest.mark.parametrize("kernel", [flash, splashed])
