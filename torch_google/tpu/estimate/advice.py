@@ -18,7 +18,7 @@ def advice(operators: Iterable[Operator]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for operator in operators:
         if not operator.line:
-            continue  # a backward operator, whose forward operator has the same advice
+            continue  # a backward operator would only repeat the advice for its forward operator
         where = " ".join(part for part in (operator.module, operator.line) if part)
         if operator.doubles:
             found[

@@ -30,9 +30,10 @@ from torch_google.tpu.shardings import ONE_DEVICE, Placement, number_of
 from torch_google.tpu.target_platform import tracing_for
 from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 
-# Takes a tensor's name and shape. Returns the mesh axes over which each dimension is distributed.
+# A function that takes a tensor's name and shape, and returns the mesh axes over which each
+# dimension is distributed.
 Shard = Callable[[str, tuple[int, ...]], Sequence[Any]]
-# No limit on memory, because the tensors own none.
+# The tensors own no memory, so their device must have no limit.
 _NO_LIMIT = 1 << 62
 
 
@@ -120,7 +121,7 @@ def capture(
 
 
 class _Lowered(Exception):
-    """Raised to end a step at its first program."""
+    """Raised to end a step when it would compile its first program."""
 
     def __init__(
         self, lowered: Any, fingerprint: str | None, devices: Sequence[jax.Device]
@@ -221,7 +222,7 @@ def _describe(
                 _replace(tensor)
 
     if optimizer is not None:
-        initialise(optimizer)  # on meta, where it allocates nothing
+        initialise(optimizer)  # the parameters are on meta, so the state allocates nothing
     parameters = {id(p): name for name, p in model.named_parameters()}
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         describe(name, tensor, name)
@@ -238,7 +239,7 @@ def _describe(
 
 def _replace(tensor: torch.Tensor) -> None:
     if tensor.device.type == "cpu":
-        return  # a scalar that the optimizer keeps on the CPU
+        return  # such a tensor is a scalar that the optimizer keeps on the CPU
     empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="tpu")
     if isinstance(tensor, torch.nn.Parameter):
         empty = torch.nn.Parameter(empty, tensor.requires_grad)

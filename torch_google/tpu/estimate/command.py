@@ -89,7 +89,7 @@ def _load(path: str) -> Callable[..., Any]:
     module, _, name = path.partition(":")
     if not name:
         raise ValueError(f"estimate: {path!r} is no package.module:function")
-    sys.path.insert(0, "")  # as `python -m` does, also in a PAR
+    sys.path.insert(0, "")  # search the current directory, as `python -m` does
     try:
         found = importlib.import_module(module)
     finally:

@@ -170,7 +170,7 @@ def buffers(
     room = int(memory.temp_size_in_bytes)
     for instruction in hlo.live_at_peak(instructions):
         if instruction.bytes > room:
-            continue  # XLA writes it into the buffer of an argument or result
+            continue  # XLA writes this result into the buffer of an argument or result
         room -= instruction.bytes
         operator = captured.operators.get(-1 if instruction.node is None else instruction.node)
         name = f"{operator.module} {operator.op} {operator.line}" if operator else instruction.name

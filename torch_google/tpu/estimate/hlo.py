@@ -73,7 +73,7 @@ def entry(text: str) -> list[Instruction]:
 
 
 def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
-    """Return the HBM bytes that each instruction reads and writes.
+    """Return the number of HBM bytes that each instruction reads and writes.
 
     A slice counts as reading its whole source. An asynchronous copy counts where it starts.
     """

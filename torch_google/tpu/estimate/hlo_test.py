@@ -55,7 +55,7 @@ def test_lines_of_a_tpu() -> None:
     assert instructions["small"].node == 13
     assert instructions["copy-start"].node is None
     moved = hlo.traffic(list(instructions.values()))
-    assert moved["copy-start"] == one  # it reads HBM and writes VMEM
+    assert moved["copy-start"] == one  # the copy reads HBM and writes VMEM
     assert moved["copy-done"] == moved["a"] == 0
     assert moved["big"] == one + instructions["big"].bytes
     assert hlo.collectives(_TPU) == {"all-reduce": hlo.Collectives(1, 8 * 4 + 8 * 2)}
@@ -98,7 +98,7 @@ def test_a_compiled_program() -> None:
     (parameter,) = (i for i in instructions if i.opcode == "parameter")
     assert parameter.bytes == 256 * 256 * 4
     live = sum(i.bytes for i in hlo.live_at_peak(instructions))
-    # The product, or the product and its sorted copy, and the result.
+    # These buffers are live: the result, and the product or both the product and its sorted copy.
     assert 256 * 256 * 4 <= live <= 5 * 256 * 256 * 4
 
 
