@@ -125,7 +125,7 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for index, count in steps.items():
-            # The step count is a CPU tensor, but loading has moved it to the device, like all state.
+            # Loading has moved all state to the device, but the step count must be a CPU tensor.
             state["state"][index]["step"] = count
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()

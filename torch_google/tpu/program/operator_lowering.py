@@ -39,7 +39,7 @@ def lower_op(
     dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
     if "generator" in kwargs:
-        kwargs["generator"] = None  # a CPU generator is not valid for meta tensors
+        kwargs["generator"] = None  # meta tensors accept no generator of another device
     if any(argument.name == "device" for argument in op._schema.arguments):
         kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)

@@ -130,8 +130,8 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Leave a tensor that stands for a Python number alone, because torch's type promotion
-            # treats numbers and tensors differently.
+            # Do not copy a tensor that is only read: it may stand for a Python number, and torch's
+            # type promotion would treat a copy as a tensor.
             return leaf.clone() if _is_written(argument) else leaf
         # Let the meta kernel check the sizes of out= arguments, because it also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
