@@ -26,7 +26,7 @@ _KEPT = 0.9
 # A killed process has left a temporary file that is older than this.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
-# Entries have names like this; other files in the directory are left alone.
+# The names of entries match this pattern; other files in the directory are left alone.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -62,8 +62,8 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # This fails if the file is read-only or has been evicted. The bytes are still
-                # valid.
+                # Setting the time fails if the file is read-only or has been evicted. The bytes are
+                # still valid.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens only files that no other user could have written, because cache entries are machine code.
 
-Each check uses the descriptor that is then read from, so there is no race. The parents of the
-cache's directory are not checked: a user who can rename the directory still cannot create one that
-this user or root owns.
+Each check uses the same descriptor as the read that follows, so there is no race. The parents of
+the cache's directory are not checked: a user who can rename the directory still cannot create one
+that this user or root owns.
 """
 
 from __future__ import annotations
