@@ -27,7 +27,7 @@ def backend(options: Any, more: Any) -> Any:
 
     `options` has the store, rank, size and timeout. The backend also handles CPU tensors, with
     gloo. It connects all ranks of the group, so this function waits for them. Raises ValueError if
-    `more` (pg_options) is given, because the backend has no options of its own.
+    `more` (pg_options) is given, because the backend has no options.
     """
     if more is not None:
         raise ValueError(
@@ -87,7 +87,8 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # Set the options that torch sets for its own gloo groups. split_group() reads the ranks.
+        # Set the options that torch sets for its own gloo groups. For example, split_group() reads
+        # the ranks.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()

@@ -99,7 +99,8 @@ _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "MAX": (jax.lax.max, lambda dtype: _limits(dtype).min),
     "MIN": (jax.lax.min, lambda dtype: _limits(dtype).max),
 }
-# Bools are reduced as the numbers 0 and 1. This maps a reduction to an equivalent one for them.
+# Bools are reduced as the numbers 0 and 1. The table maps a reduction to an equivalent one for
+# these numbers.
 _OF_BOOLS = {"SUM": "MAX", "BOR": "MAX", "PRODUCT": "MIN", "BAND": "MIN"}
 
 
@@ -127,7 +128,8 @@ def _completed(total: Any, dtype: Any, kernel: Kernel) -> Any:
 
 def _limits(dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.floating):
-        # An infinity, not the largest finite number, leaves all values unchanged.
+        # The neutral value is an infinity, because the largest finite number would replace
+        # infinities.
         infinity = jnp.array(jnp.inf, dtype)
         return _Limits(-infinity, infinity)
     info = jnp.iinfo(dtype)

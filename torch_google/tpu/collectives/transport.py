@@ -192,7 +192,7 @@ class Transport:
 
 
 def _spans_ranks(call: Signature, given: _Arguments) -> bool:
-    """Return whether each array can be part of a distributed array: not a scalar, not empty."""
+    """Return whether each array can be part of a distributed array: neither scalar nor empty."""
     shapes = [array.shape for array in (*given.inputs, *given.olds)]
     shapes += [target.shape for target in call.targets]
     return all(shapes) and all(map(math.prod, shapes))
