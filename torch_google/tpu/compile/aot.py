@@ -54,8 +54,8 @@ def backend(
     try:
         with (
             # With these settings, AOTAutograd's cache stores our graphs, and the backward graph is
-            # traced now. That is cheap, because it is compiled only on its first call. The
-            # partitioner is part of the cache key.
+            # traced now. Tracing is cheap, because the graph is compiled only on its first call.
+            # The partitioner is part of the cache key.
             functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),

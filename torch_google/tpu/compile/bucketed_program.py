@@ -106,8 +106,8 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Check before random state is consumed or arguments are donated, because both are lost if a
-        # program fails.
+        # Check the free memory before random state is consumed or arguments are donated, because
+        # both are lost if a program fails.
         adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
             arrays[index] = _adapter(signature, index).fit(args[index], arrays[index], length)
@@ -224,8 +224,8 @@ class BucketedProgram:
         details = (
             "buckets",
             specs,
-            # Add the shapes to the fingerprint, because the graph's code has none, and inputs with
-            # symbolic sizes are flat in `specs`.
+            # Add the shapes to the fingerprint: the graph's code contains no shapes, and inputs
+            # with symbolic sizes are flat in `specs`.
             [_described(meta) for meta in signature.metas],
             [_described(node.meta["val"]) for _, node in self._made],
             [str(symbol) for symbol in self._symbols],

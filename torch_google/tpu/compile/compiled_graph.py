@@ -47,7 +47,8 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # Makes AOTAutograd pass the arguments as one list, and hold no reference to it.
+        # This attribute makes AOTAutograd pass the arguments as one list, and hold no reference to
+        # the list.
         self._boxed_call = True
         self._inference = inference
         # Results from this index on may have any layout, because only the backward graph reads

@@ -64,7 +64,7 @@ class GraphSignature:
 
     @property
     def adapters(self) -> list[DeviceAdapter | None]:
-        """The adapter for each input, or None for inputs that are not tensors."""
+        """Return the adapter for each input, or None for inputs that are not tensors."""
         if self._adapters is None:
             self._adapters = [
                 adapter_of(meta.device) if isinstance(meta, torch.Tensor) else None

@@ -21,7 +21,7 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 def joint_graph_decompositions() -> Decompositions:
     """Return the decompositions to apply in AOTAutograd."""
     # Leave out decompositions that wrap kernels with writes, because AOTAutograd needs pure graphs.
-    # Our own tracing applies them.
+    # Our own tracing (`../program`) applies them.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 

@@ -2,8 +2,8 @@
 """One random key for a forward graph and for the parts that its backward graph recomputes.
 
 The node of a random operator takes two more arguments: the key, and the node's index in the joint
-graph. So it draws the same numbers in both graphs. The key is saved for the backward pass like a
-tensor.
+graph. So the operator draws the same numbers in both graphs. The key is saved for the backward pass
+like a tensor.
 """
 
 from __future__ import annotations

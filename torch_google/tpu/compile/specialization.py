@@ -119,8 +119,8 @@ class Specialization:
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Check before random state is consumed or arguments are donated, because both are lost if a
-        # program fails.
+        # Check the free memory before random state is consumed or arguments are donated, because
+        # both are lost if a program fails.
         adapter.check_room(self._signature.device, self._needs)
         for index in self._donated:
             if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):

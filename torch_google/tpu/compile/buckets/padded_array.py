@@ -150,7 +150,7 @@ def _place(
 
 
 def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:
-    """Split off the trailing extents without padding. Return the rest and the size of a row."""
+    """Split off the trailing extents without padding. Return the others and the size of a row."""
     lead = list(extents)
     block = 1
     while lead and not lead[-1].padded:

@@ -58,7 +58,7 @@ Dim: TypeAlias = tuple[Extent, ...]
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
     """Return dimensions in canonical form, in which only the first extent may be a number.
 
-    An extent without padding merges into the one before it, whose real elements stay in front.
+    An extent without padding merges into the preceding extent, whose real elements stay in front.
     """
     canonical = []
     for dim in dims:
