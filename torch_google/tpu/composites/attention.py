@@ -29,8 +29,8 @@ def _attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    # Use the formula for all arguments that the fused operator does not accept. It also raises
-    # torch's errors.
+    # Use the formula for all arguments that the fused operator does not accept. The formula also
+    # raises torch's errors.
     if not (
         _is_plain(query, key, value, enable_gqa)
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
