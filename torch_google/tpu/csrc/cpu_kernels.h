@@ -38,7 +38,7 @@ class CpuKernels {
  public:
   enum Outcome {
     done,     // the results replaced the arguments on the stack
-    again,    // the policy of the numbers changed: describe the call again
+    again,    // numbers became inputs, or constants: describe the call again
     compile,  // the call needs a program
   };
 

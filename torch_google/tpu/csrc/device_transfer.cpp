@@ -24,7 +24,7 @@ py::object own(Ref reference) {
   return py::reinterpret_steal<py::object>(reference.give());
 }
 
-// The arguments of runtime/strides.py's View.
+// Returns the arguments of the class View in runtime/strides.py.
 py::tuple view_of(const Layout& layout) {
   return py::make_tuple(
       own(tuple_of(layout.sizes)), own(tuple_of(layout.strides)), layout.offset,

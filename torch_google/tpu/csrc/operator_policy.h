@@ -29,8 +29,8 @@ struct OperatorPolicy {
 };
 
 // Returns the policy of the operator with this name. The name may include an
-// overload. This is a string search, so call it once per operator, not on every
-// call.
+// overload. The lookup is a string search, so call this once per operator, not
+// on every call.
 const OperatorPolicy& policy_of(std::string_view name);
 
 // Returns whether the key includes the value of an integer argument with this

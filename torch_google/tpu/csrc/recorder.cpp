@@ -34,7 +34,7 @@ struct Operator {
   bool crosses_devices = false;
   bool takes_indices = false;
   std::optional<SchemaInfo> schema_info;
-  // These are shared pointers, because a program may be evicted while it runs.
+  // Shared pointers keep a program alive if it is evicted while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
   CpuKernels cpu_kernels;
 };

@@ -86,16 +86,16 @@ class FusedTrace {
   Sharding mesh = kOneDevice;
 
   // Finds the slots that are still referenced (`kept`) and the externals that
-  // only this trace refers to (`donated`), and removes the latter from their
-  // boxes. Returns N: the first N entries of both lists form pairs of a box's
-  // next value and its previous one. The other entries are in ascending order.
-  // Call it once, before the run.
+  // only this trace refers to (`donated`), and removes the donated externals
+  // from their boxes. Returns N: the first N entries of both lists form pairs
+  // of a box's next value and its previous one. The other entries are in
+  // ascending order. Call it once, before the run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
   // Stores `arrays`, a tuple of the kept slots' values, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);
   // After an error, stores the values that were computed before it. A box
-  // without a computed value keeps its previous value; if it has none, it gets
-  // the error. `deleted` marks externals whose buffers are gone.
+  // without a computed value keeps its previous value; if it has no previous
+  // value, it gets the error. `deleted` marks externals whose buffers are gone.
   void fail(c10::ArrayRef<Ref> computed, PyObject* error,
             const std::vector<bool>& deleted);
 
