@@ -278,7 +278,8 @@ class _CallPlan:
     def body(self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()) -> Body:
         """Return the function to compile. `chosen` has the shardings of its results.
 
-        If it is empty, sharded tensors that are written to keep theirs; XLA chooses the others.
+        If it is empty, written tensors that are sharded keep their shardings; XLA chooses all
+        others.
         """
         returns = self.returns(results)
 

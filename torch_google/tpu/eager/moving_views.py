@@ -23,7 +23,7 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# The first offsets of a call, up to this number, get programs of their own.
+# The first offsets of a call, up to this number, get separate programs.
 _MOST_PLACES = 8
 # Any other offset gets its own program when it is used this often.
 _OFTEN = 4
