@@ -181,7 +181,7 @@ class _Adapter(TpuAdapter):
 
 
 class _Recorder(CpuAdapter):
-    """Also records CPU arguments, such as learning rates, so that `arguments` has all names."""
+    """An adapter that also records the names of CPU arguments, such as learning rates."""
 
     def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter
@@ -313,7 +313,7 @@ def _check_spec(name: str, shape: tuple[int, ...], spec: Sequence[Any], mesh: Me
 
 
 def _operator(node: Node, position: int, modules: set[str], owners: dict[Node, str]) -> Operator:
-    """Describe a node. A backward node has no module, so it gets that of the values it uses."""
+    """Describe a node. A backward node gets the module of the values that it uses."""
     stack = node.meta.get("nn_module_stack") or {}
     paths = [value[0] if isinstance(value, tuple) else str(value) for value in stack.values()]
     module = next((m for m in (_module(path, modules) for path in reversed(paths)) if m), "")

@@ -188,7 +188,7 @@ def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) 
 def _result_type(type_text: str, opcode: str) -> str:
     """Return the part of an instruction's type that its result has.
 
-    A started copy has the type (result, operand, context), and a started all-reduce that of its
+    A started copy has the type (result, operand, context). A started all-reduce has the type of its
     result. Other started instructions have (operand, result, ...), where both may be tuples.
     """
     if not opcode.endswith("-start") or opcode == "all-reduce-start":
