@@ -50,6 +50,6 @@ def fingerprints(factor: int) -> list[str]:
 @pytest.mark.full
 def test_what_a_kernel_does_is_in_its_fingerprint() -> None:
     first = fingerprints(2)
-    assert len(first) == 3  # one each for eager, compiled and fused execution
+    assert len(first) == 3  # one program each for eager, compiled and fused execution
     assert fingerprints(2) == first
     assert not set(fingerprints(3)) & set(first)

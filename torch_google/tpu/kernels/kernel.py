@@ -101,7 +101,7 @@ class Kernel:
             operator._lib.impl(operator._opoverload._opname, checked, key, with_keyset=True)
 
     def _evaluated(self, values: Sequence[Any], arrays: Sequence[Any], on: str) -> Any:
-        """Compute the results for these arrays, the tensors of `values`, on a platform."""
+        """Compute the results on a platform. `arrays` replace the tensors in `values`."""
         with interpreted(on):
             return evaluate(self._of_arrays(values), arrays, self._x64(values, arrays))
 

@@ -23,7 +23,7 @@ Function = Callable[[Sequence[jax.Array]], Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether to trace a function with 64 bits.
+    """The choice whether to trace a function with 64 bits.
 
     `x64` is True if a tensor has 64 bits, and False for a Pallas kernel or a function that cannot
     be traced with 64 bits. None means that neither applies, so 64 bits stay enabled. If the
@@ -53,10 +53,10 @@ def choose(function: Function, arrays: Sequence[Any]) -> Choice:
 
 
 def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any:
-    """Return the function's results, with 64 bits on or off, or as `choose` says if `x64` is None.
+    """Return the function's results, with 64 bits on or off. If `x64` is None, `choose` decides.
 
-    If `choose` says off and the function cannot be traced without 64 bits, they stay on, or the
-    error that the function raises with 64 bits is raised.
+    If `choose` turns 64 bits off, but the function cannot be traced without them, they stay on. If
+    the function also fails with 64 bits, its error is raised.
     """
     choice = choose(function, arrays) if x64 is None else Choice(x64)
     if choice.trace is not None and choice.x64 is not False:
