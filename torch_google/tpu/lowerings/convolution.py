@@ -2,10 +2,10 @@
 """Convolutions over one to three spatial axes, transposed convolutions, and gradients.
 
 Channels are the last dimension, because TPUs tile arrays that way, and because XLA is also faster
-with them on CPUs. This takes transposes, which XLA cancels between convolutions. But each call
-transposes the kernel, which costs more than the convolution itself if the kernel is large and is
-applied at few positions. On CPUs, it is then faster to gather the windows and multiply them by the
-untransposed kernel.
+with them on CPUs. This layout takes transposes, which XLA cancels between convolutions. But each
+call transposes the kernel, which costs more than the convolution itself if the kernel is large and
+is applied at few positions. On CPUs, it is then faster to gather the windows and multiply them by
+the untransposed kernel.
 """
 
 from __future__ import annotations

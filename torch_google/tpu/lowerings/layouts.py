@@ -294,7 +294,7 @@ _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     3: torch.addcmul,
 }
 
-# Operators of which one argument may be a number.
+# Operators with an argument that may be a number.
 _BINARY = (
     *("add", "sub", "rsub", "mul", "div", "true_divide", "remainder", "fmod"),
     *("eq", "ne", "lt", "le", "gt", "ge"),

@@ -2,9 +2,9 @@
 """Functions that are computed differently on a TPU, or rejected there.
 
 The choice is made when a program is lowered, so a program that was traced on a machine without a
-TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives; here, only the
-lowering for a TPU traces the one for it, so other platforms do not pay for it. A program that uses
-these functions can be lowered for only one platform at a time.
+TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives; here, only a
+lowering for a TPU traces the alternative for a TPU, so other platforms do not pay for it. A program
+that uses these functions can be lowered for only one platform at a time.
 """
 
 from __future__ import annotations

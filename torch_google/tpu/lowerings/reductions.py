@@ -145,7 +145,7 @@ def _moments(
 def var_correction(
     self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
-    """Return the variance. It divides by the count less `correction` (None means 1), at least 0."""
+    """Return the variance: divide by max(count - correction, 0). A correction of None is 1."""
     return _moments(self, dim, correction, keepdim)[0]
 
 

@@ -2,7 +2,7 @@
 """Defines `torch_google::shard`, which returns the same values with another sharding.
 
 Graphs of torch.compile use it, and so do operations on tensors that are already sharded. The spmd
-package decides when.
+package decides when to use it.
 """
 
 from __future__ import annotations
