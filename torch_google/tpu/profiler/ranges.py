@@ -15,7 +15,8 @@ from torch.autograd.profiler import record_function
 def ranges() -> Iterator[None]:
     """Add every range that begins within this block to JAX's trace.
 
-    torch has no Python hook for ranges, so this wraps `record_function` while the block runs.
+    torch has no Python hook for ranges, so this context wraps `record_function` while the block
+    runs.
     """
     import jax
 
