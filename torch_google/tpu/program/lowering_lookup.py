@@ -26,7 +26,7 @@ _NAMES = {"erf_inv": "erfinv", "ndtri": "special_ndtri", "erfcx": "special_erfcx
 
 
 def lowering_of(op: OpOverload) -> Lowering | None:
-    """Return an operator's lowering. A prim without one uses that of the aten operator."""
+    """Return an operator's lowering. A prim without a lowering uses the aten operator's."""
     own = lowerings.find(op)
     if own is not None or op.namespace != "prims":
         return own

@@ -5,9 +5,9 @@
 of the operand other than the one that it is about to write. The loop then reads elements that it
 has already written: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization
 barriers do not prevent this.
-2. If LLVM knows that a value is NaN, its `exponential` is an arbitrary number: `exp(max(x, nan))`
-gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM, which makes the
-integer part of the exponent undefined.
+2. If LLVM knows that the operand of an `exponential` is NaN, the result is arbitrary:
+`exp(max(x, nan))` gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM,
+which makes the integer part of the exponent undefined.
 
 Compiling without the passes `fusion` and `algsimp` avoids both bugs. This module looks for such
 fusions in the optimized program, and compiles a program again only if it has one. An update is safe
@@ -201,7 +201,7 @@ class _Fusion:
             return True
 
     def _hides_nan(self) -> bool:
-        """Return whether an exponential's input may depend on a NaN that LLVM knows."""
+        """Return whether the input of an exponential may depend on a NaN that LLVM can see."""
         return any(
             instruction.opcode == _EXPONENTIAL and self._depends_on_nan(instruction.name)
             for instruction in self.computation.values()

@@ -26,7 +26,7 @@ _MANY = 2**24
 def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
     """Return a function equivalent to the program, or None if it has nothing to reorder.
 
-    This is useful only for programs that run on XLA:CPU.
+    Reordering is useful only for programs that run on XLA:CPU.
     """
     program = without_choices(program)
     jaxpr = program.jaxpr

@@ -59,7 +59,8 @@ def test_the_rest_of_a_program_is_as_it_was() -> None:
         lambda a, b: a @ b,
         lambda a, b: a @ b.T,
         lambda a, b: a.T @ b.T,
-        lambda a, b: a[:64, :64].T @ b[:64, :64],  # too small: a copy would cost more than it saves
+        # These operands are so small that a copy would cost more than it saves.
+        lambda a, b: a[:64, :64].T @ b[:64, :64],
         lambda a, b: a[None].mT @ b[None],
         lambda a, b: jnp.tensordot(a, b),
     ],
