@@ -14,7 +14,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
 
-# Messages from csrc/host_group.cpp and csrc/collective.cpp start with one of these.
+# The prefix of messages from csrc/host_group.cpp and csrc/collective.cpp.
 _COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)

@@ -130,9 +130,9 @@ def _threads_for_all_devices() -> Iterator[None]:
     """Give PJRT's CPU client enough threads for several devices, unless the user set the number.
 
     A sharded program needs one thread per device to run, because its parts wait for each other, and
-    another one per device to start it. The latter blocks while 32 programs are pending. With the
-    default, one thread per core, all threads could wait forever. PJRT reads the variable when it
-    creates the client.
+    another one per device to start it. A thread that starts programs blocks while 32 of them are
+    pending. With the default, one thread per core, all threads could wait forever. PJRT reads the
+    variable when it creates the client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:

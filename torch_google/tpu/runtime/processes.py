@@ -91,9 +91,9 @@ def join() -> None:
         return
     if xla_bridge.backends_are_initialized():
         raise _late("runs without the other processes")
-    # Otherwise, JAX would catch SIGTERM, which torchrun sends to end its processes.
+    # Keep JAX from catching SIGTERM, which torchrun sends to end its processes.
     jax.config.update("jax_enable_preemption_service", False)
-    # Without this, JAX aborts all processes if one of them dies.
+    # Keep JAX from aborting all processes if one of them dies.
     jax.config.update("jax_enable_recoverability", True)
     address = _address(job)
     port = address.rpartition(":")[2]
@@ -155,7 +155,7 @@ def _local_devices() -> list[int] | None:
 
 
 def _leave(job: Job, earlier: object) -> None:
-    """Leave the job at exit. Rank 0 waits for the others, unless this process ends with an error.
+    """Leave the job at exit. Rank 0 waits for the other ranks, unless it ends with an error.
 
     JAX aborts a process that leaves after the coordinator has ended. `earlier` is the last error
     that this process printed before it joined.
