@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class XLAShard:
     """The part of a tensor on one device.
 
-    `data` is a copy on the CPU. `indices` say where it belongs in the tensor, or are `...` if the
-    tensor is replicated. `replica_id` numbers the devices that hold the same part.
+    `data` is a copy on the CPU. `indices` is its position in the tensor, or `...` if the tensor is
+    replicated. `replica_id` numbers the devices that hold the same part.
     """
 
     data: torch.Tensor
