@@ -126,7 +126,7 @@ def _gather(
         device = torch.device("cpu")
     else:
         device = _device(destination_index)
-    # Block, because the host reads the result immediately.
+    # Block until the copy is done, because the host reads the result immediately.
     return torch.cat([tensor.to(device) for tensor in tensors], dim)
 
 
