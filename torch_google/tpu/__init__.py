@@ -7,8 +7,8 @@ from typing import Any
 def autoload() -> None:
     """Register the device with torch. `import torch` calls this through its entry point.
 
-    This neither loads JAX nor starts the device. If registration fails, a warning gives the reason,
-    and torch works without the device.
+    Registration neither loads JAX nor starts the device. If registration fails, a warning gives the
+    reason, and torch works without the device.
     """
     try:
         from torch_google.tpu.registration import register

@@ -43,7 +43,7 @@ _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
 
 
 def to_jax(dtype: torch.dtype) -> np.dtype:
-    """Return JAX's dtype for a torch dtype. Raises TypeError if JAX has none."""
+    """Return JAX's dtype for a torch dtype. Raises TypeError if JAX lacks the dtype."""
     try:
         return _TO_JAX[dtype]
     except KeyError:
@@ -57,7 +57,7 @@ def check(dtype: torch.dtype, platform: str) -> None:
     """Raise RuntimeError if a platform (tpu, gpu or cpu) lacks a dtype. The error names both."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
-        # This is not a TypeError, because Python would then try y.__radd__ for x + y.
+        # Do not raise TypeError, because Python would then try y.__radd__ for x + y.
         raise RuntimeError(
             f"tpu: the platform {platform} has no {dtype}. Make it {instead}, or keep such tensors "
             "on the CPU"
@@ -65,7 +65,7 @@ def check(dtype: torch.dtype, platform: str) -> None:
 
 
 def to_torch(dtype: object) -> torch.dtype:
-    """Return torch's dtype for a JAX or NumPy dtype. Raises TypeError if torch has none."""
+    """Return torch's dtype for a JAX or NumPy dtype. Raises TypeError if torch lacks it."""
     try:
         return _TO_TORCH[np.dtype(dtype)]
     except KeyError:

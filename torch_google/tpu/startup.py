@@ -34,7 +34,8 @@ def start() -> int:
 
 def _register_rooms(devices: int) -> None:
     """Register each part of the device with torch. Each of the registrations is idempotent."""
-    # Imported here because they load JAX, or register kernels that are useless before the start.
+    # These modules are imported here, because they load JAX, or register kernels that are useless
+    # before the start.
     from torch_google.tpu import composites
     from torch_google.tpu.eager import copy_kernels, recorded_operators
     from torch_google.tpu.fused import fusion
@@ -45,7 +46,8 @@ def _register_rooms(devices: int) -> None:
     compile_adapter.register()
     copy_kernels.register()
     fake_tensors.register()
-    # This must precede recorded_operators.record(), which skips operators that have a kernel.
+    # Register the composites before recorded_operators.record(), which skips operators that have a
+    # kernel.
     composites.register()
     recorded_operators.record([platform.device(0)])
     fusion.register()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the device: one target per room, one process per file, fast compilation."""
+"""Tests of the device: one target per package, one process per file, fast compilation."""
 
 load("//tools/par:par.bzl", "par_tests")
 
