@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that do not support 64 bits are traced without; 64-bit tensors keep their values."""
+"""Kernels that do not support 64 bits are traced with 32; 64-bit tensors keep their values."""
 
 from __future__ import annotations
 
