@@ -35,7 +35,7 @@ def agree(
     for device_result, cpu_result in zip(*actual, strict=True):
         torch.testing.assert_close(device_result.cpu(), cpu_result, rtol=1e-4, atol=1e-5)
         # If the bias needs a gradient, the CPU uses the formula instead of a fused operator, and
-        # the strides differ. On v2.6, it also does so for shared heads.
+        # the strides differ. In v2.6, the CPU also uses the formula for shared heads.
         shared = V2_6 and "enable_gqa" in options
         if not shared and (bias is None or not bias.requires_grad):
             assert device_result.stride() == cpu_result.stride()
