@@ -234,7 +234,7 @@ def _between(first: Array, last: Array, steps: int) -> Array:
     # results that are integers would be inexact.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
-    near = max(steps // 2, 1)  # the middle element is counted from the end
+    near = max(steps // 2, 1)  # count the middle element from the end
     return jnp.where(
         positions < near, first + positions * step, last - (steps - 1 - positions) * step
     )

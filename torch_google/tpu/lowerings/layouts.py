@@ -139,7 +139,7 @@ def _as_argument(position: int) -> _LayoutRule:
 
 
 def _like(position: int) -> _LayoutRule:
-    """Return a rule that applies the strides of `empty_like` on an argument."""
+    """Return a rule that gives the result the strides of `empty_like(argument)`."""
 
     def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
         x = args[position]
