@@ -33,7 +33,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     meta_kernels,
     normalization,
     optimizers,
-    orthogonal_matrices,
+    orthogonal_polynomials,
     padding,
     pointwise_binary,
     pointwise_unary,

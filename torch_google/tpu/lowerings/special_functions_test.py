@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import special as exact
 
-from torch_google.tpu.lowerings import bessel, orthogonal_matrices, special_functions  # noqa: F401 (registers)
+from torch_google.tpu.lowerings import bessel, orthogonal_polynomials, special_functions  # noqa: F401 (registers)
 from torch_google.tpu.lowerings.against_cpu import check, lowered, to_tensor
 
 aten = torch.ops.aten
@@ -134,7 +134,7 @@ def test_incomplete_gamma(op: torch._ops.OpOverloadPacket) -> None:
     check(op.default, values.reshape(-1, 1), values, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", sorted(orthogonal_matrices._FAMILIES))
+@pytest.mark.parametrize("name", sorted(orthogonal_polynomials._FAMILIES))
 def test_polynomials(name: str) -> None:
     packet = getattr(aten, f"special_{name}")
     x = torch.tensor([-1.0, -0.7, 0.0, 0.3, 1.0], dtype=torch.float64).reshape(-1, 1)
