@@ -63,7 +63,7 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
             "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
         }
         if debian_bazel.is_set_up(cache):
-            del providers["from npm"]  # npm failed last time, and a retry is slow
+            del providers["from npm"]  # Debian's Bazel exists because npm failed; a retry is slow
         bazel = first_available(providers, version=version)
         rc = cache / "bazelrc"
         write_atomically(rc, shared_rc(cache.parent))

@@ -54,7 +54,7 @@ def run_unless(
 ) -> str:
     """Like `run`, but end the command as soon as `hopeless` returns a reason.
 
-    hopeless: is called with each line of stderr. Its reason becomes the error's.
+    hopeless: a function that is called with each line of stderr. The error contains its reason.
     """
     with (
         tempfile.TemporaryFile("w+", errors="replace") as stdout,

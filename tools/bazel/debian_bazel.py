@@ -57,7 +57,7 @@ def _prefix(cache: Path) -> Path:
 
 
 def _work(prefix: Path) -> Path:
-    """Return the directory for apt's state, .debs and the unfinished prefix. A failure keeps it."""
+    """Return the directory for apt's state, .debs and the unfinished prefix; kept on failure."""
     return prefix.with_name("debian.work")
 
 

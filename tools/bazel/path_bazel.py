@@ -20,7 +20,7 @@ _PROBE_SECONDS = 180
 _PROBING = "BAZELW_PROBING"
 # bazelisk writes this to stderr before it downloads.
 _DOWNLOAD = re.compile(r" Downloading (?P<url>https?://\S+?)(\.\.\.)?\s*$")
-# Errors of a host that does not exist. Others may be temporary.
+# getaddrinfo's errors for a host that does not exist. Its other errors may be temporary.
 _NO_ADDRESS = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 

@@ -63,7 +63,7 @@ def _resolve_with(error: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def getaddrinfo(host: str, _: None) -> None:
         raise socket.gaierror(error, host)
 
-    # The sandbox of a test has no name server, so the answer of one is set here.
+    # Replace getaddrinfo, because the sandbox of a test has no name server.
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)

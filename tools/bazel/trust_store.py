@@ -29,7 +29,10 @@ _PASSWORD, _WHITENER = "changeit", b"Mighty Aphrodite"
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> list[bytes]:
-    """Return the certificates in $SSL_CERT_FILE or the system's bundle as DER, or [] if no file."""
+    """Return the certificates in $SSL_CERT_FILE, or in the system's bundle, as DER.
+
+    The list is empty if that file does not exist.
+    """
     bundle = Path(environment.get("SSL_CERT_FILE") or _BUNDLE)
     if not bundle.is_file():
         return []
