@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run for the rules: `metadata DESCRIPTION LOCK PIN OUT...` or `wheel DESCRIPTION MANIFEST OUT`.
+"""The command that the wheel rules run.
+
+    main.py metadata DESCRIPTION LOCK PIN OUT...
+    main.py wheel DESCRIPTION MANIFEST OUT
 
 DESCRIPTION is a JSON file that the rule writes. MANIFEST has one line per file: its path in the
 wheel, a tab, and its path on disk.

@@ -23,17 +23,17 @@ def python_distribution(
 
     Args:
       name: name of the targets.
-      distribution: its name for pip.
+      distribution: name of the distribution, as pip shows it.
       version: version of the distribution.
       summary: description in one line.
       library: the py_library to ship, with its dependencies in this workspace.
-      packages: its top-level packages; only their files go into the wheel.
+      packages: top-level packages of the library; only their files go into the wheel.
       licence: the licence file, Apache-2.0.
       exact: requirements at exactly the version that the workspace pins.
       requires: requirements at any version.
       entry_points: lines `group: name = module:function`.
-      python_tag: the Python version that it is for.
-      native_code: False if it has no native code.
+      python_tag: tag of the Python version that the library supports.
+      native_code: False if the library has no native code.
       target_compatible_with: constraints of `NAME.whl`.
       visibility: visibility of both targets.
     """
@@ -68,15 +68,15 @@ def installed_distribution(
         entry_points,
         python_tag = "cp311",
         visibility = None):
-    """Declares only `NAME.installed`: a part of a distribution, for PARs with only that part.
+    """Declares only `NAME.installed`, for a part of a distribution that PARs can use alone.
 
     Args:
       name: name of the target, without `.installed`.
-      distribution: its name for importlib.metadata.
+      distribution: name of the distribution for importlib.metadata.
       version: version of the distribution.
       summary: description in one line.
       entry_points: lines `group: name = module:function`.
-      python_tag: the Python version that it is for.
+      python_tag: tag of the Python version that the code supports.
       visibility: visibility of the target.
     """
     _installed(name, {
@@ -143,7 +143,7 @@ def _dist_info_impl(ctx):
     return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
 
 def _path(file):
-    """Return a file's path from the root of its repository, which may be another module."""
+    """Return a file's path relative to the root of its repository."""
     return file.short_path.split("/", 2)[2] if file.short_path.startswith("../") else file.short_path
 
 def _wheel_impl(ctx):
