@@ -65,7 +65,7 @@ def _mount(path: str, mode: str) -> dict[str, Any]:
     }
 
 
-# Every engine mounts these.
+# File systems that every container engine mounts.
 _SYSTEM = [
     {"destination": "/proc", "type": "proc", "source": "proc"},
     _mount("/dev", "0755"),

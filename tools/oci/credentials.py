@@ -2,8 +2,9 @@
 """Find a registry's credentials in the places where docker, podman and skopeo keep them.
 
 The files are, in this order, $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json,
-$XDG_RUNTIME_DIR/containers/auth.json and ~/.docker/config.json. The first that knows the registry
-is used. A file contains credentials, or names a helper: a program docker-credential-NAME.
+$XDG_RUNTIME_DIR/containers/auth.json and ~/.docker/config.json. The first file with an entry for
+the registry is used. A file contains credentials, or names a helper: a program
+docker-credential-NAME.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-_TOKEN_USER = "<token>"  # a helper's name for a user with an identity token
-_NOT_FOUND = "credentials not found"  # a helper prints this if it does not know the registry
+_TOKEN_USER = "<token>"  # the user name that a helper returns with an identity token
+_NOT_FOUND = "credentials not found"  # a helper prints this if it has none for the registry
 
 
 class CredentialsError(Exception):
@@ -35,7 +36,7 @@ class Credentials:
 
 
 def find(registry: str, environ: Mapping[str, str]) -> Credentials | None:
-    """Return the credentials for `registry` (HOST or HOST:PORT), or None if no file knows it."""
+    """Return the credentials for `registry` (HOST or HOST:PORT), or None if no file has any."""
     for path in _files(environ):
         try:
             config = json.loads(path.read_text())
@@ -71,7 +72,7 @@ def _in_config(
             return _ask(helpers[key], key, environ)
     for key in keys:
         entry = (config.get("auths") or {}).get(key)
-        if entry:  # with a store, docker writes an empty entry
+        if entry:  # docker writes an empty entry if a helper stores the credentials
             return _of_entry(entry, key, path)
     if config.get("credsStore"):
         for key in keys:

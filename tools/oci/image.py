@@ -49,14 +49,14 @@ def build_image(output: Path, *, pars: list[Path], base: Path, settings: Setting
 
 
 def build_base(output: Path, *, libraries: list[Path], copyright_file: Path) -> Image:
-    """Write the layout of an image with the C library's files and two users: root and ours."""
+    """Write the layout of an image with the C library's files and the users root and nonroot."""
     directory = "/lib/x86_64-linux-gnu"
     user = program.USER
     files = {
         "/etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n"
         f"nonroot:x:{user}:{user}:nonroot:{program.CACHE}:/sbin/nologin\n",
         "/etc/group": f"root:x:0:\nnonroot:x:{user}:\n",
-        # torchrun resolves localhost. Engines mount their own file here.
+        # torchrun resolves localhost. Container engines mount another file over this one.
         "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
         "/usr/share/doc/libc6/copyright": copyright_file.read_text(),
@@ -84,13 +84,14 @@ def _config(
         "PATH": ":".join(filter(None, (program.DIRECTORY, env.get("PATH")))),
         "HOME": program.CACHE,
         "USER": "nonroot",
-        # A directory in the volume, because a PAR accepts only a cache that its user owns.
+        # The PAR creates this directory in the volume, because its user must own the cache.
         "PAR_CACHE_DIR": f"{program.CACHE}/par",
-        # For programs built with `doors = False`, which ignore PAR_CACHE_DIR, and for other caches.
+        # Programs built with `doors = False` ignore PAR_CACHE_DIR and use this variable, as do
+        # libraries with a cache.
         "XDG_CACHE_HOME": program.CACHE,
     }
     env |= settings.env
-    inherited.pop("Cmd", None)  # arguments of the base's own program
+    inherited.pop("Cmd", None)  # Cmd has the arguments of the base image's own program
     config = dict(base)
     config["config"] = inherited | {
         "Entrypoint": [entrypoint],
@@ -113,7 +114,7 @@ def _append(config: dict[str, Any], layers: list[Layer]) -> None:
         "diff_ids": [*below, *(layer.diff_id for layer in layers)],
     }
     history = config.get("history") or []
-    # rules_oci writes no history. Some tools require a row for each layer.
+    # rules_oci writes no history, but some tools require a history entry for each layer.
     rows = sum(not row.get("empty_layer") for row in history)
     missing = [{"created": _EPOCH, "created_by": "base"}] * (len(below) - rows)
     config["history"] = [

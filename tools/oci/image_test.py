@@ -152,10 +152,10 @@ _TYPES = {
 
 
 def _rules_oci_image(directory: Path, kind: str) -> Path:
-    """Write a layout as rules_oci does, with types of the OCI, or of Docker as it may pull them.
+    """Write a layout as rules_oci does, with the media types of `kind`: OCI's or Docker's.
 
-    Layers are links to files outside. The configuration has no history, and the index neither a
-    platform nor a name. Manifests of earlier steps stay among the blobs.
+    Layers are links to files outside the layout. The configuration has no history, and the index
+    has neither a platform nor a name. Manifests of earlier build steps stay among the blobs.
     """
     manifest_type, config_type, layer_type = _TYPES[kind]
     layout = directory / "base"
@@ -203,7 +203,7 @@ def test_a_layout_of_rules_oci_can_be_the_base(tmp_path: Path, kind: str) -> Non
     assert "/etc/from_the_base" in image.layers[0]
     types = {row["mediaType"] for row in image.manifest["layers"]}
     assert types == {_TYPES["oci"][2], f"{_OCI}.layer.v1.tar+zstd"}
-    # Each layer has a row.
+    # The history has an entry for each layer, including the base's.
     titles = [row["created_by"] for row in image.config["history"]]
     assert titles == ["base", "interpreter", "libraries", "programs"]
     config = image.config["config"]
@@ -227,7 +227,7 @@ def test_rules_oci_finds_one_image_and_only_its_blobs(tmp_path: Path) -> None:
 
 
 def test_a_static_program_on_a_base_of_links(tmp_path: Path) -> None:
-    """The rule's image: its base has links for blobs; the interpreter has a module of ours."""
+    """The base's blobs are symbolic links; the interpreter contains a C extension of the test."""
     image = read_image(_TESTING / "linked_image")
     root = tmp_path / "root"
     _write(image.files(), root)

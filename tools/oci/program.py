@@ -84,9 +84,9 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
 
 
 def _launchers(programs: list[Program]) -> Iterator[Entry]:
-    """Yield the programs' launchers. Equal ones are one file with several names.
+    """Yield the programs' launchers. Identical launchers are stored once, as hard links.
 
-    A static program's launcher is large, because it contains torch. The names are hard links,
+    A static program's launcher is large, because it contains torch. Symbolic links would not do,
     because a launcher finds its program by its own path.
     """
     paths: dict[str, str] = {}

@@ -32,7 +32,7 @@ def push(
     *,
     chunk: int = 0,
 ) -> tuple[Image, int]:
-    """Push an image under each tag. Return it, and the number of bytes that were sent."""
+    """Push an image under each tag. Return the image and the number of bytes that were sent."""
     image = layout.image()
     sent = _push_blobs(layout, image.blobs, registry, chunk)
     data = layout.read(image.descriptor)
@@ -54,7 +54,7 @@ def _push_blobs(layout: Layout, blobs: list[Descriptor], registry: Registry, chu
         return blob.size
 
     first, *others = {blob.digest: blob for blob in blobs}.values()
-    sent = send(first)  # alone, so that only one thread logs in
+    sent = send(first)  # before the threads start, so that they need not log in
     with concurrent.futures.ThreadPoolExecutor(_PARALLEL) as pool:
         return sent + sum(pool.map(send, others))
 

@@ -22,7 +22,7 @@ from tools.oci.credentials import Credentials
 from tools.oci.descriptor import INDEX, MANIFEST, Descriptor, canonical
 
 _SECONDS = 300  # timeout of a transfer that makes no progress
-_TRIES = 4  # attempts, if a request fails for a reason that may pass
+_TRIES = 4  # number of attempts if a request fails for a temporary reason
 _PASSING = frozenset((408, 429, 500, 502, 503, 504))
 _TOO_LARGE = 413
 _SMALLER = 32 << 20  # chunk size, if a server rejects a whole blob as too large
@@ -127,7 +127,7 @@ class Registry:
                         "Content-Type": "application/octet-stream",
                         "Content-Range": f"{start}-{start + len(data) - 1}",
                     },
-                    tries=1,  # a chunk that arrived twice would be out of order
+                    tries=1,  # no retry: the registry rejects a chunk that it already has
                 )
                 location = self._location(answer, location)
         self._finish_upload(location, descriptor, io.BytesIO(), 0)
@@ -223,7 +223,7 @@ class Registry:
         """Send one request. Return None if there is no answer, unless it is the final attempt."""
         request = urllib.request.Request(url, data=body, headers=headers, method=method)
         if self._authorization and url.startswith(self._root + "/"):
-            # Do not send it after a redirect to a registry's storage, which would reject it.
+            # Do not send this header after a redirect to the registry's storage, which rejects it.
             request.add_unredirected_header("Authorization", self._authorization)
         try:
             with self._opener.open(request, timeout=_SECONDS) as response:

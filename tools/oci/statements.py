@@ -116,7 +116,7 @@ def provenance(
     base: Descriptor,
     materials: dict[str, Path],
 ) -> dict[str, Any]:
-    """Return an in-toto statement. It has no times, so the same build gives the same bytes.
+    """Return an in-toto statement. It has no timestamps, so equal builds give equal bytes.
 
     materials: files that determine the build, such as the lock of the packages, by name.
     """

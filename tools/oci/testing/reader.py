@@ -67,7 +67,7 @@ def read_blob(layout: Path, descriptor: dict[str, Any]) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Return the contents of a gzip file, or of zstd frames (RFC 8878) that name their size."""
+    """Return the contents of a gzip file, or of zstd frames (RFC 8878) with a content size."""
     if data.startswith(b"\x1f\x8b"):
         return gzip.decompress(data)
     result = b""
@@ -85,7 +85,7 @@ def _frame(data: bytes) -> tuple[int, int]:
     single, checksum = flags >> 5 & 1, flags >> 2 & 1
     position = 5 + (not single) + (0, 1, 2, 4)[flags & 3]
     length = (1 if single else 0, 2, 4, 8)[flags >> 6]
-    assert length, "the frame does not name its size"
+    assert length, "the frame has no content size"
     size = int.from_bytes(data[position : position + length], "little")
     size += 256 * (length == 2)
     position += length

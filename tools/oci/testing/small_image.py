@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small PARs and images that tests build themselves, with the launcher that they run on."""
+"""Build small PARs and images within a test, with the same launcher that the test runs on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", 
 
 
 def small_par(path: Path, source: str) -> Path:
-    """Link a program with one module, whose name is that of the file."""
+    """Link a program at `path` from one module, which is named like the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     module = path.with_suffix(".py")
     module.write_text(source)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses an extension module that is linked into its interpreter."""
+"""A program that uses an extension module linked into its interpreter."""
 
 from __future__ import annotations
 
