@@ -3,10 +3,10 @@
 
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
-Reads target labels, one per line, and prints those to run, one per line. A description goes to
-standard error. Each turn starts at a different target, so that successive turns cover everything.
-tests/seconds.json has the cost of each target; one without an entry counts as five minutes. This
-module imports only the standard library.
+It reads target labels, one per line, and prints the labels to run, one per line. It prints a
+summary to standard error. Each turn starts at a different target, so that successive turns cover
+everything. tests/seconds.json has the cost of each target; one without an entry counts as five
+minutes. This module imports only the standard library.
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ CHECKS = (
     Check(name="licence", about="every source starts with its licence", find=licence.find),
     Check(name="forbidden", about="no hosts, machine paths or notes to self", find=forbidden.find),
     Check(name="size", about="files short enough to read in one sitting", find=size.find),
-    Check(name="names", about="files named by what they hold", find=names.find),
+    Check(name="names", about="file names that describe the contents", find=names.find),
     Check(name="temporary", about="no empty or temporary files", find=temporary_files.find),
-    Check(name="subjects", about="commits named by what they do", find=commit_subjects.find),
+    Check(name="subjects", about="form and length of new subjects", find=commit_subjects.find),
     Check(name="rooms", about="every room has a README", find=rooms.find),
     Check(name="links", about="links between documents lead somewhere", find=links.find),
     Check(
@@ -58,7 +58,7 @@ CHECKS = (
     Check(name="series", about="patch series: order, headers, strays", find=series.find),
     Check(
         name="catalogue",
-        about="what is changed in torch, each id once, with its test",
+        about="changes to torch: each id occurs once, with a test",
         find=catalogue.find,
         fix=catalogue.fix,
     ),

@@ -80,7 +80,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
         yield finding.Finding(
             path=f"{_SERIES}/{catalogue.tag}/series",
             what=f"half of the patches change {median:g} lines or more, {_MEDIAN} are allowed",
-            next_step="leave a hook of a line or two upstream; what it calls belongs to the seam",
+            next_step="keep a hook of a line or two in upstream's file; move its code to the seam",
         )
     if _page(files.text(_PAGE), catalogue) != files.text(_PAGE):
         yield finding.Finding(
@@ -131,7 +131,7 @@ def read(files: tree.Tree) -> Catalogue:
 
 
 def figures(catalogue: Catalogue) -> str:
-    """Return the summary above the table: how many patches, their sizes, and ids without one."""
+    """Return the summary above the table: numbers of patches and ids, and the patches' sizes."""
     others = "".join(
         f", {len(patches)} in that of {tag}"
         for tag, patches in sorted(catalogue.series.items())

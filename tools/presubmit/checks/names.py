@@ -29,5 +29,5 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
                 yield finding.Finding(
                     path=path,
                     what=f"'{part}' says nothing about what it holds ('{match[1]}')",
-                    next_step="name it by its one noun",
+                    next_step="name it after the one thing that it contains",
                 )
