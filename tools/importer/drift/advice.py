@@ -10,19 +10,19 @@ from tools.importer.engine import Outcome
 
 _NEXT = {
     Outcome.CONFLICT: (
-        "`import.py {options}` stops there with base, upstream's and the patch's lines: settle them"
+        "`import.py {options}` stops there with the lines of base, upstream and patch: resolve them"
     ),
     Outcome.SUSPECTED: (
-        "Compare upstream's lines with the patch's; where upstream's serve, "
+        "Compare upstream's lines with the patch's; if upstream's suffice, run "
         "`import.py {options}` and `skip`"
     ),
     Outcome.AMBIGUOUS: (
         "`import.py {options}` stops there: choose the place, and give the hunk a line of context "
-        "that stands only once"
+        "that occurs only once"
     ),
     Outcome.FILE_GONE: (
-        "Find where upstream took what the file did; `import.py {options}` stops there: "
-        "settle it in the new file, or `skip`"
+        "Find the file that replaces it upstream; `import.py {options}` stops there: "
+        "make the change in the new file, or `skip`"
     ),
 }
 

@@ -12,11 +12,11 @@ from tools.importer.engine import Outcome, side_by_side
 from tools.importer.errors import UserError
 
 _MEANINGS = {
-    Outcome.CLEAN: "it applies as it is",
+    Outcome.CLEAN: "it applies unchanged",
     Outcome.OFFSET: "its lines have moved; it is otherwise the same",
     Outcome.THREE_WAY: "lines near it changed; both changes were merged",
     Outcome.LANDED: "upstream contains it, because merging it changes nothing; it is dropped",
-    Outcome.NOT_APPLICABLE: "this origin never has its files; it is kept as it is",
+    Outcome.NOT_APPLICABLE: "this origin never has its files; it is kept unchanged",
     Outcome.CONFLICT: "upstream changed the same lines; you decide",
     Outcome.SUSPECTED: "upstream seems to have it with changes; you decide",
     Outcome.AMBIGUOUS: "it fits at several places; you decide",

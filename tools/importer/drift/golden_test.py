@@ -129,7 +129,7 @@ _BACK = {
         "files-of-hub.patch": Outcome.SUSPECTED,
         "files-of-the-profiler.patch": Outcome.CONFLICT,
         "config-modules-installed.patch": Outcome.CONFLICT,
-        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function was renamed
+        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # v2.6.0 has another name for a function
     },
     "v2.14.1": {"cpp-extension-paths.patch": Outcome.CONFLICT},
     "v2.15.0": {

@@ -33,15 +33,15 @@ _SIGNS = {
 }
 _TAB = "\t"
 _MEANINGS = {
-    Outcome.CLEAN: "every hunk at its very lines",
-    Outcome.OFFSET: "the same lines, at another place",
-    Outcome.THREE_WAY: "lines around it changed; merged without doubt",
-    Outcome.RESOLVED: "made anew by its rule, or settled by a person",
-    Outcome.LANDED: "upstream has it: it drops out by itself",
-    Outcome.NOT_APPLICABLE: "this origin does not hold such files; kept",
-    Outcome.SKIPPED: "dropped by a person",
-    Outcome.SUSPECTED: "upstream seems to have it, with a difference",
-    Outcome.AMBIGUOUS: "the merge could mean two things",
+    Outcome.CLEAN: "every hunk applies at its recorded lines",
+    Outcome.OFFSET: "the same lines are elsewhere in the file",
+    Outcome.THREE_WAY: "lines around it changed, but the merge is unambiguous",
+    Outcome.RESOLVED: "its rule generated it again, or a user resolved it",
+    Outcome.LANDED: "upstream contains it, so an import drops it",
+    Outcome.NOT_APPLICABLE: "this origin lacks its files; it is kept",
+    Outcome.SKIPPED: "a user dropped it",
+    Outcome.SUSPECTED: "upstream seems to contain it with changes",
+    Outcome.AMBIGUOUS: "the merge has two possible results",
     Outcome.FILE_GONE: "upstream no longer has the file",
     Outcome.CONFLICT: "upstream and the patch changed the same lines",
 }

@@ -207,7 +207,7 @@ def _cell(series: Series, result: PatchResult) -> Cell:
 def _generated_cell(cell: Cell) -> Cell:
     """Return the cell for a generated patch, without the notes and diffs of a merge."""
     files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
-    note = "made anew by its rule" if cell.outcome is Outcome.RESOLVED else ""
+    note = "generated again by its rule" if cell.outcome is Outcome.RESOLVED else ""
     return Cell(cell.outcome, note, files)
 
 

@@ -114,7 +114,7 @@ def test_what_a_rule_makes_is_made_anew_not_merged(tmp_path: Path) -> None:
         Outcome.CLEAN,
         Outcome.RESOLVED,
     ]
-    assert table.rows[0].cells[1].note == "made anew by its rule"
+    assert table.rows[0].cells[1].note == "generated again by its rule"
 
 
 def test_a_rule_that_refuses_the_tree_needs_a_person(tmp_path: Path) -> None:

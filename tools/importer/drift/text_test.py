@@ -42,8 +42,9 @@ def test_the_whole_text(tmp_path: Path) -> None:
         "v2: 2 clean, 1 file gone\n"
         "\n"
         "1 needs you:\n"
-        "  v2: b.patch: file gone in b.py: upstream has no such file now. Find where upstream took"
-        " what the file did; `import.py --tag v2` stops there: settle it in the new file, or `skip`\n"
+        "  v2: b.patch: file gone in b.py: upstream has no such file now. Find the file that"
+        " replaces it upstream; `import.py --tag v2` stops there: make the change in the new file, or"
+        " `skip`\n"
     )
 
 
@@ -59,7 +60,7 @@ def test_a_terminal_gets_colours_and_the_same_words(tmp_path: Path) -> None:
 def test_a_narrow_terminal_folds_and_loses_nothing(tmp_path: Path) -> None:
     lines = _CODES.sub("", to_terminal(_table(tmp_path), width=40)).splitlines()
     assert max(map(len, lines)) <= 40
-    assert "settle it in the new file" in " ".join(" ".join(lines).split())
+    assert "make the change in the new file" in " ".join(" ".join(lines).split())
 
 
 def test_a_terminal_obeys_nothing_that_upstream_wrote() -> None:
