@@ -45,8 +45,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         edit = back_to_desk(state)
         if edit is not None:
             report.say(
-                f"back at the desk: {edit.inputs['name']} is in .import/{DESK} as you left it; "
-                "`import.py refresh` tries again, `import.py abort` forgets it"
+                f"editing again: {edit.inputs['name']} is in .import/{DESK} as you left it; "
+                "`import.py refresh` tries again, `import.py abort` discards it"
             )
             report.result({"outcome": "editing", "patch": edit.inputs["name"]})
             return ExitCode.DONE

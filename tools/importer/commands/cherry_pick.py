@@ -29,22 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "reference",
         metavar="CHANGE",
-        help="a commit (a unique prefix will do), a PR or its address",
+        help="a commit or a unique prefix of one, or a pull request's number or address",
     )
     parser.add_argument("--owner", required=True, help="the team or person responsible")
-    parser.add_argument("--subject", help="what it makes upstream do (the commit's title)")
+    parser.add_argument("--subject", help="the patch's subject (default: the commit's title)")
     parser.add_argument(
         "--extension-point", help="the extension point considered, and why it does not suffice"
     )
-    parser.add_argument("--test", help="the test that fails without it (upstream's own)")
+    parser.add_argument("--test", help="a test that fails without the patch (default: upstream's)")
     parser.add_argument(
         "--expires", metavar="YYYY-MM-DD", help="the date by which the patch must be removed"
     )
-    parser.add_argument("--origin", metavar="URL", help="upstream's repository (import.json's git)")
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    parser.add_argument(
+        "--origin", metavar="URL", help="upstream's repository (default: import.json's git)"
+    )
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
     settle = parser.add_mutually_exclusive_group()
-    settle.add_argument("--to-edit", metavar="DIR", help="on a conflict, write the files there")
-    settle.add_argument("--from-edit", metavar="DIR", help="take the files from there")
+    settle.add_argument("--to-edit", metavar="DIR", help="on a conflict, write the files to DIR")
+    settle.add_argument("--from-edit", metavar="DIR", help="take the resolved files from DIR")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     finally:
         history.repository.close()
     for path in picked.left_out:
-        report.say(f"left out  {path}: {release.label} does not hold such files here")
+        report.say(f"left out  {path}: this origin of {release.label} lacks such files")
     answer = {
         "commit": change.commit,
         "title": change.title,

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 + (
                     ""
                     if any(each.line for each in remaining)
-                    else " (--as-is takes them as they are)"
+                    else " (--as-is accepts them unchanged)"
                 )
             )
             context.report.result(

@@ -62,16 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=sorted(_FORMATS), default="text")
     parser.add_argument(
-        "--explain", metavar="PATCH", help="in place of the table, the reasons for one patch"
+        "--explain", metavar="PATCH", help="show the reasons for one patch instead of the table"
     )
     parser.add_argument("--output", metavar="FILE", help="write to this file, not to the terminal")
     parser.add_argument(
         "--all-projects",
         action="store_true",
-        help="all projects in one document: each newest release, and branches that have moved",
+        help="show all projects: the newest release of each, and branches that have moved",
     )
     parser.add_argument(
-        "--exit-code", action="store_true", help="end with 2 if a patch needs a person"
+        "--exit-code", action="store_true", help="exit with 2 if a patch needs a decision"
     )
 
 
@@ -228,7 +228,7 @@ def _write(args: argparse.Namespace, context: Context, text: str, table: Table |
     elif write_report(file, text):
         report.say(f"{file}: written")
     else:
-        report.say(f"{file}: the same as it was")
+        report.say(f"{file}: unchanged")
 
 
 def _on_screen(args: argparse.Namespace, table: Table) -> str:

@@ -116,7 +116,7 @@ def test_output_goes_to_a_file_of_the_callers_directory(
     assert _run(*arguments) == 0
     assert (tmp_path / "drift.html").read_text().startswith("<!doctype html>")
     assert _run(*arguments) == 0
-    assert "drift.html: the same as it was" in capsys.readouterr().out
+    assert "drift.html: unchanged" in capsys.readouterr().out
 
 
 def test_the_exit_status_tells_of_stops_when_asked(workspace: Path) -> None:

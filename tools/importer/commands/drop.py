@@ -12,14 +12,12 @@ from tools.importer.errors import ExitCode
 from tools.importer.session import refuse_unfinished
 
 NAME = "drop"
-HELP = "remove a patch from the series; later ones are rebased"
+HELP = "remove a patch from the series, and rebase the later ones"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "patch", metavar="PATCH", help="its name in `series`, .patch may be left out"
-    )
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    parser.add_argument("patch", metavar="PATCH", help="a name in `series`, with or without .patch")
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

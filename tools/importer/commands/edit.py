@@ -24,10 +24,8 @@ HELP = "change a patch in the middle of the series; `refresh` rebases the later 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "patch", metavar="PATCH", help="its name in `series`, .patch may be left out"
-    )
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    parser.add_argument("patch", metavar="PATCH", help="a name in `series`, with or without .patch")
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -37,21 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="DIR",
         required=True,
-        help="a checkout of upstream: branches; any other directory: files",
+        help="a checkout of upstream, for branches; any other directory gets files",
     )
     parser.add_argument(
-        "--patch", metavar="NAME", action="append", help="only this one; may be repeated (all)"
+        "--patch", metavar="NAME", action="append", help="offer only this patch; may be repeated"
     )
     parser.add_argument(
-        "--onto", metavar="REVISION", help="where branches begin (the series' base)"
+        "--onto", metavar="REVISION", help="start branches here (default: the series' base)"
     )
-    parser.add_argument("--force", action="store_true", help="replace branches of other content")
+    parser.add_argument("--force", action="store_true", help="replace branches with other content")
     parser.add_argument(
         "--files",
         metavar="DIR",
-        help=f"for what a pull request says, and for patches that stay ours (.git/{_FILES})",
+        help="write the texts of pull requests, and patches that upstream does not get, to DIR "
+        f"(default: .git/{_FILES})",
     )
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -122,7 +122,7 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
     assert json.loads(github.run(0, "--ref", "main", "--json"))["returned"] == ["say-ten.patch"]
     assert (github.series(), github.landed()) == (["say-ten.patch", "say-thirty.patch"], [])
     patch = (github.directory / "say-ten.patch").read_text()
-    assert "@@ -9,7 +9,7 @@" in patch  # one line further down than in v1.0
+    assert "@@ -9,7 +9,7 @@" in patch  # the hunk is one line further down than in v1.0
     assert f"+{TEN}" in patch
     assert patch.startswith("Subject: Say ten\nOwner: us\n")
     assert "verified: " in github.run(0, "verify")
@@ -130,7 +130,7 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
 
 
 def test_a_patch_comes_back_from_one_release_to_the_next(github: GitHub) -> None:
-    """It landed together with other changes, so no commit reverts it; its lines count."""
+    """The patch landed with other changes, so only its lines show that upstream reverted it."""
     github.commit("Much at once (#5)", ("line 10\n", TEN), ("line 20\n", "line twenty\n"))
     git(github.upstream, "tag", "v1.1")
     github.run(0, "--tag", "v1.1")
@@ -159,8 +159,8 @@ def test_all_landed_patches_come_back_in_their_order(github: GitHub) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        (TEN, "line ten, which everybody wants\n"),  # upstream improves it
-        ("line 9\n" + TEN, "line 9, rewritten\n"),  # and removes it while rewriting
+        (TEN, "line ten, which everybody wants\n"),  # upstream changes the patch's line
+        ("line 9\n" + TEN, "line 9, rewritten\n"),  # upstream removes the line in a rewrite
     ],
 )
 def test_a_landed_patch_that_upstream_changed_is_upstreams(
@@ -244,4 +244,4 @@ def test_a_cherry_pick_by_number_drops_out_and_comes_back(github: GitHub) -> Non
     github.revert(commit, 79)
     github.run(0, "--ref", "main")
     assert github.series()[0] == "say-five.patch"
-    github.run(1, "cherry-pick", "77", "--owner", "us")  # the series has it already
+    github.run(1, "cherry-pick", "77", "--owner", "us")  # the series already has this patch

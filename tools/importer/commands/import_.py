@@ -25,7 +25,7 @@ NAME = "import"
 HELP = "carry the series to another upstream release (the default command)"
 
 _LAST = "LAST"
-_LISTED = 20  # upstream commits; a day of a large project has more
+_LISTED = 20  # the most upstream commits to print; a large project may have more in a day
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,18 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ref", help="a branch or commit of a git origin")
     parser.add_argument("--origin", help="the origin: wheel, debian, a git URL, a path")
     parser.add_argument(
-        "--from", dest="source", metavar="LABEL", help="the series to carry (the one of the build)"
+        "--from", dest="source", metavar="LABEL", help="the series to carry (default: the build's)"
     )
     parser.add_argument(
         "--since",
         metavar="LAST",
-        help="LAST: the last import from that branch, which is the default; otherwise as --from",
+        help="like --from, and list the upstream commits since then; LAST is the branch's last import",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing series of that release"
     )
     parser.add_argument(
-        "--ask-again", action="store_true", help="about conflicts that were settled before"
+        "--ask-again", action="store_true", help="do not reuse resolutions of earlier conflicts"
     )
     parser.add_argument(
         "--allow-dirty", action="store_true", help="import even if there are uncommitted edits"
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--acknowledge-licence",
         action="store_true",
-        help="a changed licence was read and is accepted",
+        help="accept a changed licence, which you have read",
     )
 
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     if not args.allow_dirty:
         checked = (project.series, project.pin, project.metadata)
         if not check_committed(project.workspace, checked):
-            report.say(f"{project.workspace} is in no git repository: edits there cannot be told")
+            report.say(f"{project.workspace} is in no git repository: edits cannot be detected")
     source = load_source(project, label)
     # Imported lazily, because origins import git, pip and apt, which `continue` and `skip` do not
     # need.

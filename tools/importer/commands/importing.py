@@ -65,7 +65,7 @@ class Import:
     overwrite: bool
     acknowledge_licence: bool
     known_calls: str = ""  # the sha256 of rewrites.txt; "" in states saved by older versions
-    ask_again: bool = False  # about conflicts that were settled before
+    ask_again: bool = False  # whether to ignore remembered resolutions of conflicts
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
@@ -237,7 +237,7 @@ def _publish(
     for line in change_lines(changes):
         report.say(line)
     if changes and pin is None:
-        report.say(f"the build stays where it is: {new.label} has no natives for it in this origin")
+        report.say(f"the build stays where it is: it cannot use {new.label} from this origin")
     elif pin_path in changes.changed and project.builder == TREE:
         report.say(f"the build's pin moved: run the tests of what depends on {project.name}")
     elif pin_path in changes.changed:

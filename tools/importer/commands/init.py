@@ -26,7 +26,7 @@ SCOPE = Scope.WORKSPACE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="of the project: a folder of third_party")
+    parser.add_argument("name", metavar="NAME", help="the project's name, a folder of third_party")
     parser.add_argument(
         "--origin",
         required=True,
@@ -34,16 +34,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "URL, an archive or a directory",
     )
     parser.add_argument("--tag", help="the release, as upstream calls it; needed for git and paths")
-    parser.add_argument("--at", metavar="DIR", help="its folder (third_party/NAME)")
-    parser.add_argument("--tags", metavar="PATTERN", help="of upstream's tags, as in 'v{version}'")
+    parser.add_argument("--at", metavar="DIR", help="its folder (default: third_party/NAME)")
+    parser.add_argument("--tags", metavar="PATTERN", help="the form of tags, as in 'v{version}'")
     parser.add_argument(
-        "--include", metavar="GLOB", action="append", help="only these files (its packages)"
+        "--include", metavar="GLOB", action="append", help="import only these (default: packages)"
     )
-    parser.add_argument("--exclude", metavar="GLOB", action="append", help="not these files")
+    parser.add_argument("--exclude", metavar="GLOB", action="append", help="omit these files")
     parser.add_argument(
-        "--move", metavar="OLD/=NEW/", action="append", help="of a folder (src/= if there is one)"
+        "--move",
+        metavar="OLD/=NEW/",
+        action="append",
+        help="rename a folder (default: src/= if any)",
     )
-    parser.add_argument("--licence", metavar="SPDX", help="its licence (the one that it states)")
+    parser.add_argument("--licence", metavar="SPDX", help="its licence (default: what it states)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -171,7 +171,7 @@ def _default_project(workspace: Path) -> str:
     try:
         unfinished = read_unfinished(workspace / STATE)
     except UserError:
-        unfinished = None  # the command that needs the file reports it
+        unfinished = None  # the command that needs the file reports this error
     known = project_names(workspace)
     if unfinished is not None and unfinished.project in known:
         return unfinished.project
@@ -221,11 +221,11 @@ def _shared_parser() -> argparse.ArgumentParser:
     """Return the options that are accepted both before and after the command word."""
     parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
     parser.add_argument(
-        "--project", help="third_party/PROJECT (that of the unfinished command, or torch)"
+        "--project", help="a folder of third_party (default: the unfinished command's, or torch)"
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument("--dry-run", action="store_true", help="show everything, change nothing")
-    parser.add_argument("--workspace", metavar="DIR", help="the workspace (the one of this tool)")
+    parser.add_argument("--workspace", metavar="DIR", help="the workspace (default: this tool's)")
     return parser
 
 

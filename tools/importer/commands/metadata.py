@@ -15,7 +15,9 @@ HELP = "rewrite the METADATA files and the SBOM from the pins"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if one is stale")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if any is stale"
+    )
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -50,7 +50,7 @@ def test_it_can_only_look(
     assert file.read_bytes() == before
     first, _ = capsys.readouterr().out.splitlines()
     assert first == (
-        "third_party/buildifier/METADATA: is not what the pins make it. Run `tools/import.py metadata`"
+        "third_party/buildifier/METADATA: differs from the generated content. Run `tools/import.py metadata`"
     )
 
 

@@ -26,28 +26,28 @@ from tools.importer.session.rewritten import HEADER
 from tools.importer.snapshot import OverlaySnapshot
 
 NAME = "new"
-HELP = "begin a new patch; `refresh` makes it and rebases the later ones"
+HELP = "begin a new patch; `refresh` writes it and rebases the later ones"
 
 _HEADERS = {
     "owner": ("Owner", "the team or person responsible"),
     "reason": ("Reason", " | ".join(REASONS)),
-    "upstream": ("Upstream", "a link, or when it can be dropped"),
-    "extension_point": ("Extension-point-considered", "which, and why it is not enough"),
-    "test": ("Test", "the test that fails without it"),
-    "expires": ("Expires", "its last day, YYYY-MM-DD"),
-    "budget": ("Budget", "lines that it may add, as in '12 lines, 2 files'"),
+    "upstream": ("Upstream", "a link, or when the patch can be dropped"),
+    "extension_point": ("Extension-point-considered", "which, and why it does not suffice"),
+    "test": ("Test", "the test that fails without the patch"),
+    "expires": ("Expires", "the patch's last day, YYYY-MM-DD"),
+    "budget": ("Budget", "limits for the patch, as in '12 lines, 2 files'"),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("subject", metavar="SUBJECT", help="what it makes upstream do")
+    parser.add_argument("subject", metavar="SUBJECT", help="what the patch makes upstream do")
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", help="upstream paths to lay out, instead of all"
+        "files", metavar="FILE", nargs="*", help="the upstream files to write (default: all)"
     )
-    parser.add_argument("--after", metavar="PATCH", help="its place in the series (the end)")
-    parser.add_argument("--first", action="store_true", help="before all other patches")
-    parser.add_argument("--name", help="of the file (made from the subject)")
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    parser.add_argument("--after", metavar="PATCH", help="insert after this patch (default: last)")
+    parser.add_argument("--first", action="store_true", help="insert before all other patches")
+    parser.add_argument("--name", help="the file's name (default: derived from the subject)")
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
     for key, (_, text) in _HEADERS.items():
         parser.add_argument(f"--{key.replace('_', '-')}", help=text)
 

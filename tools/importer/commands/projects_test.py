@@ -63,7 +63,7 @@ _ABSL = {
         "absl/logging/__init__.py": "# Copyright 2017\nimport logging\nimport time\n\n"
         + _HANDLER.replace("super(PythonHandler, self)", "super()")
         + f"\n\n{_PREFIX}",
-        # This release has the second patch.
+        # This release contains the change of the second patch, "Say False".
         "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = False\n",
     },
 }
@@ -137,7 +137,7 @@ class _Index:
             assert old in text
             text = text.replace(old, new)
         file.write_text(text)
-        self.ok("refresh")  # finds the project whose patch is being edited
+        self.ok("refresh")  # without --project: the command finds the project being edited
 
     def pin(self, project: str) -> dict[str, object]:
         text = (self.root / "third_party" / project / "pin.json").read_text()
@@ -179,7 +179,7 @@ def test_absl_over_three_releases(index: _Index, scheme: str) -> None:
     assert index.pin("absl_py")["previous"] == {
         key: first[key] for key in ("tag", "origin", "tree_hash")
     }
-    out = index.ok("--tag", "v2.3.0")  # the only project of this workspace
+    out = index.ok("--tag", "v2.3.0")  # without --project: the workspace has only one
     assert "landed upstream, dropped from the series: say-false.patch" in out
     assert (index.root / "patches/absl_py/v2.3.0/series").read_text().split()[-1] == (
         "flush-once.patch"
@@ -270,7 +270,7 @@ def test_init_killed_at_any_call_leaves_all_or_nothing(
     for number in range(1000):
         sample = _Index(tmp_path / str(number), capsys)
         killed = killed_at(number, lambda each=sample: each.run(*command))  # type: ignore[misc]
-        sample.run("status")  # completes files that were half published
+        sample.run("status")  # this command completes a half-finished publication
         files = sample.files()
         assert not files or "third_party/absl_py/pin.json" in files, number
         if not files:

@@ -133,8 +133,8 @@ def begin(
         write_unfinished(project.state, unfinished)
     verb = "would lay out" if context.dry_run else "laid out"
     report.say(f"{edit.name}: {verb} {release.label} with {count} patches in {shown}/tree")
-    report.say(f"edit files there, and {shown}/header for what the patch says of itself; then")
-    report.say("`import.py refresh` makes the patch and rebases the later ones (abort: forget it)")
+    report.say(f"edit the files there, and the patch's header in {shown}/header; then")
+    report.say("`import.py refresh` writes the patch and rebases the later ones (or `abort`)")
     report.result(
         {
             "outcome": "would edit" if context.dry_run else "editing",

@@ -116,7 +116,7 @@ def test_abort_goes_back_to_the_desk_and_then_away(
     _desk(sample, "torch/a.py").write_text(edited(_ONE, line_25="mine"))
     assert sample.run("refresh") == 2
     assert sample.run("abort") == 0
-    assert "back at the desk: first.patch" in capsys.readouterr().out
+    assert "editing again: first.patch" in capsys.readouterr().out
     assert not (sample.root / ".import/conflict").exists()
     assert "mine" in _desk(sample, "torch/a.py").read_text()
     _desk(sample, "torch/a.py").write_text(edited(_ONE, line_35="mine"))

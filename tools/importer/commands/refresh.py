@@ -26,7 +26,7 @@ from tools.importer.errors import ExitCode, UserError
 from tools.importer.session import EDITING, read_unfinished, refuse_unfinished
 
 NAME = "refresh"
-HELP = "make the patch from the edited files; later ones are rebased on it"
+HELP = "write the patch from the edited files, and rebase the later ones"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="accept the series as edited by hand: record its base and the hash of the build's tree",
     )
-    parser.add_argument("--series", metavar="LABEL", help="with --base: of that release")
+    parser.add_argument("--series", metavar="LABEL", help="with --base: the series")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

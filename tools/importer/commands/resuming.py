@@ -31,8 +31,8 @@ def resume(context: Context, unfinished: Unfinished) -> Resumed:
         )
     if unfinished.command == EDITING:
         raise UserError(
-            f"{unfinished.inputs['name']} is being edited. `import.py refresh` makes the patch, "
-            "`import.py abort` forgets it"
+            f"{unfinished.inputs['name']} is being edited. `import.py refresh` writes the patch, "
+            "`import.py abort` discards it"
         )
     return _ROWS[unfinished.command](context, unfinished)
 

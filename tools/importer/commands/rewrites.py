@@ -32,9 +32,11 @@ HELP = "check the patches that rules generate, and that rules cover all guarded 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--check", action="store_true", help="write nothing; 1 if one is stale")
-    mode.add_argument("--update", action="store_true", help="write those that are stale")
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    mode.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if any is stale"
+    )
+    mode.add_argument("--update", action="store_true", help="write the stale patches")
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

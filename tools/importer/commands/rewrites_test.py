@@ -103,6 +103,6 @@ def test_what_the_rules_cannot_read_is_told(
 ) -> None:
     _release(sample, {**_FILES, "torch/c.py": "open(__file__\n"})
     assert sample.run("rewrites", "--update", "--series", "v1") == 0
-    assert "no rewrite has looked at torch/c.py (1 in all)" in capsys.readouterr().out
+    assert "no rule has checked torch/c.py (1 in all)" in capsys.readouterr().out
     assert sample.run("--json", "rewrites", "--series", "v1") == 0
     assert json.loads(capsys.readouterr().out)["unread_by_rewrites"] == ["torch/c.py"]

@@ -15,9 +15,7 @@ HELP = "list the resolved conflicts that later imports reuse, or forget one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--forget", metavar="ID", help="ask again about this conflict, or all of this patch"
-    )
+    parser.add_argument("--forget", metavar="ID", help="delete this resolution, or all of a patch")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

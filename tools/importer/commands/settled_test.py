@@ -95,8 +95,8 @@ def test_a_settlement_can_be_forgotten_or_passed_over(
 @pytest.mark.parametrize(
     "text",
     [
-        LATER.replace("row 20 of upstream", "row 20 of somebody else"),  # upstream's side
-        LATER.replace("row 19\n", "row nineteen\n"),  # touches the conflict, so it is part of it
+        LATER.replace("row 20 of upstream", "row 20 of somebody else"),  # another upstream line
+        LATER.replace("row 19\n", "row nineteen\n"),  # the changed line touches the conflict
     ],
 )
 def test_another_conflict_at_the_same_place_asks(sample: SampleWorkspace, text: str) -> None:

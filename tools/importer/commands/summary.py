@@ -43,7 +43,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
 
 
 def reused_lines(result: Carry) -> Iterator[str]:
-    """Yield one line about each conflict that is settled as the user settled it before."""
+    """Yield one line about each conflict for which the import reused the user's resolution."""
     for each in result.results:
         if each.settlement is not None and _reused(each):
             yield (
@@ -82,7 +82,7 @@ def watch_lines(watched: Watched, unwatched: Sequence[str]) -> Iterator[str]:
     for name in unwatched:
         yield (
             f"not watched: {name} would not come back if upstream reverted it, because its change "
-            "cannot be told from upstream's"
+            "cannot be distinguished from upstream's"
         )
 
 
@@ -91,8 +91,8 @@ def unread_lines(unread: Sequence[str]) -> Iterator[str]:
     if unread:
         few = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
         yield (
-            f"no rewrite has looked at {few} ({len(unread)} in all): not UTF-8, or not this Python's. "
-            "Look for `__file__` there yourself"
+            f"no rule has checked {few} ({len(unread)} in all): not UTF-8, or not valid in this "
+            "Python. Look for `__file__` there yourself"
         )
 
 
@@ -144,7 +144,7 @@ def _names(result: Carry, outcome: Outcome) -> list[str]:
 
 def _note(result: PatchResult) -> str:
     if HEADER in result.patch.header and result.outcome in _KEPT:
-        return f"made anew by rule {result.patch.header[HEADER]}"
+        return f"generated again by rule {result.patch.header[HEADER]}"
     if result.outcome is Outcome.RESOLVED and not _reused(result):
         return "as you settled it"
     return result.note

@@ -160,7 +160,7 @@ def test_edit_and_refresh_are_undone(
     assert sample.run("undo") == 0
     assert (sample.files(), state_of(sample)) == (before, desk)
     assert sample.run("refresh") == 0
-    (sample.root / ".import/edit").mkdir(exist_ok=True)  # what an editor may leave
+    (sample.root / ".import/edit").mkdir(exist_ok=True)  # an editor may leave this directory
     assert sample.run("undo") == 0
     assert state_of(sample) == desk
     assert sample.run("abort") == 0

@@ -48,16 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="GLOB",
         action="append",
-        help="below DIR, never touched; may be repeated (PROJECT/google/**)",
+        help="never change these paths below DIR; may be repeated (default: PROJECT/google/**)",
     )
-    parser.add_argument("--branch", help="the branch to commit to (the one that is checked out)")
-    parser.add_argument("--author", metavar="'NAME <ADDRESS>'", help=f"of the commit ({_AUTHOR})")
+    parser.add_argument("--branch", help="the branch to commit to (default: the checked-out one)")
+    parser.add_argument(
+        "--author", metavar="'NAME <ADDRESS>'", help=f"author of the commit (default: {_AUTHOR})"
+    )
     parser.add_argument(
         "--fixup",
         metavar="FILE",
-        help="write committed edits that no patch has to a new patch, and stop",
+        help="write committed edits that are in no patch to FILE, as a new patch, and stop",
     )
-    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    parser.add_argument("--series", metavar="LABEL", help="the series (default: the build's)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree", metavar="DIR", help="compare this tree: the directory of `@PROJECT`, or its site"
     )
-    parser.add_argument("--wheel", metavar="FILE", help="the pinned wheel, to fetch nothing")
+    parser.add_argument("--wheel", metavar="FILE", help="use this wheel instead of downloading it")
 
     parser.add_argument("--into", metavar="REPO", help="compare a vendored tree in this repository")
     parser.add_argument("--at", metavar="DIR", help="with --into: the directory of the tree there")
-    parser.add_argument("--branch", help="with --into: of that branch (the one checked out)")
+    parser.add_argument("--branch", help="with --into: the branch (default: the checked-out one)")
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
