@@ -359,7 +359,7 @@ def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
     if needed:
         return max([*needed, Outcome.THREE_WAY], key=_ORDER.index), "a part of it landed"
     if len(here) < len(files):
-        return Outcome.NOT_APPLICABLE, "upstream has what this origin holds; the rest is kept"
+        return Outcome.NOT_APPLICABLE, "it landed in this origin's files; the other files are kept"
     return worst, ""
 
 

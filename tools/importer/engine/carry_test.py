@@ -241,7 +241,7 @@ _CASES: list[_Case] = [
 
 
 def _scenario(root: Path, old: Texts, steps: Mapping[str, Texts]) -> Scenario:
-    bystander = {"bystander": "here\n"}  # keeps every tree non-empty
+    bystander = {"bystander": "here\n"}  # a tree must not be empty
     return make_scenario(root, {**old, **bystander}, steps, moves={"a": "moved"})
 
 

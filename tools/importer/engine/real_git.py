@@ -23,7 +23,7 @@ _ALONE = {
 
 
 class RefusedByGit(AssertionError):
-    """git failed. The message is its error output."""
+    """An error for a git command that failed. The message is its error output."""
 
 
 class RealGit:
