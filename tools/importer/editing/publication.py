@@ -62,7 +62,7 @@ def publication(
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             for name, data in base.items():
-                (series.root / name).write_bytes(data)  # tells the build which files wheels lack
+                (series.root / name).write_bytes(data)  # the builder reads it, as the build does
             builder = builder_of(project)
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path], pinned = builder.after_edit(project, release.snapshot, series, wheel)

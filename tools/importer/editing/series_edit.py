@@ -108,7 +108,7 @@ def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
     """Return upstream's tree with the changed patch, and all patches before it, applied."""
     _, before = _position(release.series, edit)
     tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
-    tree.label = f"{release.label} with {edit.name}"  # conflict markers show it
+    tree.label = f"{release.label} with {edit.name}"  # conflict markers show this label
     if edit.kind is Kind.DROP:
         tree.label = f"{release.label} without {edit.name}"
     return tree

@@ -180,7 +180,7 @@ def _read(state: Path, path: str, file: StopFile) -> Blob | None:
     if not full.is_file():
         return None
     data = full.read_bytes()
-    if file.mode == SYMLINK:  # its target was written as text, which can have markers
+    if file.mode == SYMLINK:  # the importer wrote the link's target as text, to show markers
         return Blob(data.rstrip(b"\n"), SYMLINK)
     return Blob(data, EXECUTABLE if full.stat().st_mode & 0o100 else REGULAR)
 
@@ -221,12 +221,12 @@ def _summary(result: PatchResult, series: Path) -> str:
             lines.append("")
     lines += [
         "",
-        "Between the markers stand upstream's new lines (ours), the lines of the old release (base) and",
-        "the patch's (theirs). Edit each file to what it should be in the new release, then run one of:",
+        "Between the markers are upstream's new lines (ours), the lines of the old release (base) and",
+        "the patch's (theirs). Edit each file so that it is right for the new release, then run one of:",
         "",
-        "    tools/import.py continue   # take the files as they are now; equal to upstream's = landed",
+        "    tools/import.py continue   # accept the files; if all equal upstream's, the patch landed",
         "    tools/import.py skip       # leave this patch out of the new series",
-        "    tools/import.py abort      # forget the import; the workspace is as before",
+        "    tools/import.py abort      # discard the import; the workspace is as before",
         "",
         "`git -C .import/conflict mergetool` opens your merge tool for each file; then `continue`.",
         "",

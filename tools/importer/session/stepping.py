@@ -54,14 +54,14 @@ def earlier_step(state: Path) -> Unfinished | None:
     if not (state / EARLIER / STATE_FILE).is_file():
         return None
     if (state / EARLIER / STATE_FILE).read_bytes() == (state / STATE_FILE).read_bytes():
-        return None  # killed before the decision took effect
+        return None  # the process was killed before the decision took effect
     return read_unfinished(state / EARLIER)
 
 
 def edited_in(state: Path, unfinished: Unfinished) -> Collection[str]:
     """Return the files of the current stop that the user has changed."""
     if unfinished.stop is None or not (state / DIRECTORY).is_dir():
-        return ()  # killed before the files were shown
+        return ()  # the process was killed before it wrote the files
     return changed_files(state, unfinished.stop)
 
 

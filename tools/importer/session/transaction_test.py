@@ -167,7 +167,7 @@ def test_a_full_disk_at_any_call_is_one_line_and_the_old_tree(tmp_path: Path) ->
         lay(workspace, OLD)
         error = disk_full_at(number, lambda root=workspace: publish(root))  # type: ignore[misc]
         if error is None:
-            recover(workspace, workspace / ".import")  # leftover files must not make it fail
+            recover(workspace, workspace / ".import")  # it must succeed despite leftover files
             assert tree(workspace) == NEW
             if not failed or number > failed + 20:
                 break
@@ -199,7 +199,7 @@ def test_undo_restores_every_file_and_the_state(workspace: Path) -> None:
     assert tree(workspace) == OLD
     assert os.listdir(state) == ["state.json"]
     assert not (workspace / "patches/torch/v2").exists()
-    for path, status in before.items():  # so nothing is built again
+    for path, status in before.items():  # unchanged times, so that Bazel builds nothing again
         assert (workspace / path).stat().st_mtime_ns == status.st_mtime_ns
     assert undoable(state) is None
 
