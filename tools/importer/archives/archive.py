@@ -165,7 +165,7 @@ class _Writer:
 
 
 def _decompressed(archive: Path) -> IO[bytes]:
-    """Return the plain tar. Unlike tarfile, these modules detect a truncated file."""
+    """Return the plain tar. gzip, bz2 and lzma detect a truncated file, but tarfile does not."""
     with archive.open("rb") as start:
         magic = start.read(6)
     if magic.startswith(b"\x1f\x8b"):

@@ -11,7 +11,7 @@ from tools.importer.snapshot import Snapshot
 
 
 def read_package_info(tree: Snapshot) -> PackageInfo:
-    """Return the metadata in a tree; empty if it is not a distribution's."""
+    """Return the metadata of the distribution in a tree; empty if the tree has no metadata."""
     tree = whole(tree)
     for path in sorted(tree.paths()):
         if path == "PKG-INFO" or re.fullmatch(r"[^/]+\.dist-info/METADATA", path):

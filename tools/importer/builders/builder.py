@@ -15,7 +15,7 @@ from tools.importer.verify import Rebuilt
 
 
 class Builder(Protocol):
-    """One way to make a project's tree. All methods raise UserError for a bad pin."""
+    """The interface of a builder. All methods raise UserError for a bad pin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
         """Return the origin's part of the build's pin, which opens upstream's tree."""

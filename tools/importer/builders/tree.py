@@ -25,7 +25,7 @@ from tools.importer.verify import Difference, Kind, Rebuilt
 
 
 class TreeBuilder:
-    """Builds upstream's files with our series applied. Its pin is a TreePin."""
+    """The builder that applies our series to upstream's files. Its pin is a TreePin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
         return read_tree_pin(project.pin).origin

@@ -38,8 +38,8 @@ class BlobWriter:
             self._process.stdin.write(data)
             self._process.stdin.write(b"\n")
         except BrokenPipeError:
-            self._finish()  # if git exited with an error, raises its error output
-            raise  # git exited with 0 before the last blob
+            self._finish()  # raises an error with git's output if git failed
+            raise  # reached only if git exited with 0 before the last blob
         self.count += 1
 
     def __enter__(self) -> BlobWriter:

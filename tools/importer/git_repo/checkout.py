@@ -192,7 +192,7 @@ class Checkout:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(status.st_mode):
-            return None  # the files in it are checked instead
+            return None  # the caller checks each file in a directory instead
         return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
@@ -205,7 +205,7 @@ class Checkout:
             if stat.S_ISLNK(status[0]):
                 entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
             elif not stat.S_ISREG(status[0]):
-                entries[path] = TreeEntry(GITLINK, "")  # such as a socket, which equals no entry
+                entries[path] = TreeEntry(GITLINK, "")  # differs from every file; e.g. a socket
             else:
                 mode = EXECUTABLE if status[0] & stat.S_IXUSR else REGULAR
                 oid = "" if path in self._converted else blob_id(_bytes(file))

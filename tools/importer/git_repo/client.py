@@ -17,7 +17,7 @@ from tools.importer.errors import EnvironmentProblem
 
 SETTINGS = (
     "core.hooksPath=/dev/null",  # a hook could change a commit or reject a ref update
-    "core.fsmonitor=false",  # could name a program that git would run for our temporary index
+    "core.fsmonitor=false",  # git would run this program even for our temporary index
     "core.autocrlf=false",  # keep the tree's bytes instead of the platform's line endings
     "core.safecrlf=false",  # no warnings: upstream mixes line endings
     "core.attributesFile=/dev/null",  # the default is a file in the home directory
@@ -31,8 +31,8 @@ SETTINGS = (
     "i18n.commitEncoding=UTF-8",  # otherwise commits get an `encoding` line
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",  # `true` would mix gpg's output into the log that we parse
-    "protocol.version=2",  # lets us fetch a commit by its id, and list only the requested refs
-    "submodule.recurse=false",  # we treat a submodule as an id only
+    "protocol.version=2",  # supports fetching a commit by id, and listing only some refs
+    "submodule.recurse=false",  # to the importer, a submodule is only an id
 )
 
 _NOBODY = {

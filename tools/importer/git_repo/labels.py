@@ -22,7 +22,7 @@ from tools.importer.git_repo.repository import Repository
 _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
 # Characters with a meaning in POSIX extended regular expressions.
 _SPECIAL = re.compile(r"[][\\.^$*+?(){}|]")
-# The number of commits to read at once. The first may only quote the label.
+# The number of matching commits to read at once. The newest may only quote a label.
 _PAGE = 50
 
 

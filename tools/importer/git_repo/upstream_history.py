@@ -184,7 +184,8 @@ class UpstreamHistory:
         message = self._log("--max-count=1", "--format=%B", commit, "--").strip()
         subject, _, rest = message.partition("\n")
         if subject.startswith("Merge pull request #") and rest.strip():
-            subject = rest.strip().splitlines()[0]  # GitHub writes the pull request's title there
+            # GitHub writes the pull request's title below the first line.
+            subject = rest.strip().splitlines()[0]
         return UpstreamChange(base, commit, _title(subject), link, pull)
 
     def _log(self, *arguments: str) -> str:
@@ -202,7 +203,7 @@ class UpstreamHistory:
             status, _, stderr = self.repository.git.attempt(
                 "fetch",
                 "--quiet",
-                "--no-tags",  # tags would add hundreds of release branches to main's 100 MB
+                "--no-tags",  # with tags, git would also fetch hundreds of release branches
                 "--no-write-fetch-head",
                 "--filter=tree:0",  # fetch commits; trees and files are fetched when read
                 "origin",

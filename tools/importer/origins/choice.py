@@ -72,7 +72,7 @@ def resolve(
         except CacheProblem:
             raise
         except EnvironmentProblem as error:
-            if os.strerror(errno.ENOSPC) in str(error):  # from a tool's output
+            if os.strerror(errno.ENOSPC) in str(error):  # a tool has reported a full disk
                 raise cache.problem(str(error)) from error
             passed.append(f"{candidate.title}: {error}")
         else:

@@ -40,7 +40,7 @@ _ENVIRONMENT = {
     "GIT_HTTP_LOW_SPEED_TIME": "60",
 }
 
-# A hook sets these for its own repository. They must not select that one here.
+# git sets these variables for a hook. Here, they must not select the hook's repository.
 _UNSET = (
     "env",
     *(

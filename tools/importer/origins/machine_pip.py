@@ -92,7 +92,7 @@ def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
-        "TMPDIR": str(scratch),  # pip stores large files there, and /tmp may be small
+        "TMPDIR": str(scratch),  # pip stores large temporary files, and /tmp may be small
     }  # fmt: skip
     if environment.get("PIP_CONSTRAINT") == "":
         environment["PIP_CONSTRAINT"] = os.devnull

@@ -49,7 +49,7 @@ class Wanted:
 
 
 class NotHereError(Exception):
-    """The origin was reached but lacks the release. `known` has the names of its releases.
+    """An error for a release that an origin lacks. `known` has the names of its releases.
 
     `complete` is False if this kind of origin lacks some releases, so the release may still exist.
     """
@@ -70,7 +70,7 @@ class OriginSnapshot(Snapshot, Protocol):
 
 
 class Origin(Protocol):
-    """One kind of source of upstream trees."""
+    """The interface of a source of upstream trees."""
 
     @property
     def title(self) -> str:

@@ -22,7 +22,7 @@ _INFO = ".dist-info/"
 
 
 class PureWheelSnapshot:
-    """A pure-Python wheel as a tree. `carries` is false for kinds of files that it has none of."""
+    """A pure-Python wheel as a tree. `carries` is false for kinds of files that it lacks."""
 
     commit = None
     natives = True

@@ -35,7 +35,8 @@ _SOURCE_PLATFORMS = (
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# As in //third_party/pypi, this overrides the URL of the index that has builds without CUDA.
+# This variable overrides the URL of the index that has builds without CUDA, here and in
+# //third_party/pypi.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
@@ -129,7 +130,7 @@ class WheelOrigin:
     def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> Tree:
         """Return the wheel that an earlier call fetched, or fetch it.
 
-        The earlier one is still right, because indexes never change a wheel.
+        A fetched wheel never becomes outdated, because indexes do not change a published wheel.
         """
         name = f"{self._settings.project}-{version}"
         noted = self._cache.named(name)
