@@ -27,7 +27,7 @@ ACKNOWLEDGE = "--acknowledge-licence"
 
 _MOST_LINKS = 8
 _MOST_LETTERS = 100
-_MARK = b"\xef\xbb\xbf"  # some editors write this at the start of UTF-8 files
+_MARK = b"\xef\xbb\xbf"  # the byte order mark, which some editors write
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
     """Return the first changed lines, and the number of changes."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    _, start, end, new_start, new_end = edits[0]  # not empty, because the words differ
+    _, start, end, new_start, new_end = edits[0]  # there is an edit, because the words differ
     gone = sum(edit[2] - edit[1] for edit in edits)
     come = sum(edit[4] - edit[3] for edit in edits)
     shown = f"{_quote(before[start:end])} -> {_quote(after[new_start:new_end])}"

@@ -113,7 +113,7 @@ def loads(text: str) -> Metadata:
         Url(UrlType(block.symbol("type")), block.text("value"))
         for block in (_Fields(url, "url", ("type", "value")) for url in body.blocks("url"))
     )
-    day = (1970, 1, 1)  # for a new file without a date
+    day = (1970, 1, 1)  # the value for a new file, which has no date yet
     if body.has("last_upgrade_date"):
         date = _Fields(body.block("last_upgrade_date"), "last_upgrade_date", _DATE)
         day = (date.number("year"), date.number("month"), date.number("day"))

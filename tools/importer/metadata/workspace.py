@@ -117,7 +117,7 @@ def check_all(workspace: Path) -> list[Problem]:
         path, _, fault = str(error).removeprefix(f"{workspace}/").partition(": ")
         return [Problem(path, *_sentences(fault))]
     return [
-        Problem(path, "is not what the pins make it", f"Run `{UPDATE}`")
+        Problem(path, "differs from the generated content", f"Run `{UPDATE}`")
         for path in sorted(files)
         if _bytes_of(workspace / path) != files[path]
     ]

@@ -72,7 +72,7 @@ def test_a_moved_pin_is_found_and_written(root: Path, monkeypatch: pytest.Monkey
     pin = root / "third_party" / "buildifier" / "pin.json"
     pin.write_text(pin.read_text().replace("8.0", "8.1"))
     assert check_all(root) == [
-        Problem(path, "is not what the pins make it", "Run `tools/import.py metadata`")
+        Problem(path, "differs from the generated content", "Run `tools/import.py metadata`")
         for path in ("third_party/buildifier/METADATA", SBOM)
     ]
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # the first day of 2030

@@ -59,10 +59,10 @@ class Module:
         self.path = path
         self.tree = ast.parse(data, path)
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.functions: dict[str, list[Function]] = defaultdict(list)  # including methods
+        self.functions: dict[str, list[Function]] = defaultdict(list)  # functions and methods
         self.classes: dict[str, ast.ClassDef] = {}
-        self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # by the callee's last name
-        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)  # reads only
+        self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # keys: callees' last names
+        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)  # only if read
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)
         self._binders: dict[str, list[ast.AST]] = defaultdict(list)
         self._globals: dict[str, list[ast.Global]] = defaultdict(list)

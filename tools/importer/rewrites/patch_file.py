@@ -14,7 +14,7 @@ from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 from tools.importer.unified import parse_diff
 
-_CONTEXT = 1  # enough, because the patch is generated for each tree
+_CONTEXT = 1  # context lines; one is enough, because the patch is generated for each tree
 
 
 def patch_files(
