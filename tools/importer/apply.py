@@ -20,7 +20,7 @@ from tools.importer.series import Patch, Series
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob
 from tools.importer.unified import FileDiff, Hunk
 
-Read = Callable[[str], "Blob | None"]  # quoted: Python 3.9 evaluates the annotation
+Read = Callable[[str], "Blob | None"]  # Python 3.9 cannot evaluate this without quotes
 
 _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 

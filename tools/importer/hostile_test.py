@@ -214,7 +214,7 @@ def _delta(size: bytes, promised: bytes, operations: bytes) -> binary.Side:
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        # Copies all 64 KiB ten thousand times, though the stated size is one byte.
+        # This delta copies all 64 KiB ten thousand times, though its stated result is one byte.
         (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "its header says 1"),
         (_delta(b"\x80\x80\x04", b"\xff" * 8 + b"\x01", b""), "over the limit"),
         (_delta(b"\x80" * 100_000, b"", b""), "a size that git does not write"),

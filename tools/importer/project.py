@@ -17,7 +17,7 @@ from tools.importer.selection import Selection
 
 STATE = ".import"
 SBOM = "third_party/sbom.spdx.json"  # the bill of materials, from all projects' pins
-TREE = "tree"  # the builder of projects that name none; see tools/importer/builders
+TREE = "tree"  # the default builder; see tools/importer/builders
 
 # A project's name is a folder, and the name of a Bazel repository.
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -78,7 +78,7 @@ class Project:
 
     @property
     def state(self) -> Path:
-        """The directory for an unfinished command's state: git-ignored, same file system."""
+        """The directory for an unfinished command's state, on the workspace's file system."""
         return self.workspace / STATE
 
     def series_of(self, label: str) -> Path:
@@ -95,7 +95,7 @@ class Project:
         return self.tags.replace("{version}", version).replace("*", version)
 
     def label_of(self, pin: Mapping[str, object]) -> str | None:
-        """Return the name of the series for an origin's pin; None if the origin names it."""
+        """Return the name of the series for an origin's pin; None without a tag and a commit."""
         tag, commit, ref = (pin.get(key) for key in ("tag", "commit", "ref"))
         if isinstance(tag, str):
             version = self.version_of(tag) or tag

@@ -208,7 +208,7 @@ def _bars(console: object) -> RichProgress:
         TaskProgressColumn(),
         TimeElapsedColumn(),
         console=console,
-        transient=True,  # a finished step is reported by a line
+        transient=True,  # a line replaces the bar of a finished step
         redirect_stdout=False,
         redirect_stderr=False,
     )

@@ -60,7 +60,7 @@ def test_a_terminal_shows_others_text_as_it_is_and_takes_steps_within_steps() ->
         terminal.write("end of output")
         terminal.flush()
         text = b""
-        while not text.endswith(b"end of output"):  # one read returns a part of what was written
+        while not text.endswith(b"end of output"):  # a read may return only part of the output
             text += screen.read(65536)
     assert isinstance(report, TerminalReport)
     assert b"[bold]torch/" + b"long" * 40 + b"/:smile:.py" in text

@@ -36,7 +36,7 @@ class Selection:
         return None if self._excluded.fullmatch(moved) else moved
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for ours, for example of a file that only a patch has."""
+        """Return upstream's path for our path, even if only a patch creates the file."""
         for old, new in sorted(self.move.items(), key=lambda row: (-len(row[1]), row)):
             if path.startswith(new) and self._moved(old + path[len(new) :]) == path:
                 return old + path[len(new) :]
@@ -99,7 +99,7 @@ class SelectedSnapshot:
         return self._selection.ours(path)
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for ours, also of a file that only a patch has."""
+        """Return upstream's path for our path, even if only a patch creates the file."""
         return self._paths.get(path) or self._selection.upstreams(path)
 
     def carries(self, path: str) -> bool:
@@ -110,7 +110,7 @@ class SelectedSnapshot:
 
 
 def whole(snapshot: Snapshot) -> Snapshot:
-    """Return upstream's own tree below a selection of it, or `snapshot` itself."""
+    """Return the whole tree of which `snapshot` is a selection, or `snapshot` itself."""
     return snapshot.below if isinstance(snapshot, SelectedSnapshot) else snapshot
 
 

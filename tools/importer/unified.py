@@ -22,12 +22,12 @@ _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
 _MARKS = (b" ", b"+", b"-")
-_SIGNATURE = b"-- "  # ends a mail from `git format-patch`; git's version follows
+_SIGNATURE = b"-- "  # the line after the diff in a mail from `git format-patch`
 _BINARY = b"GIT binary patch"
 
 
 class DiffError(UserError):
-    """The patch text is not a diff that this reader accepts. `line` counts from 1."""
+    """An error for text that this reader does not accept as a diff. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -331,7 +331,7 @@ class _Reader:
             if line.startswith(_NO_NEWLINE):
                 self.drop_newline(old, new)
             elif (mark == b" " or line in (b"", b"\r")) and old_left and new_left:
-                if mark != b" ":  # editors strip a single space
+                if mark != b" ":  # an editor stripped the space of an empty context line
                     body = line + b"\n"
                 if since is not None:
                     edits.append(Edit(since[0], len(old), since[1], len(new)))
