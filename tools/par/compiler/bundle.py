@@ -22,7 +22,7 @@ from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 _FRAME = 16 << 20  # uncompressed bytes per frame; smaller frames compress worse
 _LEVEL = 9  # level 12 takes twice as long and saves 1%; level 19 saves 5%
 _HEAD = 32
-# Every program packs copies of these for machines that lack them: see the runtime's
+# Every program contains copies of these libraries for machines that lack them: see the runtime's
 # machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
@@ -76,7 +76,7 @@ class Index:
     )
 
     def write_sections(self, writer: ArchiveWriter) -> None:
-        """Write the sections of all bundles that do not have theirs in the archive yet.
+        """Write the sections that the archive does not contain yet.
 
         Each bundle has its own sections, so start-up reads only those of the bundles it uses.
         """
@@ -147,7 +147,7 @@ def _by_kind(files: list[tuple[str, str]]) -> dict[Kind, list[tuple[str, str]]]:
 
 
 class BundleBuilder:
-    """Adds one bundle to an archive, in one or several groups of files."""
+    """A writer that adds one bundle to an archive, in one or several groups of files."""
 
     def __init__(
         self,

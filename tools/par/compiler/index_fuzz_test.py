@@ -26,8 +26,8 @@ from tools.par.compiler.link import link
 
 _WORKSPACE = Path(__file__).parents[3]
 _BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", "runtime")]
-_READS = 1800  # damaged files that `_par` reads, each in a forked child
-_STARTS = 200  # damaged files that are started as programs
+_READS = 1800  # number of damaged files that `_par` reads, each in a forked child
+_STARTS = 200  # number of damaged files that are started as programs
 _MEMORY = 1 << 30
 _SECONDS = 20
 _NUMBERS = (-1, 0, 1, 255, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64)

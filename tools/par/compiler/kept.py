@@ -39,7 +39,7 @@ class Kept:
         self._process.join()
 
     def compile_all(self, files: list[Source]) -> Iterator[Compiled]:
-        """Return what `sources.compile_all` returns, but compile only runs that are not cached."""
+        """Return the same as `sources.compile_all`, but compile only files that are not cached."""
         keys = {_key(run): run for run in runs_of(files)}
         self._compile([(key, run) for key, run in keys.items() if key not in self._runs])
         results = []

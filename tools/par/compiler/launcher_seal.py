@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record inside a launcher that says whether a program follows it: launcher/seal.h."""
+"""Read and write the record in a launcher that says whether a program follows: see seal.h."""
 
 from __future__ import annotations
 

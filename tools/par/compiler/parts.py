@@ -17,7 +17,7 @@ import _par
 from tools.par.compiler.container import FOOTER, FOOTER_SIZE, PAGE, read_index
 from tools.par.compiler.launcher_seal import IN_PARTS, read_seal, seal_record
 
-LIST_SUFFIX = ".par_parts"  # launcher/invocation.c adds it to the launcher's path
+LIST_SUFFIX = ".par_parts"  # launcher/invocation.c appends this to the launcher's path
 LAUNCHER, LIBRARIES, PROGRAM = "launcher", "libraries", "program"
 
 
@@ -69,7 +69,7 @@ def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
 def _without_directory(par: memoryview, before: list[Part], start: int) -> bytes:
     """Return the program's part, which ends with the index and a new footer."""
     match = FOOTER.fullmatch(par[-FOOTER_SIZE:])
-    assert match is not None  # read_index has matched it
+    assert match is not None  # read_index has checked the footer
     offset, size, digest, _, archive_start, *_ = (int(number, 16) for number in match.groups())
     numbers = (offset, size, digest, offset + size + FOOTER_SIZE, archive_start)
     head = b"PAR index" + b" %016x" * 5 % numbers + b" "

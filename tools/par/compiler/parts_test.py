@@ -98,7 +98,7 @@ def test_parts_are_all_bytes_but_the_directory(tmp_path: Path) -> None:
     joined = b"".join(piece.data for piece in pieces)[:-129]
     whole = par.read_bytes()
     changed = [i for i in range(0, len(joined), 16) if whole[i : i + 16] != joined[i : i + 16]]
-    assert len(changed) <= 3  # the launcher's record
+    assert len(changed) <= 3  # only the launcher's record differs
     with zipfile.ZipFile(par) as archive:
         assert len(joined) == archive.start_dir
 

@@ -270,7 +270,7 @@ def test_an_open_file_is_finished_as_by_the_teardown(par: Path, tmp_path: Path, 
         done = _interpret(par, "-c", code, PAR_FAST_EXIT=fast)
         assert (done.returncode, done.stderr) == (0, "")
         if name == "pipe":
-            subprocess.run(["sleep", "0.3"], check=True)  # wait for cat, which exits later
+            subprocess.run(["sleep", "0.3"], check=True)  # cat exits after the program
         contents.append((done.stdout, {path.name: _payload(path) for path in folder.iterdir()}))
     assert contents[0] == contents[1]
     assert contents[1] != ("", {}) or name == "temporary"

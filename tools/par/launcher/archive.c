@@ -179,7 +179,7 @@ static const char* map_parts(const char* path, const char* parts,
       if (!problem) {
         problem = map_listed(text + head + 17, directory, total, archive);
       }
-      archive->size = (size_t)total;  // what par_archive_close must unmap
+      archive->size = (size_t)total;  // par_archive_close unmaps this range
     }
   }
   free(text);

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-// This is more than enough, because callers read only a few bytes for a seed.
+// The size of the emulated file. Callers read only a few bytes for a seed.
 #define RANDOM_BYTES 4096
 
 static int random_file(void) {

@@ -31,7 +31,7 @@ def _par_extensions_impl(ctx):
 
 par_extensions = rule(
     implementation = _par_extensions_impl,
-    doc = "Extension modules in existing C libraries, with any names of their init functions.",
+    doc = "Extension modules in existing C libraries, whose init functions may have any name.",
     attrs = {
         "extensions": attr.label_list(
             doc = "Other targets whose modules, programs and exports are included.",
@@ -89,7 +89,7 @@ def _exports(ctx, own = []):
     return depset(own, transitive = [t[ParExtensionInfo].exports for t in ctx.attr.extensions])
 
 def _merged(ctx, field, own = {}):
-    """Merge `own` and `field` of all targets. Fail if a key has two values."""
+    """Return `own` merged with the dictionary `field` of each extension. Fail on a conflict."""
     merged = dict(own)
     for target in ctx.attr.extensions:
         for name, function in getattr(target[ParExtensionInfo], field).items():

@@ -239,7 +239,7 @@ class Finder:
         return f"{bundle.root}/{directory}" in path or f"{bundle.virtual_root}/{directory}" in path
 
     def concrete(self, name):
-        """Return the spec of a module or extension, or None, also for a namespace package."""
+        """Return the spec of a module or extension; None if missing or a namespace package."""
         runtime = self.runtime
         row = runtime.modules.get(name)
         if row is not None:

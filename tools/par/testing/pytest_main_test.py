@@ -19,7 +19,7 @@ def test_with_a_filter_the_first_shard_runs_everything(
     monkeypatch.setenv("TEST_SHARD_INDEX", index)
     monkeypatch.setenv("TEST_SHARD_STATUS_FILE", str(tmp_path / "status"))
     assert pytest_main.is_idle_shard() == idle
-    assert (tmp_path / "status").exists()  # Bazel fails a shard without it
+    assert (tmp_path / "status").exists()  # Bazel fails a shard without this file
     assert "TEST_TOTAL_SHARDS" not in os.environ
 
 

@@ -30,7 +30,7 @@ def say(program: str, text: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def directories(runtime: Runtime) -> tuple[str, ...]:
-    """Return the usable cache directories, best first. Warn once about each with a wrong owner."""
+    """Return the usable cache directories, best first. Warn once if another user owns one."""
     if runtime.raised:
         return ()
     program = runtime.program

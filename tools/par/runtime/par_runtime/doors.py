@@ -41,7 +41,7 @@ def show(runtime: Runtime, asked: dict[str, str]) -> None:
         _show(runtime, asked)
         sys.stdout.flush()
     except OSError as error:
-        sys.stdout = None  # so that the interpreter does not flush it again at exit
+        sys.stdout = None  # the interpreter must not flush it again at exit
         raise SystemExit(
             f"{runtime.program}: {', '.join(asked)}: cannot write to standard output: "
             f"{error.strerror}"

@@ -28,7 +28,7 @@ _DIRECTORIES = (
     "/usr/lib64",
     "/usr/lib",
 )
-_CXX = ("libgcc_s.so.1", "libstdc++.so.6")  # the second needs the first
+_CXX = ("libgcc_s.so.1", "libstdc++.so.6")  # in load order: libstdc++ needs libgcc_s
 _OTHERS = ("libz.so.1",)
 
 

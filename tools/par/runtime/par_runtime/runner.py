@@ -79,9 +79,9 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module's package imports another module that does not exist
+            raise  # a parent package exists, but imports a module that does not
         spec = None
-    except ValueError:  # raised for a loaded module without a spec, such as __main__
+    except ValueError:  # find_spec raises this for a loaded module without a spec: __main__
         spec = None
     if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
         known = sorted(n for n in runtime.modules if n.endswith("." + name.rpartition(".")[2]))

@@ -108,7 +108,7 @@ def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
 
 
 def _complete(bundle: Bundle, path: str) -> bool:
-    """Return whether all libraries have their full size, as they may not after a power loss."""
+    """Return whether all libraries have their full size. After a power loss, they may not."""
     try:
         status = os.lstat(path)
         if status.st_uid not in (os.geteuid(), 0):
@@ -125,7 +125,7 @@ def _unpack(bundle: Bundle, group: str, directory: str, label: str) -> str:
     path = os.path.join(directory, label)
     lock = os.open(os.path.join(directory, f".{label}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it if this process is killed
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel unlocks it if this process is killed
         if _complete(bundle, path):
             return path
         prefix = f".{label}.new."
@@ -137,7 +137,7 @@ def _unpack(bundle: Bundle, group: str, directory: str, label: str) -> str:
             os.mkdir(partial, 0o700)
             _fill(bundle, group, partial)
             if os.path.lexists(path):
-                _remove(path)  # it is incomplete, or _complete would have accepted it
+                _remove(path)  # an incomplete directory, because _complete rejected it
             os.rename(partial, path)
         except BaseException:
             _remove(partial)
