@@ -138,7 +138,7 @@ def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
     if not (_HAS_SEAM and torch._seam.configs.installed.replaced):
-        values.settle(config)  # without the hook, the end of `import torch` does this
+        values.settle(config)  # a torch without the hook does this at the end of its import
     return config
 
 
@@ -162,7 +162,7 @@ def test_precedence(
     if variable:
         fresh.setenv(variable, str(int(not default)))
         assert getattr(_installed(module), name) is (not default)
-    for value in (default, not default):  # one of the two differs from the environment's value
+    for value in (default, not default):  # try a value that differs from the variable's
         fresh.setenv(values.VARIABLE, json.dumps({flag.flag: str(value)}))
         config = _installed(module)
         assert getattr(config, name) is value
