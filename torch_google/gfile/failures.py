@@ -26,7 +26,7 @@ _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _TRANSIENT_ERRNO = frozenset(
     {
         errno.EAGAIN,
-        errno.EBUSY,  # s3fs raises it for a 503
+        errno.EBUSY,  # s3fs raises EBUSY for a 503
         errno.ECONNABORTED,
         errno.ECONNREFUSED,
         errno.ECONNRESET,
@@ -36,7 +36,7 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ENETRESET,
         errno.ENETUNREACH,
         errno.EPIPE,
-        errno.EREMOTEIO,  # s3fs raises it for a 500
+        errno.EREMOTEIO,  # s3fs raises EREMOTEIO for a 500
         errno.ETIMEDOUT,
     }
 )

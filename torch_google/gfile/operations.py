@@ -60,7 +60,7 @@ def Open(
     if action != "r" and locate(name).inner.endswith("/"):
         raise failure(errno.EISDIR, "cannot write: its name ends with a slash", name)
     if text:
-        codecs.lookup(encoding)  # raises before a file is opened
+        codecs.lookup(encoding)  # raise LookupError before opening a file
     if action == "r":
         reader = _verified(name, checksum) if checksum else system.open_to_read(name)
         if not text:

@@ -275,9 +275,9 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
     try:
         directory = open_private(parent, name, created=created)
     except FileNotFoundError:
-        return None, False  # another process has just removed it
+        return None, False  # another process has just removed the directory
     if created and directory is None:
-        with contextlib.suppress(OSError):  # fails if another user has replaced it
+        with contextlib.suppress(OSError):  # another user may have replaced the directory
             os.rmdir(name, dir_fd=parent)
     return directory, created
 

@@ -215,6 +215,6 @@ def _is_asynchronous(system: Any) -> bool:
 def _unwrapped(system: Any) -> Any:
     from fsspec.implementations.dirfs import DirFileSystem
 
-    while isinstance(system, DirFileSystem):  # it forwards every call
+    while isinstance(system, DirFileSystem):  # DirFileSystem forwards every call
         system = system.fs
     return system

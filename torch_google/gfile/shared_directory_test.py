@@ -48,7 +48,7 @@ def _sweep(path: Path, content: bytes) -> None:
 
 
 def _remove_directory(path: Path, content: bytes) -> None:
-    with contextlib.suppress(OSError):  # raised if the directory is not empty
+    with contextlib.suppress(OSError):  # the directory may not be empty
         gfile.GPath(path.parent).rmdir()
     _write(path, content)
 
@@ -156,7 +156,7 @@ def test_another_user_who_plants_links_again_and_again(
                 os.unlink(f"{_aside(number)}/file")
                 os.rmdir(_aside(number))
 
-    (shared / "present").touch()  # makes rmdir fail
+    (shared / "present").touch()  # with this file, rmdir must fail
     end = time.monotonic() + _RACE_SECONDS
     turns = 0
     with repeated_by_other(shared, plant), gfile.configured(sync=False):

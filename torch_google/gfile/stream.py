@@ -101,7 +101,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
         """Close the file, leaving the target unchanged."""
         self._commit = None
         try:
-            self.raw.close()  # drops the buffered data
+            self.raw.close()  # closing `raw` drops the buffered data
         finally:
             self._partial.discard()
 

@@ -89,7 +89,7 @@ class Objects(AsyncFileSystem):
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
         self.changes.append(("copy", path1, path2))
-        path1 = path1.rstrip("/")  # as s3fs and gcsfs do
+        path1 = path1.rstrip("/")  # s3fs and gcsfs also drop trailing slashes
         if path1 not in self.kept:
             raise FileNotFoundError(path1)
         self.kept[path2] = self.kept[path1]

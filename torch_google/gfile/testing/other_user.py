@@ -66,7 +66,7 @@ def _fork(
         return child
     status = 1
     try:
-        os.chdir(directory)  # first, because the other user may not enter it
+        os.chdir(directory)  # while still root, because the other user may lack access
         os.setgroups([*groups])
         os.setgid(GID)
         os.setuid(UID)
