@@ -48,7 +48,7 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def _joined(options: list[str]) -> list[str]:
-    """Return the options and each pair of them, because `--nnodes 1:4` is the same as with `=`."""
+    """Return the options, and each two successive ones joined, for forms like `--nnodes 1:4`."""
     return [*options, *(f"{first} {second}" for first, second in itertools.pairwise(options))]
 
 

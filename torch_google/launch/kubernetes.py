@@ -16,7 +16,7 @@ from torch_google.launch.command import LAUNCH_VARIABLES
 
 _USER = 65532
 _PORT = 29500
-_NAME = re.compile(r"[a-z]([-a-z0-9]{0,45}[a-z0-9])?")  # leaves room for the names of pods
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,45}[a-z0-9])?")  # short, because pods' names have a suffix
 _TOPOLOGY = re.compile(r"\d+(x\d+){1,2}")
 _INDEX_LABEL = "jobset.sigs.k8s.io/job-index"
 

@@ -56,21 +56,21 @@ def _variable(item: str) -> tuple[str, str]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that describe a job for Kubernetes."""
-    parser.add_argument("--name", default="", help="of the job")
+    parser.add_argument("--name", default="", help="name of the job")
     parser.add_argument("--image", default="", help="the address that NAME.push prints")
-    parser.add_argument("--machines", type=int, default=1, help="of each slice")
-    parser.add_argument("--processes", type=int, default=1, help="per machine")
-    parser.add_argument("--slices", type=int, default=1, help="more than one needs JobSet")
+    parser.add_argument("--machines", type=int, default=1, help="machines per slice")
+    parser.add_argument("--processes", type=int, default=1, help="processes per machine")
+    parser.add_argument("--slices", type=int, default=1, help="slices; more than one needs JobSet")
     parser.add_argument("--jobset", action="store_true", help="use JobSet even for one slice")
-    parser.add_argument("--retries", type=int, default=0, help="of the whole job, by JobSet")
-    parser.add_argument("--cpu", default="1", help="per machine")
-    parser.add_argument("--memory", default="4Gi", help="per machine")
+    parser.add_argument("--retries", type=int, default=0, help="retries of the job, by JobSet")
+    parser.add_argument("--cpu", default="1", help="CPUs per machine")
+    parser.add_argument("--memory", default="4Gi", help="memory per machine")
     parser.add_argument("--tpu", default="", help="GKE's accelerator, such as tpu-v5p-slice")
-    parser.add_argument("--topology", default="", help="chips of a slice, such as 2x2x4")
+    parser.add_argument("--topology", default="", help="topology of a slice, such as 2x2x4")
     parser.add_argument("--chips", type=int, default=4, help="TPU chips per machine")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--queue", default="", help="of Kueue")
-    parser.add_argument("arguments", nargs="*", help="of the program, after --")
+    parser.add_argument("--queue", default="", help="queue of Kueue")
+    parser.add_argument("arguments", nargs="*", help="arguments of the program, after --")
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -46,7 +46,7 @@ def par(
         max_retries=max_retries,
         retry_policy=specs.RetryPolicy.APPLICATION,
         env={
-            # torch_google.launch reads these. TorchX replaces its macros for each machine.
+            # Variables for torch_google.launch. TorchX replaces its macros for each machine.
             "MASTER_PORT": str(port),
             "PAR_MAIN": "torch_google.launch",
             "TORCHX_NODE": specs.macros.replica_id,

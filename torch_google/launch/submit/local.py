@@ -53,7 +53,7 @@ def run(job: Job) -> int:
 
 
 class _Report:
-    """Says which machines have ended. spare: how many may fail."""
+    """A callback that prints which machines have ended. spare: how many may fail."""
 
     def __init__(self, spare: int) -> None:
         self._spare = spare

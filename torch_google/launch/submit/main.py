@@ -86,7 +86,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--option",
         action="append",
         default=[],
-        help="of srun, kubectl or `ray job submit`, such as --option=--partition=main, "
+        help="an option of srun, kubectl or `ray job submit`, such as --option=--partition=main, "
         "--option=--namespace=team or --option=--address=http://HOST:8265",
     )
     parser.add_argument(

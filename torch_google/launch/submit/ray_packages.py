@@ -75,7 +75,7 @@ def _pieces(program: Path) -> Iterator[bytes]:
 def _store(cluster: Cluster, files: dict[str, bytes]) -> str:
     """Store a package, unless the cluster has it; return its URI, which depends on the contents."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:  # not compressed again, because a PAR is
+    with zipfile.ZipFile(buffer, "w") as archive:  # without compression: a PAR is compressed
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name), data)
     package = buffer.getvalue()

@@ -45,7 +45,7 @@ def address() -> Iterator[str]:
     """The URL of the dashboard of a cluster of two nodes."""
     ray = shutil.which("ray")
     assert ray is not None, "install ray[default] and put `ray` on PATH"
-    directory = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # names of sockets must be short
+    directory = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets need a short path
     gcs, dashboard, client, *agents = _ports(5)
     common = ["--block", "--disable-usage-stats", "--num-cpus=2", "--object-store-memory=80000000"]
     head = [
@@ -68,7 +68,7 @@ def address() -> Iterator[str]:
         yield url
     finally:
         for process in reversed(started):
-            process.terminate()  # with --block, it ends its node
+            process.terminate()  # `ray start --block` then stops its node
             process.wait(60)
         shutil.rmtree(directory, ignore_errors=True)
 

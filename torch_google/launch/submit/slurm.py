@@ -22,7 +22,7 @@ from torch_google.launch.submit.scheduler import (
 
 def command(job: Job, options: list[str]) -> list[str]:
     """Return the srun command of a job. options: further options of srun."""
-    # Without one task or machine, an elastic job goes on.
+    # An elastic job continues if it loses a task or a machine.
     lost = ["--kill-on-bad-exit=1"] if job.fewest is None else ["--kill-on-bad-exit=0", "--no-kill"]
     return [
         "srun",
@@ -52,7 +52,7 @@ def run(job: Job, options: list[str]) -> int:
             status = processes.wait()
     except Cancelled as cancelled:
         say(f"{signal.Signals(cancelled.signal).name}: cancelling the job")
-        processes.stop()  # srun then cancels its job
+        processes.stop()  # srun cancels its job when it gets SIGTERM
         say("cancelled")
         return 128 + cancelled.signal
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the ranks of all processes, and prints the sum and facts about the process as JSON.
+"""A program that adds the ranks of all processes, and prints the sum and other facts as JSON.
 
 The argument fail-in-rank-1 makes one process fail; wait-with-pid-in=DIR makes all of them wait;
 lose-machine-1 kills torchrun and the process of one machine, as if the machine had vanished.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits for the ranks of sum.py that were started with wait-with-pid-in=DIR."""
+"""Wait for the ranks of sum.py that were started with wait-with-pid-in=DIR."""
 
 from __future__ import annotations
 
