@@ -37,7 +37,7 @@ def test_children_have_the_flags_and_the_log(method: str, tmp_path: Path) -> Non
             line = rf"I\d+ .*process_scenarios\.py:\d+\] \[talker-{index} \d+\] child {index} says a\nb by {method}\n"
             assert re.search(line, text), text
         assert f"the parent says a\nb by {method}\n" in text
-    assert len(list(tmp_path.iterdir())) == 3  # one per process
+    assert len(list(tmp_path.iterdir())) == 3  # one log file per process
 
 
 @every_method

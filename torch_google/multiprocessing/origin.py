@@ -121,7 +121,7 @@ def _reporting(run: Callable[[], object]) -> Callable[[], None]:
         except SystemExit as end:
             if end.code is None or isinstance(end.code, int):
                 raise
-            reports.report(str(end.code))  # Python would print the string
+            reports.report(str(end.code))  # otherwise, Python would print this string
             sys.exit(1)
         except KeyboardInterrupt:
             raise
