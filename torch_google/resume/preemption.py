@@ -13,7 +13,7 @@ from torch import distributed
 
 
 class Preempted(SystemExit):
-    """Ends a process whose state is saved. The status, 143, tells the scheduler to restart it."""
+    """An exit after the state is saved. The status, 143, tells the scheduler to restart the job."""
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM)
@@ -51,7 +51,7 @@ def ranks() -> distributed.ProcessGroup | None:
 
 
 class Agreement:
-    """Combines the yes-or-no answers of all ranks, so that all get the same result."""
+    """A combination of the yes-or-no answers of all ranks, so that all get the same result."""
 
     def __init__(self, group: distributed.ProcessGroup | None) -> None:
         self._group = group

@@ -18,7 +18,7 @@ from torch_google.resume.testing import train
 
 _TORCHRUN = ["-m", "torch.distributed.run"]
 _PROGRAM = ["-m", "torch_google.resume.testing.train"]
-# With these, the other machines notice a lost one and continue within seconds instead of minutes.
+# Rendezvous settings with which a job continues seconds, not minutes, after it loses a machine.
 _QUICK = "join_timeout=120,last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=3"
 _SIGTERM_STATUS = 143
 

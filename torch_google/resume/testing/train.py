@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model with dropout, in any number of ranks, and resumes.
+"""A program that trains a small model with dropout, in any number of ranks, and resumes.
 
 Arguments: a directory, and optionally wait-at=STEP or hang-in-save=NUMBER. RANK in the directory's
 name is replaced by the rank. The first rank writes each step's loss to DIRECTORY/losses as JSON.
