@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `torch.google` an alias of `torch_google`: both names refer to the same modules."""
+"""Make `torch.google` an alias of `torch_google`: both names refer to the same modules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns if a checkout without compiled code hides an installed torch_google.
+"""Warn if a checkout without compiled code hides an installed torch_google.
 
 If Python starts in the repository's root, it finds the checkout's `torch_google` first. The
 installed wheel's entry points then import the checkout, which lacks `tpu/_C.so` until it is built.
