@@ -16,7 +16,7 @@ import tempfile
 _WORKSPACE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
-_ENVIRONMENT = 3  # an exit status of tools/importer/errors.py
+_ENVIRONMENT = 3  # the importer's exit status for failures of the environment
 
 # Show Bazel's errors, but not its other messages, which would mix with the importer's output.
 _QUIET = [

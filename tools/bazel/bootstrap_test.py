@@ -94,7 +94,8 @@ def test_two_starts_at_once_set_up_once(door: Door) -> None:
     answers = [process.communicate(timeout=60) for process in [door.start("x"), door.start("x")]]
     assert [out for out, _ in answers] == ["started\n", "started\n"]
     assert sum("waiting for another bazelw" in err for _, err in answers) == 1
-    assert len((door.tools / "probes").read_text()) == 1 + 2  # one probe and two starts
+    # Two processes share one probe, and each starts Bazel once.
+    assert len((door.tools / "probes").read_text()) == 1 + 2
 
 
 def test_a_killed_start_leaves_the_next_one_free(door: Door) -> None:

@@ -75,7 +75,7 @@ def run_unless(
             lines.append(line)
             reason = hopeless(line)
             if reason is not None:
-                process.terminate()  # timeout(1) passes the signal on
+                process.terminate()  # timeout(1) passes the signal on to its child
                 raise CommandError(f"{argv[0]}: {reason}")
         status = process.wait()
         stdout.seek(0)

@@ -133,7 +133,7 @@ def test_a_good_file_is_kept_and_a_part_is_fetched_again(
     one, two = apt.download(["one", "two"], into=tmp_path / "debs")
     two.write_bytes(two.read_bytes()[:100])
     before = one.stat()
-    (archive / "pool/one.deb").unlink()  # downloading it again would fail
+    (archive / "pool/one.deb").unlink()  # a second download of this file would fail
     apt.download(["one", "two"], into=tmp_path / "debs")
     assert one.stat().st_mtime_ns == before.st_mtime_ns
     assert two.read_bytes() == (archive / "pool/two.deb").read_bytes()
