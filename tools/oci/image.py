@@ -84,7 +84,7 @@ def _config(
         "PATH": ":".join(filter(None, (program.DIRECTORY, env.get("PATH")))),
         "HOME": program.CACHE,
         "USER": "nonroot",
-        # The PAR creates this directory in the volume, because its user must own the cache.
+        # A PAR accepts only a cache that its user owns, so it creates this directory in the volume.
         "PAR_CACHE_DIR": f"{program.CACHE}/par",
         # Programs built with `doors = False` ignore PAR_CACHE_DIR and use this variable, as do
         # libraries with a cache.

@@ -19,7 +19,7 @@ import _par
 
 from tools.oci.descriptor import LAYER_ZSTD, Descriptor
 
-_FRAME = 16 << 20  # uncompressed bytes per frame
+_FRAME = 16 << 20  # uncompressed bytes per zstd frame
 # Native libraries are most of an image and are compressed already: a higher level saves little.
 _LEVEL = 3
 _SMALL, _SMALL_LEVEL = 2 << 20, 19  # small layers are pushed often, and compress quickly
@@ -69,7 +69,7 @@ def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
             sink = _Sink(stream)
             for entry in _in_order(entries):
                 _add(sink, entry)
-            sink.write(bytes(2 * _BLOCK))  # the end of a tar file
+            sink.write(bytes(2 * _BLOCK))  # a tar file ends with two empty blocks
             sink.finish()
         except BaseException:
             temporary.unlink()

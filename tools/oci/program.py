@@ -25,7 +25,7 @@ USER = 65532  # the conventional user ID of images that do not run as root
 _INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
 # A smaller package shares a layer with others, because each layer costs a request per pull.
 _LARGE = 8 << 20
-_MOST_LARGE = 100  # container engines accept 127 layers
+_MOST_LARGE = 100  # fewer than 127, the limit of container engines
 
 
 @dataclasses.dataclass(frozen=True)

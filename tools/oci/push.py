@@ -21,7 +21,7 @@ from tools.oci.descriptor import Descriptor
 from tools.oci.layout import Image, Layout, blobs_of
 from tools.oci.registry import Reference, Registry, RegistryError
 
-_PARALLEL = 3  # transfers at once, as in docker
+_PARALLEL = 3  # the number of concurrent transfers, as in docker
 
 
 def push(

@@ -88,7 +88,7 @@ def test_a_pull_gives_the_bytes_of_the_build(
 
 @pytest.mark.usefixtures("login")
 def test_statements_name_the_image(registry: str, image: Path) -> None:
-    for _ in range(2):  # a second push adds nothing
+    for _ in range(2):  # pushing twice must give the same list
         assert _push(image, f"{registry}/team/stated:v1") == 0
     digest = Layout(image / "image").image().descriptor.digest
     data, _ = _get(registry, f"team/stated/manifests/{digest.replace(':', '-')}")
