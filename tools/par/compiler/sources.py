@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 import _par
 
 PYC_HEADER = 16
-_RUN = 64  # files that one process compiles
+_RUN = 64  # the number of files that one process compiles
 _UNCHECKED_HASH = 0b01
 _LEVEL = 12
 
@@ -31,7 +31,7 @@ class Compiled:
     """A source file and its compiled code, ready to be written to an archive."""
 
     path: str
-    pyc: bytes | None  # None if the source is not valid for this Python
+    pyc: bytes | None  # compiled code; None if this Python cannot compile the source
     packed: bytes | None  # the pyc as a zstd frame, if it is stored compressed
     deflated: bytes
     crc: int

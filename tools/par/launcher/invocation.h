@@ -24,7 +24,7 @@ struct par_invocation {
   // PAR_LAYOUT_RUNFILES: the .par_config file. PAR_LAYOUT_PACKED: the list of
   // the archive's parts, or "" if the archive is one file.
   char config[PATH_MAX];
-  const char* tool_stdlib;  // set for PAR_LAYOUT_TOOL only
+  const char* tool_stdlib;  // the standard library, for PAR_LAYOUT_TOOL
   int argc;                 // number of arguments for the program
   char** argv;
 };

@@ -257,7 +257,7 @@ int main(int argc, char** argv) {
 
   PyPreConfig preconfig;
   PyPreConfig_InitIsolatedConfig(&preconfig);
-  preconfig.utf8_mode = 1;  // the same text encoding on every machine
+  preconfig.utf8_mode = 1;  // use UTF-8 on every machine
   PyStatus status = Py_PreInitialize(&preconfig);
   if (PyStatus_Exception(status)) return fail(status, NULL);
   if (register_modules() != 0) return fail(PyStatus_NoMemory(), NULL);
@@ -277,7 +277,7 @@ int main(int argc, char** argv) {
   if (in.layout == PAR_LAYOUT_TOOL) return Py_RunMain();
   PyObject* result = restore_warning_filters(&filters) ? NULL : boot(&in);
   if (!result) {
-    PyErr_Print();  // exits if the error is a SystemExit, as an ArchiveError is
+    PyErr_Print();  // exits for a SystemExit, such as ArchiveError
     Py_FinalizeEx();
     return 1;
   }

@@ -66,7 +66,7 @@ static PyObject* plain_data(ArchiveObject* self, uint64_t offset,
   if (!par_is_plain_data(data, size)) return NULL;
   PyObject* value =
       PyMarshal_ReadObjectFromString((const char*)data, (Py_ssize_t)size);
-  if (!value) PyErr_Clear();  // a string is not valid UTF-8
+  if (!value) PyErr_Clear();  // marshal rejects invalid UTF-8
   return value;
 }
 

@@ -72,7 +72,7 @@ static enum kind content(struct reader* in, int type, int depth) {
       return skip(in, 8) ? VALUE : BAD;
     case 'l':
       if (!read_number(in, 4, &number)) return BAD;
-      if (number & 0x80000000u) number = -number;  // a negative integer
+      if (number & 0x80000000u) number = -number;  // the sign bit is set
       return skip(in, (size_t)number * 2) ? VALUE : BAD;
     case 's':
       return read_number(in, 4, &number) && skip(in, number) ? VALUE : BAD;
@@ -117,7 +117,7 @@ static enum kind value(struct reader* in, int depth) {
 
 int par_is_plain_data(const unsigned char* data, size_t size) {
   struct reader in = {.data = data, .size = size};
-  in.kinds = malloc(size + 1);  // a numbered value occupies at least one byte
+  in.kinds = malloc(size + 1);  // enough: each value has a byte or more
   if (!in.kinds) return 0;
   enum kind result = value(&in, 0);
   free(in.kinds);

@@ -14,7 +14,7 @@ struct par_seal {
   uint64_t flags;
 };
 
-#define PAR_SEAL_NO_DOORS 1  // par_binary(doors = False)
+#define PAR_SEAL_NO_DOORS 1  // built with par_binary(doors = False)
 // The archive is in other files, which <program>.par_parts lists. file_size is
 // then the size of the launcher alone. See compiler/parts.py.
 #define PAR_SEAL_IN_PARTS 2

@@ -207,7 +207,7 @@ static int index_fits(PyObject* index, uint64_t size) {
 
 int par_index_fits(PyObject* index, uint64_t size) {
   int fits = index_fits(index, size);
-  PyErr_Clear();  // set if a number or string cannot be converted
+  PyErr_Clear();  // an invalid number or string raised an exception
   return fits;
 }
 

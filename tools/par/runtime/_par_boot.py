@@ -40,7 +40,7 @@ def start(layout, program, file, config, interpreter, raised):
     sys.executable = executable.interpreter_path(runtime)
     environment = posix.environ
     for name, value in runtime.environment.items():
-        if name.encode() not in environment:  # a value set by the caller takes precedence
+        if name.encode() not in environment:  # the caller's variables take precedence
             environment[name.encode()] = value.encode()
             # Native libraries call getenv. putenv is safe, because the process has only one thread
             # so far.
@@ -106,7 +106,7 @@ def _refuse_shadows(paths):
     for path in paths:
         try:
             entries = posix.listdir(path)
-        except OSError:  # runfiles contain no directory for an empty import root
+        except OSError:  # Bazel creates no directory for an empty import root
             continue
         for entry in entries:
             name, dot, suffix = entry.partition(".")

@@ -109,7 +109,7 @@ class Loader:
     def get_code(self, name):
         _, path, _, offset, size, digest, whole = self._row(name)
         archive = self.bundle.archive
-        if whole:  # a compressed .pyc file, including its header
+        if whole:  # the entry is a compressed .pyc file, including its header
             try:
                 pyc = _par.decompress(archive.read(offset, size, digest, path), whole)
             except ValueError:
@@ -417,7 +417,7 @@ class Runtime:
         """
         new = gc.get_count()[0]
         if new < _LARGE_IMPORT or self.frozen or self.aged or gc.get_freeze_count():
-            return  # unfreeze would also unfreeze objects that the program froze
+            return  # gc.unfreeze would also unfreeze objects that the program froze
         gc.freeze()
         gc.unfreeze()
         self.aged = new >= _LARGE_PROGRAM

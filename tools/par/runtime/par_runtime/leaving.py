@@ -38,7 +38,7 @@ def leave(status: int) -> None:
     gc.freeze()  # collecting garbage at exit would waste time
     threading = sys.modules.get("threading")
     if threading is not None:
-        threading._shutdown()  # waits for non-daemon threads, as the interpreter does at exit
+        threading._shutdown()  # wait for non-daemon threads, as the interpreter does at exit
     import atexit
 
     atexit._run_exitfuncs()

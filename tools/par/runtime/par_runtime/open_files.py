@@ -35,7 +35,7 @@ def writable() -> set[tuple[int, int, int]]:
         try:
             access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
             status = os.fstat(descriptor)
-        except OSError:  # closed by now, such as the descriptor of os.listdir itself
+        except OSError:  # a descriptor that is closed by now, such as os.listdir's own
             continue
         file = stat.S_ISREG(status.st_mode) and status.st_nlink > 0
         stream = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
@@ -58,7 +58,7 @@ def finalize() -> None:
     A file may have layers in C and in Python, in any order, so flush both before and after running
     the finalizers.
     """
-    gc.unfreeze()  # get_objects omits frozen objects
+    gc.unfreeze()  # gc.get_objects omits frozen objects
     objects = gc.get_objects()
     others = tuple(
         getattr(sys.modules[module], name) for module, name in _OTHERS if module in sys.modules
