@@ -120,7 +120,7 @@ def test_every_case_has_its_outcome_reason_and_device(file: pathlib.Path) -> Non
 def test_tables_by_room_and_device_and_the_reasons(
     file: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert account.main([str(file.parents[5])]) == 1  # two cases failed
+    assert account.main([str(file.parents[5])]) == 1  # status 1, because two cases failed
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     numbers = {line[0]: line[1].split() for line in lines}
     assert numbers["tests/things"] == ["5", "3", "2", "5"]
