@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
-_LINE_BYTES = 52  # data bytes per line, as in git
+_LINE_BYTES = 52  # the number of data bytes per line, as in git
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # Limits the memory that a hostile length can use; upstream's largest source is far smaller.
 _LIMIT = 1 << 27

@@ -69,7 +69,7 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
             with _decompressed(archive) as plain:
                 counted = _Counted(plain)
                 with tarfile.open(
-                    fileobj=cast(IO[bytes], counted),  # tarfile only calls `read`
+                    fileobj=cast(IO[bytes], counted),  # tarfile calls only `read` on this reader
                     mode="r|",
                     encoding="utf-8",
                     errors="surrogateescape",

@@ -87,7 +87,7 @@ class TorchWheel:
         return rebuild(wheel, pin, project.series_of(pin.tag), _seam(project), report)
 
     def is_generated(self, project: Project, path: str) -> bool:
-        return False  # the tree's hash covers torch's generated files
+        return False  # the tree hash covers the generated files of torch, too
 
 
 def _pinned_wheel(pin: Mapping[str, object], project: Project, report: Report) -> Path:

@@ -27,9 +27,9 @@ class Context:
 class Access(enum.Enum):
     """How a command accesses the workspace: its module's constant ACCESS; the default is WRITES."""
 
-    READS = "reads"  # other commands may run at the same time
-    WRITES = "writes"  # runs alone; main() first completes a half-published tree
-    UNDOES = "undoes"  # runs alone; the command itself rolls back a half-published tree
+    READS = "reads"  # the command reads only, so others may run at the same time
+    WRITES = "writes"  # the command runs alone, after main() has completed a half-published tree
+    UNDOES = "undoes"  # the command runs alone, and itself rolls back a half-published tree
 
 
 class Scope(enum.Enum):

@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COM
         with without_callers_repository():
             return _main(list(sys.argv[1:] if argv is None else argv), commands)
     finally:
-        flush(sys.stdout)  # argparse's --help
+        flush(sys.stdout)  # argparse exits here after it has printed the help
         flush(sys.stderr)
 
 

@@ -65,7 +65,7 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
 
     assert sample.run("status") == 2
     assert "stopped at rewrites.txt: conflict" in capsys.readouterr().out
-    assert sample.run("continue") == 2  # the file still has its conflict markers
+    assert sample.run("continue") == 2  # it stops again: the file still has conflict markers
     assert (
         ".import/conflict/rewrites.txt:2: '<<<<<<< packed-resources, v2" in capsys.readouterr().out
     )
@@ -76,7 +76,8 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
 
     assert sample.run("continue") == 2
     assert "stopped at row.patch" in capsys.readouterr().out
-    assert rules_table(sample).read_text() == _KNOWN  # published only at the end of the import
+    # The import publishes this file only at its end.
+    assert rules_table(sample).read_text() == _KNOWN
     sample.conflict("torch/b.py").write_text(_ROW)
     assert sample.run("continue") == 0
     assert f"{_KEEP} reads what it wrote\n" in rules_table(sample).read_text()

@@ -106,7 +106,8 @@ def test_a_hook_of_another_repository_leads_no_command_there(
     tree = sample.release("v2", {**V1, "torch/a.py": "new\n" + V1["torch/a.py"]})
     assert sample.run("--tag", "v2", "--origin", str(tree)) == 0
     assert index.read_bytes() == b"no index that git would take"
-    assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")  # restored after the command
+    # The command restores the caller's variable.
+    assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")
 
 
 def test_the_network_of_the_person_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ def _cell(series: Series, result: PatchResult) -> Cell:
     reused = result.settlement is not None and bool(result.settlement.source)
     old = (series.root / result.patch.name).read_bytes()
     if outcome is Outcome.RESOLVED and not reused and result.data == old:
-        outcome = Outcome.CLEAN  # the rule generated the same patch
+        outcome = Outcome.CLEAN  # the rule generated the same patch as before
     return Cell(outcome, result.note, files)
 
 

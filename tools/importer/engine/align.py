@@ -275,7 +275,7 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
     position, new_position = start, new_start
     for anchor, new_anchor in anchors:
         if anchor < position or new_anchor < new_position:
-            continue  # already inside the match of the previous anchor
+            continue  # the match of the previous anchor contains this anchor
         out += _blocks(pair, position, anchor, new_position, new_anchor)
         length = _common_head(
             old, new, anchor, new_anchor, min(stop - anchor, new_stop - new_anchor)

@@ -248,7 +248,7 @@ class _Work:
         if outcome is Outcome.LANDED and where != target:
             outcome = Outcome.CLEAN  # the changed lines landed, but the patch's rename did not
         if outcome is Outcome.CLEAN and diff.old_path not in (None, where):
-            outcome = Outcome.OFFSET  # the same lines, in a renamed file
+            outcome = Outcome.OFFSET  # upstream renamed the file, but the lines are the same
         return FileResult(
             where,
             target,

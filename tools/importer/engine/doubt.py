@@ -37,8 +37,8 @@ Marks = tuple[Mark, ...]
 class _Clash(enum.Enum):
     """The reason why two changes cannot be combined."""
 
-    OVERLAP = enum.auto()  # they change the same lines
-    ORDER = enum.auto()  # both insert at the same place, so only the order is unknown
+    OVERLAP = enum.auto()  # both change the same lines
+    ORDER = enum.auto()  # both insert lines at one place, so only their order is unknown
 
 
 @dataclass(frozen=True)

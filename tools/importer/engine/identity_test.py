@@ -123,7 +123,7 @@ def _any_story(draw: st.DrawFn) -> Story:
 def test_edits_of_any_text_of_few_words(story: Story) -> None:
     assume(story.is_told and story.patch and story.theirs != story.base)
     if story.truth is None and not merged(story).outcome.drops:
-        return  # two insertions at the same place: the texts do not show their order
+        return  # both sides insert at one place: the texts do not show the order
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
         # Another reading may give the same text by choosing a different one of two equal lines. It
@@ -142,7 +142,8 @@ def _texts(*texts: str) -> list[bytes]:
 @pytest.mark.parametrize(
     ("base", "ours", "theirs"),
     [
-        ("x blank f g blank y", "x blank y", "x blank y"),  # f, g and one blank removed
+        # Both sides remove f, g and a blank line.
+        ("x blank f g blank y", "x blank y", "x blank y"),
         ("x blank y", "x blank f blank y", "x blank f blank y"),
         ("x blank y", "x blank f blank g blank y", "x blank f blank y"),
         ("x end y end z", "x end y new end z", "x end y new end z"),
@@ -174,7 +175,8 @@ def test_whole_files_that_are_at_hand_are_no_guess_either() -> None:
     ("base", "ours", "theirs"),
     [
         ("x one two y", "x y two one", "x two y"),  # upstream moved the line that the patch removes
-        ("x one two three y", "x two three y", "x two three one y"),  # the patch moved it
+        # The patch moved the line that upstream removes.
+        ("x one two three y", "x two three y", "x two three one y"),
     ],
 )
 def test_a_line_that_one_side_removed_does_not_come_back(base: str, ours: str, theirs: str) -> None:

@@ -134,8 +134,8 @@ def test_marks_alone_are_enough(three: tuple[bytes, bytes, bytes]) -> None:
 @given(three=_three())
 def test_the_plain_cases(three: tuple[bytes, bytes, bytes]) -> None:
     base, ours, _ = (Text.of(data) for data in three)
-    assert merge_texts(base, base, ours).lines == ours.lines  # only the patch changed it
-    assert merge_texts(base, ours, base).lines == ours.lines  # only upstream changed it
+    assert merge_texts(base, base, ours).lines == ours.lines  # only the patch changed the text
+    assert merge_texts(base, ours, base).lines == ours.lines  # only upstream changed the text
     both = merge_texts(base, ours, ours)
     assert (both.lines, both.edits) == (ours.lines, ())  # both made the same change
 
@@ -159,14 +159,14 @@ def test_edits_tell_where_the_result_differs(three: tuple[bytes, bytes, bytes]) 
     ("base", "ours", "theirs", "result"),
     [
         ("a b c", "A b c", "a b C", "A b C"),
-        ("a b", "A b", "a B", None),  # the changes touch
+        ("a b", "A b", "a B", None),  # the two changes touch each other
         ("a b c d", "a x b c d", "a b c x d", "a x b c x d"),
         ("a c", "a x c", "a y c", None),
         ("a c", "a x c", "a x c", "a x c"),
         ("a c", "a x y c", "a x c", "a x y c"),  # the patch landed in a larger change
         ("a c", "a y x c", "a x c", "a y x c"),
         ("a b c", "A B2 c", "a c", None),  # upstream rewrote the line that the patch removes
-        ("a b c", "c", "a c", "c"),  # upstream removed that line and its neighbour
+        ("a b c", "c", "a c", "c"),  # upstream removed the patch's line and its neighbour
         ("a b c", "a", "a c", "a"),
         ("a b c", "", "a c", ""),
         ("", "x", "x", "x"),

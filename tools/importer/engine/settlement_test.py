@@ -72,10 +72,10 @@ def test_a_resolution_moves_to_another_file_with_the_same_conflict() -> None:
 @pytest.mark.parametrize(
     "resolved",
     [
-        b"a\nx\nSEP\ny\nb\n!\n",  # a line after the conflicts
-        b"!\na\nx\nSEP\ny\nb\n",  # a line before them
-        b"a\nx\ny\nb\n",  # a line between them is gone
-        b"a\nSEP\nSEP\nb\n",  # it is unclear which answer has the line
+        b"a\nx\nSEP\ny\nb\n!\n",  # the user added a line after the conflicts
+        b"!\na\nx\nSEP\ny\nb\n",  # the user added a line before the conflicts
+        b"a\nx\ny\nb\n",  # the user removed a line between the conflicts
+        b"a\nSEP\nSEP\nb\n",  # it is unclear which of the two resolutions has the line SEP
         b"",
     ],
 )

@@ -43,7 +43,7 @@ def stretches(
 ) -> list[Stretch]:
     """Return each stretch that the patch changes, in order. Changes that touch share a stretch."""
     out: list[Stretch] = []
-    shift = 0  # offset of ours from the base, before this group
+    shift = 0  # line offset of `ours` from the base before this group
     passed = 0
     for group in _groups(our_changes, their_changes):
         while (

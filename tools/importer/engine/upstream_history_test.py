@@ -106,7 +106,7 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
 
     now = commit("imports", _put(now, "lib/backend.py", ("import os\n", "import os\nimport sys\n")))
     now = commit(
-        "bigger",  # contains `strip`
+        "bigger",  # this commit contains the patch `strip`
         _put(
             _put(
                 now,
@@ -120,7 +120,7 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
         ),
     )
     now = commit(
-        "tweak",  # contains `cache`, with another variable name
+        "tweak",  # this commit contains the patch `cache`, with another variable name
         _put(
             now, "lib/cache.py", (_DIRECTORY[0], _DIRECTORY[1].replace("KERNELS", "KERNEL_CACHE"))
         ),

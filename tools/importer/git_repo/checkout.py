@@ -79,7 +79,7 @@ class Checkout:
             "--porcelain",
             "-z",
             "--untracked-files=all",  # list each file, because some may be in --keep
-            "--no-renames",  # one path per line
+            "--no-renames",  # git then writes one path per line
             "--ignore-submodules=none",
             "--",
             destination,
@@ -271,7 +271,8 @@ class Checkout:
         if entry.mode == SYMLINK:
             os.symlink(data, os.fsencode(file))
             return
-        mode = 0o777 if entry.mode == EXECUTABLE else 0o666  # the umask applies, as in git
+        # The umask removes bits from this mode, as in git.
+        mode = 0o777 if entry.mode == EXECUTABLE else 0o666
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with open(handle, "wb", buffering=0) as out:
             view = memoryview(data)

@@ -115,7 +115,7 @@ def cherry_pick(
             continue
         touched = replace(upstreams, path=path, new_path=new_path)
         if touched.before is None and touched.after is None:
-            left_out.append(touched.path)  # a submodule, which is an id and not a file
+            left_out.append(touched.path)  # a submodule is an id and not a file
             continue
         where = _where(touched, patched)
         mine = patched.read(where)

@@ -27,8 +27,8 @@ SETTINGS = (
     "core.filesRefLockTimeout=10000",  # wait up to 10 s for another git's lock on a ref
     "pack.compression=1",  # three times as fast as level 6; `git gc` compresses again
     "gc.auto=0",  # no repacking while we write
-    "maintenance.auto=false",  # the newer name of gc.auto
-    "i18n.commitEncoding=UTF-8",  # otherwise commits get an `encoding` line
+    "maintenance.auto=false",  # newer versions of git use this name for gc.auto
+    "i18n.commitEncoding=UTF-8",  # with another value, commits get an `encoding` line
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",  # `true` would mix gpg's output into the log that we parse
     "protocol.version=2",  # supports fetching a commit by id, and listing only some refs
@@ -100,7 +100,7 @@ class Client:
         return _runner(self.directory).execute(
             [*command, *arguments],
             as_process=True,
-            istream=-1,  # subprocess.PIPE
+            istream=-1,  # -1 is subprocess.PIPE
             env={**self.variables, **(variables or {})},
         )
 

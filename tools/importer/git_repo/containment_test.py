@@ -73,7 +73,7 @@ def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     for path in links:
         try:
             real = os.path.realpath(root / path, strict=False)
-            (root / path).exists()  # raises for a cycle of links
+            (root / path).exists()  # exists() raises OSError for a cycle of links
         except OSError:
             continue
         if real != str(root) and not real.startswith(f"{root}/"):
@@ -139,7 +139,7 @@ def test_a_destination_through_a_link_is_refused(repo: Path, tmp_path: Path) -> 
         bring(repo, source(TREE), destination="out/torch")
     git(repo, "rm", "--quiet", "out")
     git(repo, "commit", "--quiet", "--message=gone")
-    (repo / "out").symlink_to(tmp_path / "elsewhere")  # only in the working tree
+    (repo / "out").symlink_to(tmp_path / "elsewhere")  # a link that is only in the working tree
     with pytest.raises(UserError, match="out is a symbolic link"):
         bring(repo, source(TREE), destination="out/torch")
     assert list((tmp_path / "elsewhere").iterdir()) == []

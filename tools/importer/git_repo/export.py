@@ -30,7 +30,7 @@ _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HE
 
 class State(enum.Enum):
     NEW = "new"
-    REPLACED = "replaced"  # overwrote a branch of an earlier export, or with --force any branch
+    REPLACED = "replaced"  # the export overwrote an earlier export's branch, or any with --force
     UNCHANGED = "unchanged"
     LANDED = "landed"  # upstream already has the patch
     REFUSED = "refused"
@@ -56,11 +56,11 @@ class Offer:
     project: str
     series: Series
     base: Base
-    onto: str | None = None  # a revision; None: the base's commit, or upstream's main
+    onto: str | None = None  # start of the branches; None: the base's commit, or upstream's main
     force: bool = False
     dry_run: bool = False
-    only: Collection[str] = field(default=())  # patch names; empty means all
-    selection: Selection = field(default_factory=Selection)  # from upstream's paths to ours
+    only: Collection[str] = field(default=())  # names of the patches to export; empty means all
+    selection: Selection = field(default_factory=Selection)  # maps upstream's paths to ours
 
     @property
     def patches(self) -> list[Patch]:

@@ -142,7 +142,7 @@ def test_a_second_export_changes_nothing_and_other_content_is_refused(
 def test_without_the_base_commit_it_is_merged_onto_main(
     tmp_path: Path, upstream: Path, series: Series
 ) -> None:
-    fork = new_repository(tmp_path / "fork")  # has no common history
+    fork = new_repository(tmp_path / "fork")  # a repository without common history
     moved = [b"a new first line\n", *LINES]
     commit_files(fork, {**TREE, "a.py": b"".join(moved).replace(LINES[30], b"second\n")})
     done = export(fork, offer(series))

@@ -89,9 +89,10 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
         out = repository.git.run(
             "log",
             "--format=%H%n%B",
-            "-z",  # messages contain blank lines
+            "-z",  # NUL separates messages, which contain blank lines
             "--extended-regexp",
-            f"--grep=^{label}[[:space:]]*$",  # the whole line: another path may start like ours
+            # Match the whole line: another path may start like ours.
+            f"--grep=^{label}[[:space:]]*$",
             f"--skip={skip}",
             f"--max-count={_PAGE}",
             commit,

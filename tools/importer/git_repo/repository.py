@@ -74,7 +74,7 @@ class Repository:
         dot_git = path / ".git"
         if dot_git.is_dir():
             return cls(dot_git, path)._checked()
-        if dot_git.is_file():  # a linked worktree or a submodule
+        if dot_git.is_file():  # `path` is a linked worktree or a submodule
             text = dot_git.read_text(encoding="utf-8", errors="surrogateescape").strip()
             return cls((path / text.removeprefix("gitdir: ")).resolve(), path)._checked()
         if (path / "HEAD").is_file() and (path / "objects").is_dir():
@@ -159,7 +159,7 @@ class Repository:
                     yield self._answer(oid)
             done = True
         finally:
-            if not done:  # otherwise, the next query would read the remaining replies
+            if not done:  # discard git's process: its pipe has unread replies
                 self._reader.proc.kill()
                 self._reader.proc.communicate()
                 self._reader = None
@@ -253,7 +253,8 @@ class Repository:
         Only this step publishes anything. It is atomic: git renames a lock file.
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
-        who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}  # reflog
+        # git writes this name to the reflog.
+        who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}
         status, _, stderr = self.git.attempt(*command, variables=who)
         if status == 0:
             return

@@ -105,7 +105,8 @@ def test_kept_files_are_never_touched(repo: Path) -> None:
     assert committed(repo)["torch/google/BUILD"].data == b"ours\n"
     assert bring(repo, source(upstream, tag="v2")).outcome is Outcome.UNCHANGED
     git(repo, "reflog", "expire", "--expire=now", "--all")
-    git(repo, "gc", "--quiet", "--prune=now")  # no commit has the tree that lacks the kept files
+    # This deletes the tree without kept files, which no commit has.
+    git(repo, "gc", "--quiet", "--prune=now")
     assert bring(repo, source(TREE, tag="v3")).outcome is Outcome.COMMITTED
 
 

@@ -148,6 +148,7 @@ def _publish(file: Path, target: Path) -> None:
 
 def _sweep(scratches: Path) -> None:
     for path in scratches.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process deletes leftovers too
+        # Another process may delete the same leftovers.
+        with contextlib.suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

@@ -32,7 +32,7 @@ _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES),
     "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
     "GIT_NAMESPACE": "",
-    "GIT_NO_REPLACE_OBJECTS": "1",  # the pin names original objects, not their replacements
+    "GIT_NO_REPLACE_OBJECTS": "1",  # a pin names original objects, not those of refs/replace
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     # Abort after a minute if the server stalls.
@@ -164,7 +164,7 @@ class GitMirror:
             alternates.parent.mkdir(exist_ok=True)
             _replace(alternates, os.fsencode(objects) + b"\n")
             shallow = objects.parent / "shallow"
-            if shallow.is_file():  # the origin's history ends at these commits, so ours must, too
+            if shallow.is_file():  # the origin is shallow: our history must end at the same commits
                 _replace(self.directory / "shallow", shallow.read_bytes())
         # This process holds the cache lock, so any git lock file was left by a killed process.
         for dead in self.directory.rglob("*.lock"):

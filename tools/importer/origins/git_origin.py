@@ -126,7 +126,7 @@ class GitSnapshot:
                 self._submodules.append(path)
             elif mode in MODES:
                 self._entries[path] = _Entry(mode, oid)
-            else:  # 100664, from old repositories, is a regular file
+            else:  # old repositories have mode 100664 for a regular file
                 self._entries[path] = _Entry(MODES[0], oid)
 
 

@@ -139,7 +139,8 @@ def test_an_empty_pip_constraint_lifts_the_machines(
     monkeypatch.setenv("PIP_CONSTRAINT", "")
     pin = resolve(project, Lines(), tag="v2.15.0").pin
     shutil.rmtree(tmp_path / "cache")
-    assert open_pin(project, Lines(), pin).pin == pin  # refetched by hash, unconstrained
+    # pip refetches a pin by its hash, without the constraint.
+    assert open_pin(project, Lines(), pin).pin == pin
 
 
 def test_a_constraint_that_allows_the_release_changes_nothing(

@@ -23,7 +23,7 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
     plain = text.replace("\r\n", "\n")
     crlf = plain != text
     if "\r" in plain or (crlf and plain.count("\n") != text.count("\r\n")):
-        return None  # mixed newlines in one call
+        return None  # the call mixes LF and CRLF
     # Add parentheses: a method call may have a line break before its dot.
     call = cst.parse_expression(f"({plain})")
     assert isinstance(call, cst.Call)
@@ -104,7 +104,7 @@ def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
         if future or text:
             line = (statement.end_lineno or 0) + 1
     if line > len(starts):
-        return None  # docstring and code share one line
+        return None  # the docstring and code are on one line
     offset = starts[line - 1]
     newline = b"\r\n" if b"\r\n" in data else b"\n"
     return data[:offset] + f"import {module}".encode() + newline + data[offset:]

@@ -89,7 +89,8 @@ class Modules:
     def _module(self, path: str, data: bytes, content: str) -> Module | None:
         key = (path, content)
         if key in self._held:
-            self._held[key] = self._held.pop(key)  # most recently used: evicted last
+            # Mark the entry as most recently used, so that it is evicted last.
+            self._held[key] = self._held.pop(key)
             return self._held[key]
         self._held_bytes[key] = len(data)
         while self._held and sum(self._held_bytes.values()) > _HELD_BYTES:

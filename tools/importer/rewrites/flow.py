@@ -84,7 +84,8 @@ class Flow:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                self._mark(call, PASSED)  # the argument may be an object from outside this tree
+                # Weaker mark: the argument may come from outside this tree.
+                self._mark(call, PASSED)
 
     def give(self, given: Given) -> None:
         """Mark the names that get a path from another file: a parameter, or imported names."""

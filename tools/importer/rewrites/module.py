@@ -62,7 +62,8 @@ class Module:
         self.functions: dict[str, list[Function]] = defaultdict(list)  # functions and methods
         self.classes: dict[str, ast.ClassDef] = {}
         self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # keys: callees' last names
-        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)  # only if read
+        # Only attributes that are read, not those that are assigned.
+        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)
         self._binders: dict[str, list[ast.AST]] = defaultdict(list)
         self._globals: dict[str, list[ast.Global]] = defaultdict(list)

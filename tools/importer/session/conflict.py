@@ -92,11 +92,12 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        moved = digest is None and bool(others)  # the user moved the change to another file
+        # The user may have moved the change to another file.
+        moved = digest is None and bool(others)
         if not markers and digest == file.digest and not moved:
             added = added_paths(state / DIRECTORY) if added is None else added
             if path in added:
-                continue  # the user, or mergetool, has confirmed it
+                continue  # the user, or mergetool, has added the file to the index
             problems.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
     return problems
 

@@ -198,7 +198,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
         os.unlink(target)
         return
     if not new.exists():
-        return  # already moved; keep any later edits
+        return  # the file has been moved; keep any later edits
     _check(target, (move.before, move.after), move, check)
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(new, target)

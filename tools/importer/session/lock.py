@@ -33,7 +33,7 @@ def lock(state: Path) -> Iterator[None]:
             (state / _IGNORE).unlink(missing_ok=True)  # while this process still has the lock
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
-        with suppress(OSError):  # not empty: a command is unfinished, or another one has started
+        with suppress(OSError):  # the directory may not be empty: a command waits or has started
             os.rmdir(state)
 
 

@@ -20,7 +20,7 @@ from tools.importer.errors import UserError
 from tools.importer.project import Project
 
 DIRECTORY = "settled"
-_ID = 12  # hex digits of the conflict's hash in the file's name
+_ID = 12  # the number of digits of the conflict's hash in a file's name
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def finish_step(state: Path) -> None:
                 _clear(state / name)
             if (root / name).exists():
                 os.rename(root / name, state / name)
-        os.replace(file, state / STATE_FILE)  # the last step, after which the root is empty
+        # Move the state last: a killed step back is then repeated.
+        os.replace(file, state / STATE_FILE)
         sync_directory(state)
     shutil.rmtree(root)
 

@@ -130,7 +130,7 @@ class Transaction:
             sync_directory(directory)
         write_journal(stage, journal)
         sync_directory(stage)
-        os.rename(stage, self._state / VALID)  # the commit: must be the last call that can fail
+        os.rename(stage, self._state / VALID)  # this rename commits: no later call may fail
 
     def _missing_directories(self, moves: Sequence[Move]) -> tuple[str, ...]:
         missing = set()

@@ -72,7 +72,7 @@ def is_mergetools(path: str, files: Collection[str]) -> bool:
 def _versions(marked: bytes) -> tuple[bytes, bytes, bytes] | None:
     """Return base, upstream's and the patch's text; None if there are no complete markers."""
     versions: tuple[list[bytes], ...] = ([], [], [])
-    part = 0  # 0: outside; 1: upstream's lines; 2: the base's; 3: the patch's
+    part = 0  # position: 0 outside markers, 1 in upstream's lines, 2 base's, 3 patch's
     conflicts = 0
     for line in split_lines(marked):
         step = _STEPS.get((part, line[:8] if part != 2 else line))

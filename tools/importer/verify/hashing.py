@@ -69,7 +69,7 @@ def hash_wheel(wheel: Path, report: Report) -> WheelContents:
     with report.progress("Reading the wheel", len(items)) as progress:
 
         def work(item: zipfile.ZipInfo) -> Member | str:
-            if not hasattr(local, "archive"):  # one file handle per thread avoids a lock
+            if not hasattr(local, "archive"):  # with a file handle per thread, no lock is needed
                 local.archive = zipfile.ZipFile(wheel)
                 opened.append(local.archive)
             try:
