@@ -75,7 +75,7 @@ _TRANSIENT_NAMES = frozenset(
         "ServiceResponseError",
     }
 )
-# Permanent failures whose base classes are among those above.
+# Permanent failures whose base classes are transient failures.
 _PERMANENT_NAMES = frozenset(
     {
         "CertificateError",
@@ -261,7 +261,7 @@ def _passes(error: BaseException) -> bool:
     """Return whether an exception itself is transient, ignoring its causes."""
     names = _names(error)
     if isinstance(error, _PERMANENT) or names & _OF_NAME.keys():
-        return getattr(error, "retryable", None) is True  # set by google.auth
+        return getattr(error, "retryable", None) is True  # google.auth sets this attribute
     if isinstance(error, (TransientError, TimeoutError, ConnectionError)):
         return True
     if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
@@ -315,9 +315,9 @@ def _status(error: BaseException) -> int | None:
         if isinstance(value, int) and 100 <= value < 600:
             return value
     response = getattr(error, "response", None)
-    if isinstance(response, dict):  # from botocore
+    if isinstance(response, dict):  # botocore's errors have a dict
         value = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    else:  # from requests or httpx
+    else:  # errors of requests and httpx have a response object
         value = getattr(response, "status_code", None)
     return value if isinstance(value, int) else None
 

@@ -137,7 +137,7 @@ class LocalFilesystem(Filesystem):
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself, or no permission to access it
+    except OSError:  # the path may be a link to itself, or not accessible
         return False
 
 

@@ -136,11 +136,11 @@ class Primitives:
             except FileNotFoundError:
                 if directory == top:
                     raise
-                continue  # removed since it was listed
+                continue  # the entry was removed after it was listed
             for entry in entries:
                 name = entry["name"]
                 if name.strip("/") == directory.strip("/"):
-                    continue  # a directory's own marker
+                    continue  # the entry is the directory's own marker
                 if entry["type"] == "directory" and name not in entries_by_name:
                     waiting.append(name)
                 entries_by_name[name] = entry

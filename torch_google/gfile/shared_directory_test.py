@@ -387,7 +387,8 @@ def test_a_tree_is_removed_while_another_user_plants_links(shared: Path, victim:
         while time.monotonic() < end:
             (shared / "tree").mkdir(exist_ok=True)
             (shared / "tree").chmod(0o777)
-            with contextlib.suppress(OSError):  # the other user keeps adding entries
+            # Removal may fail: the other user keeps adding entries.
+            with contextlib.suppress(OSError):
                 gfile.DeleteRecursively(shared / "tree")
             with contextlib.suppress(OSError):
                 gfile.Sweep(shared)

@@ -172,8 +172,8 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            # The file existed above. If it is missing now, a removal succeeded and its response was
-            # lost.
+            # The store had the file before. If it is missing now, a removal succeeded and only the
+            # response was lost.
             self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
