@@ -67,7 +67,7 @@ def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
 
 
 def _as_variable(value: Any) -> str:
-    """Return the string that torch reads as `value` if an environment variable holds it."""
+    """Return the text of an environment variable that torch parses to `value`."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -76,7 +76,7 @@ def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
     if _LOGS in environment:
         from torch._logging import _internal
 
-        _internal._init_logs()  # set_logs would do nothing, because the variable is set
+        _internal._init_logs()  # torch._logging.set_logs does nothing if TORCH_LOGS is set
     late = [name for name in environment if name != _LOGS and name.lower() not in settled]
     if late:
         logging.warning(

@@ -73,7 +73,7 @@ def sources(root: Path) -> Iterator[tuple[str, str]]:
             try:
                 yield prefix + info.name, loader.get_data(f"{path}.py").decode("utf-8")
             except OSError:
-                continue  # a native module
+                continue  # a native module has no source
 
 
 def _names_of(source: str) -> Iterator[str]:

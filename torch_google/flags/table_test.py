@@ -223,7 +223,7 @@ def test_a_wrong_flag_is_an_error_before_torch_is_imported(argument: str, messag
 
 def test_help_is_readable_and_by_module() -> None:
     status, out, error = _run("import torch", "--helpfull")
-    assert status == 1, error  # like every Abseil program
+    assert status == 1, error  # Abseil programs exit with status 1 after help
     assert "torch was there: False" in out
     for module in (_D, _I, "torch.compiler.config", "torch (environment)", "torch_google.flags"):
         assert f"\n{module}:\n" in out

@@ -108,7 +108,7 @@ def _set(module: Any, option: Option) -> None:
     entry.env_value_default = unset if option.force else value_of(option)
     # Drop the copy that torch makes of a mutable default when it is first read.
     copies = type(entry.default) in (list, dict, set)
-    if not hasattr(module, "_hash_dirty_var"):  # torch v2.6: an override applies to all threads
+    if not hasattr(module, "_hash_dirty_var"):  # in torch v2.6, an override applies to all threads
         if copies and entry.user_override == entry.default:
             entry.user_override = unset
         module._is_dirty = True
