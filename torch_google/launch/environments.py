@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from torch_google.launch.hostlist import hosts
 
-_PORT = 29500  # torchrun's own default
+_PORT = 29500  # torchrun's default port
 Variables = Mapping[str, str]
 
 

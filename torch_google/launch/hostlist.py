@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_MOST = 65536  # hosts; a longer list is a mistake
+_MOST = 65536  # the most hosts; a longer list is a mistake
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 

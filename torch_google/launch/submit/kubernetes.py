@@ -23,7 +23,7 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 2.0
-_TRIES = 10  # jobs continue while their cluster's control plane is replaced
+_TRIES = 10  # attempts: jobs continue while the cluster's control plane is replaced
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
 # A container that waits for one of these reasons never starts unless the job is changed.
@@ -170,7 +170,7 @@ def _kubectl(submission: Submission, arguments: list[str], data: str = "") -> st
         capture_output=True,
         text=True,
         check=False,
-        start_new_session=True,  # Ctrl-C reaches only this process
+        start_new_session=True,  # so that Ctrl-C reaches only this process, not kubectl
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]

@@ -32,7 +32,7 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 1.0
-_TRIES = 10  # retry, because jobs keep running while the cluster's head is replaced
+_TRIES = 10  # attempts: jobs keep running while the cluster's head is replaced
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _UNKNOWN = 5.0  # seconds in which a submission that was interrupted may still reach the cluster
 _SUCCEEDED = "SUCCEEDED"

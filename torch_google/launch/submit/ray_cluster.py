@@ -18,9 +18,9 @@ from torch_google.launch.submit.scheduler import SubmitError
 
 # Ray 2.9 has all calls and fields that this file uses.
 OLDEST = (2, 9)
-_TIMEOUT = 120.0  # a submission waits for the agent of the head
+_TIMEOUT = 120.0  # long, because a submission waits for the head's agent
 _UPLOAD_TIMEOUT = 600.0
-_TRIES = 10  # retry, because jobs keep running while the cluster's head is replaced
+_TRIES = 10  # attempts: jobs keep running while the cluster's head is replaced
 _PAUSE = 2.0
 
 

@@ -39,7 +39,7 @@ def _misbehave(argument: str) -> None:
     if argument == "fail-in-rank-1" and distributed.get_rank() == 1:
         raise SystemExit("asked to fail")
     if argument == "lose-machine-1" and distributed.get_world_size() == 2:
-        # An elastic torchrun may give any rank to that machine.
+        # An elastic torchrun may give any rank to a machine.
         if os.environ["JOB_COMPLETION_INDEX"] == "1":
             os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
