@@ -141,7 +141,8 @@ def test_torchs_own_variable_stays(level: str, expected: list[str]) -> None:
 
 def test_a_child_follows_its_parents_flags_and_its_own_changes() -> None:
     child = "logging.set_verbosity(logging.ERROR)\n_speaker.say(1, 'no')\n_speaker.say(2, 'yes')"
-    done = _run(_SETUP + child, level="WARNING")  # a parent process would have set this level
+    # Set the variable to the level that a parent process would have set.
+    done = _run(_SETUP + child, level="WARNING")
     assert _said(done.stderr) == ["yes"]
 
 

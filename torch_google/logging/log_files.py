@@ -381,7 +381,7 @@ def _host() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the user id has no name
+    except (KeyError, OSError):  # the system has no name for this user id
         return str(os.getuid())
 
 

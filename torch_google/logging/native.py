@@ -81,7 +81,8 @@ class Relay:
                 # Buffer whole lines, as Python's own stream does: the interpreter prints a
                 # traceback line in pieces, and the relay could write between them.
                 line_buffering=True,
-                write_through=getattr(self._stream, "write_through", False),  # PYTHONUNBUFFERED
+                # `write_through` is true if PYTHONUNBUFFERED is set.
+                write_through=getattr(self._stream, "write_through", False),
             )
 
     def stop(self) -> None:
