@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-_VARIABLE = "TORCH_GOOGLE_FLAGS"  # set by torch_google/flags/values.py
+_VARIABLE = "TORCH_GOOGLE_FLAGS"  # torch_google/flags/values.py sets this variable
 
 
 def install() -> None:

@@ -18,7 +18,7 @@ import select
 import signal
 from dataclasses import dataclass
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_PDEATHSIG = 1  # the value in linux/prctl.h
 
 
 @dataclass(frozen=True)

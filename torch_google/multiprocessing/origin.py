@@ -99,8 +99,8 @@ def _arrive(argv: Sequence[str] | None, line: lifeline.Line, address: bytes) -> 
     """Recreate the parent's origin in a child that was not forked; pickle calls this."""
     origin = Origin(argv)
     origin.arrive(line, address)
-    # A child of a forkserver runs the registered after-fork functions; a spawned child runs only
-    # this one.
+    # A child of a forkserver runs the registered after-fork functions. A spawned child runs only
+    # SpawnProcess._after_fork.
     context.SpawnProcess._after_fork = staticmethod(origin.begin)  # type: ignore[attr-defined]
     _follow_forks()
     return origin

@@ -77,13 +77,13 @@ def test_sigterm_saves_and_the_next_start_goes_on(
     pid = _wait_for(tmp_path / "waiting0", process)
     os.kill(pid, signal.SIGTERM)  # only one rank gets the signal
     (tmp_path / "go").touch()
-    assert process.wait(120) == 1  # torchrun's status for ranks that failed
+    assert process.wait(120) == 1  # torchrun exits with 1 if a rank failed
     stopped = [row["step"] for row in _rows(tmp_path)]
     # The ranks agree while the next step runs, so that step is the last one.
     assert stopped == list(range(7))
     assert _torchrun(*command).wait(240) == 0
     rows = _rows(tmp_path)
-    assert [row["step"] for row in rows] == list(range(train.STEPS))  # no step was repeated
+    assert [row["step"] for row in rows] == list(range(train.STEPS))  # each step ran exactly once
     _check(rows, uninterrupted)
 
 
