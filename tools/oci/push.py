@@ -54,7 +54,7 @@ def _push_blobs(layout: Layout, blobs: list[Descriptor], registry: Registry, chu
         return blob.size
 
     first, *others = {blob.digest: blob for blob in blobs}.values()
-    sent = send(first)  # before the threads start, so that they need not log in
+    sent = send(first)  # log in once, before the threads start
     with concurrent.futures.ThreadPoolExecutor(_PARALLEL) as pool:
         return sent + sum(pool.map(send, others))
 

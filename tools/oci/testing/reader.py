@@ -35,7 +35,7 @@ class Image:
     layers: list[dict[str, File]]
 
     def files(self) -> dict[str, File]:
-        """Return the files of all layers; a later layer hides an earlier one."""
+        """Return the files of all layers. A file in a later layer hides one at the same path."""
         result: dict[str, File] = {}
         for layer in self.layers:
             result |= layer
