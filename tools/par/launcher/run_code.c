@@ -21,7 +21,7 @@ static int status_of_error(void) {
   int status;
   if (_Py_HandleSystemExit(&status)) return status & 0xFF;
   int interrupted = _Py_UnhandledKeyboardInterrupt;
-  PyErr_Print();  // hooks that this calls may reset the variable
+  PyErr_Print();  // calls sys.excepthook, which may reset the variable
   return interrupted ? -SIGINT : 1;
 }
 

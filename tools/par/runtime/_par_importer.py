@@ -21,7 +21,8 @@ _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
 # Thresholds for the number of new objects; `import torch` creates 270,000.
 _LARGE_IMPORT = 10_000
 _LARGE_PROGRAM = 100_000
-_ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))  # see par_runtime.adjustments
+# The standard modules that par_runtime.adjustments patches.
+_ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))
 
 
 def read_file(path):

@@ -41,8 +41,8 @@ def run(
     """
     for name in warm_imports:
         importlib.import_module(name)
-    # pytest collects garbage when a session ends. Without this, each child would scan all objects
-    # of the imports, which takes half a second if torch is one of them, and copy their pages.
+    # Freeze the objects that the imports created. pytest collects garbage when a session ends, and
+    # each child would otherwise scan these objects (half a second with torch) and copy their pages.
     gc.collect()
     gc.freeze()
     shard = _shard(files)
