@@ -20,7 +20,7 @@ from tools.presubmit import results
 from tools.presubmit.results import Case, Outcome
 
 _ANY = "no device"
-# Matches numbers, which may differ between skip messages for the same reason.
+# A pattern for numbers, which may differ between skip messages for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
 # The maximum length, in characters, of a skip reason in a table.
 _WIDTH = 120

@@ -9,7 +9,7 @@ import re
 from tools.presubmit import finding, tree
 
 _VAGUE = re.compile(r"(?:^|[_-])(utils?|commons?|helpers?|misc|stuff)$")
-# These folders mirror an upstream source tree, because its files include headers by these paths.
+# Folders that mirror an upstream source tree, whose files include headers by these paths.
 _UPSTREAMS = re.compile(r"third_party/[^/]+/source/cpp/")
 _SOURCE = (*tree.PYTHON_SUFFIXES, *tree.C_SUFFIXES, ".bzl", ".sh")
 
