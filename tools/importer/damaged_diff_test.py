@@ -228,7 +228,7 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the new line numbers fit the old ones. Only git uses the new ones."""
+    """Return whether the new line numbers fit the old ones. Only git reads new line numbers."""
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

@@ -184,7 +184,7 @@ class _Counted:
     def read(self, size: int) -> bytes:
         try:
             data = self._plain.read(size)
-        except OSError as error:  # raised by bz2 and gzip for corrupt data
+        except OSError as error:  # bz2 and gzip raise OSError for corrupt data
             raise tarfile.ReadError(str(error)) from error
         self._count += len(data)
         return data

@@ -45,7 +45,7 @@ _FORMATS: Mapping[str, Callable[[Table], str]] = {
 }
 
 
-# Options that need one project.
+# Options that cannot be used with --all-projects.
 _OF_ONE = ("ref", "origin", "series", "explain")
 
 

@@ -202,7 +202,7 @@ def _publish(
     rewrites: Rewrites,
     extra: Mapping[str, object],
 ) -> ExitCode:
-    """Publish the series with the `others`: the licence record and the settlements."""
+    """Publish the new series and the files `others`: the licence record and the settlements."""
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)

@@ -119,7 +119,7 @@ def _main(arguments: list[str], commands: Mapping[str, Loader]) -> int:
 def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> ExitCode:
     shared, arguments = _shared_parser().parse_known_args(argv)
     arguments = _with_command(arguments, commands)
-    # Printing the help imports every command. Running a command imports only that one.
+    # Import every command to print the help, but only one command to run it.
     called = {name: load() for name, load in commands.items() if arguments[0] in (name, *_HELP)}
     args = _parser(called).parse_args(arguments)
     command = called[args.command]

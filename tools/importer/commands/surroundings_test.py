@@ -36,7 +36,7 @@ def _without_reader(
     done = subprocess.run(
         [sys.executable, "-c", program, "--workspace", str(sample.root), *arguments],
         cwd=_ROOT,
-        # Without PYTHONUNBUFFERED, output is buffered, so writing the rest fails at exit.
+        # Without PYTHONUNBUFFERED, Python buffers output, and writing the buffer at exit fails.
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -162,7 +162,7 @@ _OF_SOURCES = {
 
 @pytest.mark.parametrize("label", _BACK)
 def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
-    """Only line hashes are needed, so the files of the series' own release are not read."""
+    """The test needs only line hashes, so it does not read the files of the series' own release."""
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)

@@ -89,7 +89,7 @@ def test_nothing_changed_gives_the_same_bytes(release: Release) -> None:
 def test_a_patch_in_the_middle_changes_and_later_ones_follow(
     project: Project, release: Release
 ) -> None:
-    # Adds one line above the third patch's hunk, which therefore moves.
+    # The edit adds one line above the third patch's hunk, so that hunk moves.
     grown = Blob(_TWO.data.replace(b"second\n", b"second\nand a half\n"))
     rebased = rebase(release, _replace(release, "second", {"torch/a.py": grown}))
     assert [result.outcome for result in rebased.carried.results] == [Outcome.OFFSET]

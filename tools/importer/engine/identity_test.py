@@ -151,7 +151,7 @@ def _texts(*texts: str) -> list[bytes]:
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
-    """Only one reading makes sense: the others only keep a different one of two equal lines."""
+    """Only one reading counts: the other readings differ only in which of two equal lines stays."""
     assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
 
 

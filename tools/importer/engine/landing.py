@@ -102,7 +102,7 @@ def is_reverted(item: Landing, new: Snapshot) -> bool:
 
 
 def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
-    """Return the patch's files as they are without it; None if they are unknown."""
+    """Return the patch's files with the patch taken out; None if their text is unknown."""
     out: dict[str, Blob | None] = {}
     for path, step in item.steps:
         blob = out[path] if path in out else tree.read(path)

@@ -84,7 +84,7 @@ def _guarded(line: str) -> str:
 def _sender(owner: str) -> str:
     """Return an owner as a mail sender.
 
-    Mail needs an address. An owner without one, such as a team, gets one that ends in `@invalid`.
+    Mail needs an address. An owner without an address, such as a team, gets one at `@invalid`.
     """
     match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
     name, address = (match[1], match[2]) if match else (owner, "")

@@ -54,7 +54,7 @@ class Repository:
         self.work_tree = work_tree
         self.common_dir = _common_dir(git_dir)
         variables = {
-            # Set explicitly, so that the caller's environment and current directory have no effect.
+            # With these variables, the caller's environment and current directory have no effect.
             "GIT_DIR": os.fspath(git_dir),
             "GIT_COMMON_DIR": os.fspath(self.common_dir),
             "GIT_OBJECT_DIRECTORY": os.fspath(self.common_dir / "objects"),

@@ -144,7 +144,7 @@ class UpstreamHistory:
         base = out.decode().strip()
         if base == head:
             raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
-        # The first commit of a pull request has the best title; later ones respond to reviews.
+        # The first commit of a pull request has the best title; later commits respond to reviews.
         first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
         return UpstreamChange(base, head, _title(first), link, number)
 

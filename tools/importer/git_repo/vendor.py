@@ -234,7 +234,7 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # This tree lacks the kept files, so no commit has it, and git gc may delete it.
+        # git gc may have deleted the tree, which no commit contains, because it lacks kept files.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept

@@ -19,7 +19,7 @@ PASSED, OWN = 1, 2
 
 SOURCE_TOKENS = (b"__file__", b"getfile", b"getsourcefile")
 
-# These calls never return a path, whatever their arguments.
+# Functions that never return a path, whatever their arguments.
 _NO_PATH = frozenset(
     """open open_resource read read_text read_bytes read_file basename
     exists isfile isdir islink is_file is_dir stat getsize getmtime

@@ -61,7 +61,7 @@ class Module:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.functions: dict[str, list[Function]] = defaultdict(list)  # functions and methods
         self.classes: dict[str, ast.ClassDef] = {}
-        self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # keys: callees' last names
+        self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # by the last name of the callee
         # Only attributes that are read, not those that are assigned.
         self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)

@@ -65,7 +65,7 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
         "open(torch.util.__file__)]. Look whether each should be rewritten, then give v2 its numbers "
         "in patches/torch/rewrites.txt, or list it there as kept"
     )
-    # After the user's review, both are rewritten, without a merge.
+    # Once the user has recorded the new call, the rule rewrites both calls, without a merge.
     known = _rule({"v1": {"torch/a.py": 1}, "v2": {"torch/a.py": 1, "torch/b.py": 1}})
     decided = decisions(series, new, "v2", rules=[known])
     carried = carry(series, record_base(series, _snapshot(_V1)), new, decisions=decided)
