@@ -102,7 +102,7 @@ def _uploaded(path: Any) -> Iterator[str]:
 
 @contextmanager
 def _atomic(path: Any) -> Iterator[Any]:
-    # Pass open files through unchanged, and paths that upstream rejects with an error of its own.
+    # Pass open files through unchanged, and also paths that upstream itself rejects.
     target = _plain(path)
     if not isinstance(path, (str, os.PathLike)) or not _can_be_atomic(target):
         if isinstance(path, (str, os.PathLike)):

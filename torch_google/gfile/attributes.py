@@ -63,8 +63,8 @@ def warn_of_loss(path: str, lost: list[str]) -> None:
 def is_planted(status: os.stat_result, parent: os.stat_result) -> bool:
     """Return whether a third user owns a file or link in a sticky directory such as /tmp.
 
-    A third user is neither this one nor the directory's owner. The kernel's fs.protected_symlinks
-    and fs.protected_regular use the same rule.
+    A third user is neither this process's user nor the directory's owner. The kernel's
+    fs.protected_symlinks and fs.protected_regular use the same rule.
     """
     shared = parent.st_mode & stat.S_ISVTX and parent.st_mode & stat.S_IWOTH
     return bool(shared) and status.st_uid not in (os.geteuid(), parent.st_uid)

@@ -155,8 +155,8 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # For code that needs a path. It leads through the open private directory, to which other
-        # users cannot write.
+        # A path for code that cannot use a descriptor. The path leads through the open private
+        # directory, to which other users cannot write.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:

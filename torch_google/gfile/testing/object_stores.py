@@ -73,7 +73,7 @@ class Objects(AsyncFileSystem):
     async def _find(
         self, path: str, maxdepth: Any = None, withdirs: bool = False, **_: Any
     ) -> dict[str, Any]:
-        # This lists by prefix, so listing `run1` also returns `run10`.
+        # List by prefix, so that a listing of `run1` also returns `run10`.
         entries = {name: await self._info(name) for name in self.kept if name.startswith(path)}
         if withdirs:
             for name in [*entries]:
