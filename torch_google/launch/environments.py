@@ -145,7 +145,7 @@ def _jobset(env: Variables) -> Place:
 
 
 def _indexed_job(env: Variables) -> Place:
-    """Kubernetes sets only the index; the manifest must set the others."""
+    """Kubernetes sets only the machine's index; the manifest must set the other variables."""
     nodes = _number(env, "PET_NNODES", None if env.get("MASTER_ADDR") else 1)
     host = env.get("MASTER_ADDR", "localhost")
     return Place(nodes, _number(env, "JOB_COMPLETION_INDEX"), host, _port(env))

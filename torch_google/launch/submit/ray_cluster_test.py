@@ -22,7 +22,7 @@ _LOG = "Running entrypoint\n[0] one\n[0] two\n[1] last"
 
 
 class _Dashboard:
-    """Answers like Ray's dashboard. answers: replacements for some paths."""
+    """A server that answers like Ray's dashboard. answers: other replies, by path."""
 
     def __init__(self) -> None:
         self.answers: dict[str, web.Response] = {}
