@@ -245,14 +245,14 @@ class _RemoteFile:
         self._stored = 0
         self._prompt = True
         self._closed = False
-        # Guards only the queue, so it is held briefly. Reentrant, because a finalizer or a signal
-        # handler may interrupt any line here and log.
+        # This lock guards only the queue, so threads hold it briefly. It is reentrant, because a
+        # finalizer or a signal handler may interrupt any line here and log.
         self._lock = threading.RLock()
         self._some = threading.Condition(self._lock)
-        # Held during an upload. Only threads that upload wait for it, never threads that only log.
+        # A thread holds this lock during an upload. Threads that only log never wait for it.
         self._upload_lock = threading.Lock()
         threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
-        # Needed because multiprocessing's child processes exit without running atexit handlers.
+        # Use a finalizer, because multiprocessing's child processes run no atexit handlers.
         multiprocessing_util.Finalize(None, self.flush, exitpriority=0)
 
     def write(self, line: bytes, urgent: bool) -> None:

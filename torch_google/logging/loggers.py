@@ -67,7 +67,7 @@ class LibraryLogger(OneStreamLogger):
 
 
 class TorchLogger(OneStreamLogger):
-    """The logger `torch`, parent of all torch loggers. It adopts the others when torch sets it up.
+    """The logger `torch`. When torch sets it up, it adopts all other loggers of torch.
 
     torch's default level is WARNING. A verbosity that the user chose replaces this default. If the
     user chose none, WARNING stays: Abseil programs start at INFO, and at that level torch logs

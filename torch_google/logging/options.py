@@ -74,7 +74,7 @@ def in_par() -> bool:
 
 
 def _directory_flag() -> str:
-    """Return the name of the flag that sets the log directory, or "". Ours wins over Abseil's."""
+    """Return the name of the flag that sets the log directory, or "". Ours precedes Abseil's."""
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
     # --log_dir takes its default from TEST_TMPDIR, which does not mean that the user wants files.

@@ -46,7 +46,7 @@ def _open_existing(path: str, flags: int) -> int | None:
             raise
         return None
     status = os.fstat(opened)
-    # With more than one hard link, it may be another file of this user that an attacker linked.
+    # A file with two hard links may be another file of this user, which an attacker has linked.
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         return opened
     os.close(opened)
