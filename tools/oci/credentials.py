@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _TOKEN_USER = "<token>"  # the user name that a helper returns with an identity token
-_NOT_FOUND = "credentials not found"  # a helper prints this if it has none for the registry
+_NOT_FOUND = "credentials not found"  # a helper prints this for an unknown registry
 
 
 class CredentialsError(Exception):
