@@ -7,7 +7,7 @@ import dataclasses
 import re
 import struct
 
-_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
+_MAGIC = b"\x7fELF\x02\x01"  # the start of a 64-bit little-endian file
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _DT_NEEDED, _DT_STRTAB, _DT_SONAME = 1, 5, 14
 _GLIBCXX = re.compile(rb"\x00GLIBCXX_3\.4\.(\d+)(?=\x00)")
