@@ -106,7 +106,7 @@ def _any_story(draw: st.DrawFn) -> Story:
     words = "abcde"[: draw(st.integers(1, 5))]
     block = draw(st.lists(st.sampled_from(words), min_size=1, max_size=4))
     count = draw(st.integers(1, 4))
-    apart = draw(st.booleans())  # whether a unique line separates the blocks
+    apart = draw(st.booleans())  # True: a unique line separates the blocks
     between = [[f"line{number}"] if apart else [] for number in range(1, count)]
     base = _lines(" ".join(word for line in [[], *between] for word in (*line, *block)))
     if draw(st.booleans()):

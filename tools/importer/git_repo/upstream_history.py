@@ -149,7 +149,7 @@ class UpstreamHistory:
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return main's newest commit that is this pull request, merged in one of GitHub's ways.
+        """Return the newest commit on main that merged this pull request, by any of GitHub's means.
 
         ghstack's and pytorch's bots write `Pull Request resolved:`, a squash ends its title with
         `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that only

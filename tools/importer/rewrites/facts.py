@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about one file. They are kept, while its much larger syntax tree is dropped.
+"""Facts about one file, which are cached instead of its much larger syntax tree.
 
 Facts depend only on the file's bytes and the paths it receives from other files. So they are cached
 across trees and rules: an import checks upstream's tree and then the patched one, which differs in

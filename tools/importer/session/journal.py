@@ -207,7 +207,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
 def _move_back(workspace: Path, root: Path, number: int, move: Move) -> None:
     target, old = workspace / move.path, root / "old" / str(number)
     if move.after is not None and (root / "new" / str(number)).exists():
-        return  # this file was never moved
+        return  # the publication had not moved this file
     _check(target, (move.before, move.after), move, True)
     if move.before is None:
         target.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ def lock(state: Path) -> Iterator[None]:
         yield
     finally:
         if set(os.listdir(state)) <= {_NAME, _IGNORE}:
-            (state / _IGNORE).unlink(missing_ok=True)  # while this process still has the lock
+            (state / _IGNORE).unlink(missing_ok=True)  # delete it before the lock
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
         with suppress(OSError):  # the directory may not be empty: a command waits or has started
