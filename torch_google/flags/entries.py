@@ -83,7 +83,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _LEFTOVER}
     kind = type_text(entry.value_type)
     facts: dict[str, Any] = {"type": kind or _ABSENT}
-    if kind == "None":  # an untyped default, or a type that text cannot express
+    if kind == "None":  # the entry has no type, or a type that text cannot express
         facts["type"] = "Any"
         if entry.value_type is not type(None):
             kind = None
