@@ -162,8 +162,8 @@ def _descriptions(
         # Ray waits only 3 s by default, and torchrun needs longer.
         variables = LAUNCH_VARIABLES | {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE))}
         if len(nodes) > 1:
-            # Ray does not tell a job about the others, so set the variables that launch reads in an
-            # Indexed Job of Kubernetes.
+            # Ray tells a job nothing about the jobs of other machines. So set the variables that
+            # launch reads in an Indexed Job of Kubernetes.
             variables |= {
                 "JOB_COMPLETION_INDEX": str(rank),
                 "MASTER_ADDR": nodes[0].address,
