@@ -53,7 +53,7 @@ openssl_libraries = rule(
             executable = True,
             cfg = "exec",
         ),
-        "_compile": attr.label(default = ":compile.pl", allow_single_file = True),
+        "_compile": attr.label(default = "//third_party/make:compile.pl", allow_single_file = True),
     },
     toolchains = use_cc_toolchain(),
 )

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds CPython as a static library and as a plain interpreter, in a scratch directory, in two steps.
 # usage: build.sh configure SOURCES CC AR SETUP_LOCAL ANSWERS OUT_CONFIGURED OUT_INCLUDE STAGE...
-#        build.sh make SOURCES CC AR MAKE CONFIGURED OUT_LIB OUT_PYTHON OUT_VARIABLES STAGE...
+#        build.sh make SOURCES CC AR MAKE CONFIGURED COMPILE OUT_LIB OUT_PYTHON OUT_VARIABLES STAGE...
 # CONFIGURED is a directory with the files that configure adds to the sources; OUT_INCLUDE gets the
 # headers.
 # ANSWERS is configure's cache file for this compiler, or `none`.
+# COMPILE is //third_party/make:compile.pl, or `none` if make starts the compiler for each file.
 # Each STAGE is FILE=PLACE: a dependency's header or library, and its path below deps/.
 set -eu
 
@@ -151,10 +152,11 @@ configure() {
 build() {
   make=$(absolute "$1")
   configured=$2
-  out_lib=$(absolute "$3")
-  out_python=$(absolute "$4")
-  out_variables=$(absolute "$5")
-  shift 5
+  compile=$(absolute "$3")
+  out_lib=$(absolute "$4")
+  out_python=$(absolute "$5")
+  out_variables=$(absolute "$6")
+  shift 6
   cp -RL "$configured/." "$work/src"
   chmod -R u+w "$work/src"
   (cd "$configured" && find -L . -type f) | while read -r file; do
@@ -164,6 +166,13 @@ build() {
   stage "$@"
   one_time
   cd "$work/src"
+
+  # Python.h means something else for files that define macros in headers before they include it, so
+  # only files that name it get it precompiled. The files left to make include generated files.
+  [ "${compile##*/}" = none ] || perl "$compile" --header='"Python.h"' \
+    --alone='(?s)\A(?!.*# *include "Python[.]h")' \
+    --leave='freeze|frozen|getpath|_bootstrap_python' \
+    "$make" python libpython3.11.a > "$log" 2>&1 || fail compile.pl
 
   "$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
 

@@ -47,10 +47,13 @@ def _run(ctx, cc, step, arguments, stages, inputs, outputs, **kwargs):
         **kwargs
     )
 
+def _place(ctx):
+    return "separate/" if ctx.attr.separately else ""
+
 def _configure(ctx, cc):
     """Declare the step that needs no OpenSSL. Return two directories: (configured, include)."""
-    configured = ctx.actions.declare_directory("build/configured")
-    include = ctx.actions.declare_directory("include/python3.11")
+    configured = ctx.actions.declare_directory(_place(ctx) + "build/configured")
+    include = ctx.actions.declare_directory(_place(ctx) + "include/python3.11")
     stages = [
         stage
         for dep, name in ctx.attr.deps.items()
@@ -76,17 +79,20 @@ def _configure(ctx, cc):
 def _compile(ctx, cc, configured):
     """Declare the long step: make. Return the files that the layout needs."""
     built = struct(
-        binary = ctx.actions.declare_file("build/python3.11"),
-        variables = ctx.actions.declare_file("build/variables.py"),
+        binary = ctx.actions.declare_file(_place(ctx) + "build/python3.11"),
+        variables = ctx.actions.declare_file(_place(ctx) + "build/variables.py"),
     )
     outputs = [ctx.outputs.library, built.binary, built.variables]
+
+    # compile.pl relies on clang's internal command line.
+    compile = [ctx.file._compile] if cc.compiler == "clang-19" and not ctx.attr.separately else []
     _run(
         ctx,
         cc,
         "make",
-        [ctx.executable.make, configured] + outputs,
+        [ctx.executable.make, configured] + (compile or ["none"]) + outputs,
         [stage for dep, name in ctx.attr.deps.items() for stage in _stages(dep, name)],
-        inputs = [configured],
+        inputs = [configured] + compile,
         tools = [ctx.executable.make],
         outputs = outputs,
         # make runs two jobs but claims one core. Otherwise, the second core would be idle whenever
@@ -109,8 +115,8 @@ PYTHONHOME=$home "$1" -BPsS "$3" --binary="$1" --sources="$2" --variables="$4" \
 
 def _layout(ctx, built):
     """Declare the short step, which creates two trees."""
-    stdlib = ctx.actions.declare_directory("lib/python3.11")
-    python = ctx.actions.declare_directory("python")
+    stdlib = ctx.actions.declare_directory(_place(ctx) + "lib/python3.11")
+    python = ctx.actions.declare_directory(_place(ctx) + "python")
     args = ctx.actions.args()
     args.add_all([built.binary, ctx.file.configure.dirname, ctx.file._install, built.variables])
     args.add_all([stdlib, python], expand_directories = False)
@@ -159,6 +165,7 @@ that configure adds to the sources), one directory each.""",
         ),
         "library": attr.output(mandatory = True),
         "make": attr.label(executable = True, cfg = "exec", mandatory = True),
+        "separately": attr.bool(doc = "Start the compiler for each file, as with other compilers."),
         "setup_local": attr.label(allow_single_file = True, mandatory = True),
         "sources": attr.label(mandatory = True),
         "_build": attr.label(
@@ -167,6 +174,7 @@ that configure adds to the sources), one directory each.""",
             executable = True,
             cfg = "exec",
         ),
+        "_compile": attr.label(default = "//third_party/make:compile.pl", allow_single_file = True),
         "_install": attr.label(default = ":install.py", allow_single_file = True),
     },
     toolchains = use_cc_toolchain(),

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# usage: same_bytes_test.sh LIBRARY SEPARATE ...
+# usage: same_bytes.sh LIBRARY SEPARATE ...
 # compile.pl must write the objects that separate compilations write: each LIBRARY equals SEPARATE.
 set -eu
 while [ $# -gt 0 ]; do
   cmp "$1" "$2" || {
-    echo "$1: compile.pl changes an object: see its condition \`precompilable\`" >&2
+    echo "$1: compile.pl changes an object: see its options --alone and --leave, and its function \`definitions\`" >&2
     exit 1
   }
   shift 2
