@@ -43,6 +43,7 @@ def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         archive.writestr("pip/__main__.py", "print('pip 23.0')")
     # To check a pip, only test that its wheel is a complete zip file, and do not run it.
     monkeypatch.setattr(host_pip, "_runs", lambda argv: zipfile.is_zipfile(Path(argv[1]).parent))
+    monkeypatch.setattr("site.getsitepackages", list)
     monkeypatch.setattr(host_pip, "_DEBIAN_WHEELS", tmp_path / "none")
     monkeypatch.setattr(host_pip, "ensurepip_wheels", lambda: None)
     monkeypatch.setenv("PATH", f"{tools}:{os.defpath}")
@@ -54,9 +55,33 @@ def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_interpreters_own_pip_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("site.getsitepackages", list)
     monkeypatch.setattr(host_pip, "_runs", lambda argv: argv[1] == "-c")
     assert host_pip.find(cache=tmp_path).argv == (sys.executable, "-m", "pip")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", ["", "bin"])
+@pytest.mark.parametrize("is_environment", [False, True])
+def test_no_process_starts_if_pips_files_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, is_environment: bool
+) -> None:
+    checks: list[tuple[str, ...]] = []
+    packages = tmp_path / "lib/site-packages"
+    (packages / "pip/_internal").mkdir(parents=True)
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(packages)])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
+
+    def works(argv: tuple[str, ...]) -> bool:
+        checks.append(argv)
+        return True
+
+    monkeypatch.setattr(host_pip, "_runs", works)
+    if is_environment:  # Its packages are not those that `site` names, so they must be tried.
+        (tmp_path / place / "pyvenv.cfg").parent.mkdir(exist_ok=True)
+        (tmp_path / place / "pyvenv.cfg").touch()
+    assert host_pip.find(cache=tmp_path / "cache").argv == (sys.executable, "-m", "pip")
+    assert len(checks) == is_environment
 
 
 def test_a_wheel_on_the_disk_comes_next(bare_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
