@@ -9,7 +9,7 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -164,7 +164,13 @@ class _Sharding:
 
 
 class _Record:
-    """A pytest plugin that records CPU time, environment variables and each case's device."""
+    """A pytest plugin that records CPU time, environment variables and each case's device.
+
+    The CPU time of a case includes its setup and finished child processes, but not its teardown.
+    """
+
+    def __init__(self) -> None:
+        self._start = 0.0
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         results = session.config.stash.get(xml_key, None)
@@ -178,7 +184,13 @@ class _Record:
         if results is not None:
             results.add_global_property("cpu_seconds", f"{_cpu_seconds():.2f}")
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._start = _cpu_seconds()
+        return (yield)
+
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        item.user_properties.append(("cpu_seconds", f"{_cpu_seconds() - self._start:.2f}"))
         # torch's device-specific test classes know their device's name only after setup.
         device = getattr(getattr(item, "cls", None), "device_type", None)
         if isinstance(device, str):
