@@ -14,7 +14,7 @@ from tools.par.testing.budget import only_full
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _PAR = Path(__file__).with_name("train.par")
-_SHORT = ("--epochs=5", "--learning_rate=3e-3")
+_SHORT = ("--epochs=2", "--learning_rate=5e-3")
 
 
 def _train(*flags: str) -> str:
@@ -35,7 +35,7 @@ def test_it_trains_on_the_device(mode: str) -> None:
         r"test accuracy (0\.\d+) .* on tpu", _train("--device=tpu", f"--mode={mode}", *_SHORT)
     )
     assert match is not None
-    assert float(match[1]) >= 0.97
+    assert float(match[1]) >= 0.95
 
 
 def test_on_the_cpu_it_starts_no_device() -> None:

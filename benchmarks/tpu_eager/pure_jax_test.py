@@ -17,6 +17,7 @@ def test_training_follows_torch(name: str) -> None:
         assert jax_step() == pytest.approx(torch_step(), rel=2e-4)
 
 
+@pytest.mark.full
 def test_inference_is_torch_s() -> None:
     jax_run, torch_run = pure_jax.infer("resnet18"), Torch("torch").infer("resnet18")
     assert jax_run() == pytest.approx(torch_run(), rel=1e-3, abs=0.05)

@@ -20,6 +20,7 @@ BAD = Row(Case("svd", "bool", "backward"), "v6e", Outcome.ABORTED, 4, 2, 3, "die
 NONE = Row(Case("add", "bool", "forward"), "v5e", Outcome.EMPTY)
 
 
+@pytest.mark.full
 def test_the_golden_has_existing_cases_only() -> None:
     known = {case for _, case in golden.read()}
     assert known

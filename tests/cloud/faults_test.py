@@ -51,6 +51,7 @@ def test_a_load_goes_through(store: Store, kind: Kind, form: str) -> None:
     assert fault.hits >= (1 if kind is Kind.SLOW else 2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize(
     "kind",

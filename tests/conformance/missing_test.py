@@ -34,6 +34,7 @@ def test_an_operator_needs_a_reason_and_a_reason_an_operator() -> None:
         missing.page([], reasons)
 
 
+@pytest.mark.full
 def test_operators_that_are_only_other_kernels_are_computed() -> None:
     x = torch.eye(3, device="tpu")
     assert torch.equal(x, x)

@@ -12,6 +12,7 @@ from tests.conformance.worker import Worker
 ONE = ["--ops", "neg", "--dtype", "int64", "--check", "forward", "--samples", "1"]
 
 
+@pytest.mark.full
 def test_outcomes_are_kept_and_not_run_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

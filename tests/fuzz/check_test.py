@@ -11,7 +11,7 @@ import pytest
 from tools.par.testing.budget import examples, only_full
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-_SLICE = examples(21, part=2)
+_SLICE = examples(21)
 
 
 @pytest.mark.parametrize("mode", ["fused", *only_full("strict", "debug")])

@@ -30,6 +30,7 @@ def test_a_seed_has_one_program(seed: int) -> None:
     assert generate(seed) == generate(seed)
 
 
+@pytest.mark.full
 def test_programs_have_some_length_and_most_lines_run() -> None:
     programs = [generate(seed) for seed in _SEEDS]
     assert all(15 <= len(program.lines) <= 130 for program in programs)
@@ -37,12 +38,14 @@ def test_programs_have_some_length_and_most_lines_run() -> None:
     assert 0 < sum(map(bool, errors)) < len(errors) / 4
 
 
+@pytest.mark.full
 def test_the_cpu_agrees_with_itself() -> None:
     for seed in _SEEDS:
         program = generate(seed)
         assert difference(program, run(program, "cpu"), run(program, "cpu")) == ""
 
 
+@pytest.mark.full
 def test_every_row_makes_a_line_that_the_cpu_computes_or_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

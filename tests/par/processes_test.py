@@ -33,11 +33,13 @@ def test_spawn_shares_memory() -> None:
     assert shared.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.full
 def test_spawn_reports_a_workers_exception() -> None:
     with pytest.raises(torch.multiprocessing.ProcessRaisedException, match="worker 0 says no"):
         torch.multiprocessing.spawn(workers.fail, nprocs=1)
 
 
+@pytest.mark.full
 def test_gloo_all_reduce(tmp_path: pathlib.Path) -> None:
     results = torch.zeros(2, 3).share_memory_()
     torch.multiprocessing.spawn(

@@ -25,6 +25,7 @@ def network() -> workers.TwoLayers:
 _X = torch.arange(12.0).view(3, 4) / 12
 
 
+@pytest.mark.full
 def test_training_lowers_the_loss(network: nn.Module) -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
     targets = torch.tensor([0, 1, 0])

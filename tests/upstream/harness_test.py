@@ -143,6 +143,7 @@ def test_numbers_are_compared_by_their_dtype() -> None:
         agreement.check("it", [one], [torch.ones(2)] * 2)
 
 
+@pytest.mark.full
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     argv = ["modules", "--names", "nn.ReLU,nn.Tanh", "--dtype", "float32", "--results", str(file)]

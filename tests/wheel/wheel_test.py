@@ -73,6 +73,7 @@ def test_import_torch_is_enough_and_quiet(site: Path) -> None:
     assert _run(site, program) == f"False False {site.name}\ntpu:0"
 
 
+@pytest.mark.full
 def test_torch_compile_knows_the_backend(site: Path) -> None:
     program = "import torch._dynamo; print('tpu' in torch._dynamo.list_backends())"
     assert _run(site, program) == "True"

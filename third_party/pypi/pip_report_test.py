@@ -116,6 +116,7 @@ def test_a_long_search_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert messages[2].startswith("boto_core: 1.2, since 1.3 conflicts with locked versions.")
 
 
+@pytest.mark.full
 def test_the_real_pip_takes_the_stand_in_for_torch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def _main(repository: pathlib.Path, *arguments: str) -> int:
     return presubmit.main(["--root", str(repository), *arguments])
 
 
+@pytest.mark.full
 def test_clean_tree(repository: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "a.py").write_text(f'{_HEADER}"""A module."""\n')
     assert _main(repository, "--only", "licence", "ruff", "mypy") == presubmit.CLEAN

@@ -90,6 +90,7 @@ def test_elastic_launch_takes_its_configuration_from_flags(program: Path) -> Non
     assert _read(program, "--how=elastic", "--workers=2", *_FLAGS) == [_VALUES, _VALUES]
 
 
+@pytest.mark.full
 def test_torchrun_leaves_the_flags_of_its_program_alone(program: Path) -> None:
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     assert _read(*torchrun, program, "--how=none", *_FLAGS) == [_VALUES, _VALUES]

@@ -263,6 +263,7 @@ def test_the_list_of_what_is_set() -> None:
     assert not [line for line in mine if line.endswith("(default)")]
 
 
+@pytest.mark.full
 def test_the_list_of_everything() -> None:
     status, out, error = _run("raise AssertionError", "--torch_flags_show=all")
     assert status == 0, error

@@ -51,6 +51,7 @@ def _compiled(directory: Path, local: Path) -> dict[str, list[int]]:
     return {name: counts for name, counts in counts_by_name.items() if name.startswith("Remote")}
 
 
+@pytest.mark.full
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     first = _compiled(tmp_path / "shared", tmp_path / "one")
     assert first["RemoteAOTAutogradCache"] == [0, 1]

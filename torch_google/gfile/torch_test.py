@@ -331,6 +331,7 @@ def _is_whole(state: dict[str, Any], least: float) -> float:
     return values.pop()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by", ["path", *only_full("open file", "store")])
 def test_killed_while_saving(tmp_path: Path, by: str) -> None:
     path = str(tmp_path / "model.pt")

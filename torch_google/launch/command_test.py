@@ -73,6 +73,7 @@ def test_two_processes_on_one_machine(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 def test_two_machines_of_an_indexed_job(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -85,6 +86,7 @@ def test_two_machines_of_an_indexed_job(tmp_path: Path) -> None:
         assert (row["rank"], row["sum"]) == (index, 3.0)
 
 
+@pytest.mark.full
 def test_a_signal_ends_the_processes_and_is_the_status(tmp_path: Path) -> None:
     process = _start(tmp_path, "--", f"wait-with-pid-in={tmp_path}")
     pids = waiting.wait_for_pids(tmp_path, 1, process, seconds=240)

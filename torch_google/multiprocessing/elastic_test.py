@@ -31,6 +31,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.full
 @every_method
 def test_workers_fail_and_restart(method: str) -> None:
     # tmp_path would make the path of the fork server's socket too long.
@@ -46,6 +47,7 @@ def test_workers_fail_and_restart(method: str) -> None:
     assert leftovers == []
 
 
+@pytest.mark.full
 def test_a_failure_that_stays_is_raised_and_each_is_logged() -> None:
     done = _run(_SCENARIOS, "elastic_fails", "--multiprocessing_start_method=fork")
     assert done.returncode == 1
@@ -79,6 +81,7 @@ def test_the_status_of_a_rank_is_that_of_its_main() -> None:
     assert "ended by exit status 5" in done.stderr
 
 
+@pytest.mark.full
 def test_the_same_file_under_torchrun() -> None:
     done = _run(
         *("torch.distributed.run", "--standalone", "--nproc-per-node=2"),
@@ -88,6 +91,7 @@ def test_the_same_file_under_torchrun() -> None:
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
 
 
+@pytest.mark.full
 def test_two_machines_meet_without_a_name() -> None:
     with socket.create_server(("localhost", 0)) as probe:
         port = probe.getsockname()[1]

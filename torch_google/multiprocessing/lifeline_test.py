@@ -72,6 +72,7 @@ def test_loader_workers(tmp_path: Path, method: str) -> None:
     _killed(tmp_path, "kill_my_loader", f"--method={method}", expect=2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", _METHODS)
 def test_elastic_workers(tmp_path: Path, method: str) -> None:
     _killed(tmp_path, "kill_my_workers", f"--multiprocessing_start_method={method}", expect=2)

@@ -69,6 +69,7 @@ def _check(rows: list[dict[str, float]], uninterrupted: list[float]) -> None:
         assert row["loss"] == pytest.approx(uninterrupted[int(row["step"])], abs=1e-6)
 
 
+@pytest.mark.full
 def test_sigterm_saves_and_the_next_start_goes_on(
     tmp_path: Path, uninterrupted: list[float]
 ) -> None:
@@ -87,6 +88,7 @@ def test_sigterm_saves_and_the_next_start_goes_on(
     _check(rows, uninterrupted)
 
 
+@pytest.mark.full
 def test_a_kill_during_a_save_leaves_the_old_checkpoint(
     tmp_path: Path, uninterrupted: list[float]
 ) -> None:

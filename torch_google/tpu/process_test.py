@@ -255,6 +255,7 @@ if pid:
     assert run(_LOAD + program) == "2"
 
 
+@pytest.mark.full
 def test_the_exit_waits_for_autograds_threads() -> None:
     program = """
 import atexit, torch, torch_google.tpu
@@ -269,6 +270,7 @@ registration._autograd_lives = lambda: live.pop(0)
     assert run(program) == "True\n[]"
 
 
+@pytest.mark.full
 def test_a_start_that_is_interrupted_begins_anew() -> None:
     """Interrupt the start once before and once after each of its steps, as Ctrl-C might."""
     program = """

@@ -95,6 +95,7 @@ for size in range(3, 11):
 """
 
 
+@pytest.mark.full
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
     """Destroying a replaced program runs Python code, in which another thread may look it up."""
     done = subprocess.run(
@@ -255,6 +256,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.full
 def test_a_loader_with_workers_and_pinned_memory() -> None:
     done = _run(_LOADER)
     assert done.stdout == "458.0\n", done.stderr

@@ -78,6 +78,7 @@ def test_graph_break_finds_its_registry() -> None:
     assert "For more details about this graph break" in str(raised.value)
 
 
+@pytest.mark.full
 def test_importing_dynamo_writes_nothing(tmp_path: Path) -> None:
     """Every optimizer imports Dynamo, so the import must not create a compile cache's directory."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -125,6 +126,7 @@ def test_files_of_passes_are_hashed(name: str) -> None:
         get_hash_for_files((f"{os.path.dirname(module.__file__)}/nothing.py",))
 
 
+@pytest.mark.full
 def test_compile_workers_start() -> None:
     from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
@@ -135,6 +137,7 @@ def test_compile_workers_start() -> None:
         pool.shutdown()
 
 
+@pytest.mark.full
 def test_tuning_process_starts() -> None:
     from torch._inductor.autotune_process import TuningProcess
 
@@ -209,6 +212,7 @@ def test_out_of_tree_shim_header_is_included(
     wrapper.header.splice.assert_called_once_with(f"#include <{header}>")
 
 
+@pytest.mark.full
 def test_cpp_extension_paths(tmp_path: Path) -> None:
     from torch.utils import cpp_extension
 

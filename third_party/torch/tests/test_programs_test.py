@@ -94,6 +94,7 @@ def test_absl_owns_the_arguments(tmp_path: Path) -> None:
     assert "Ran 2 tests " in done.stderr
 
 
+@pytest.mark.full
 def test_torchs_runner_takes_the_arguments_that_are_left(tmp_path: Path) -> None:
     path = _program(tmp_path, _BOTH)
     done = _run(path, *_BAZELS, "TestThings.test_quick")
@@ -106,6 +107,7 @@ def test_torchs_runner_takes_the_arguments_that_are_left(tmp_path: Path) -> None
     assert "unrecognized arguments: --test_srcdir=/a" in refused.stderr
 
 
+@pytest.mark.full
 def test_tests_may_be_of_another_file_than_the_one_that_runs(tmp_path: Path) -> None:
     path = _program(tmp_path, _RUN)
     refused = _run(path)
@@ -117,6 +119,7 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs(tmp_path: Path) -> 
     assert "Ran 2 tests " in done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("with_slow", "skipped"), [("0", True), ("1", False)])
 def test_slow_tests_are_those_of_a_file(tmp_path: Path, with_slow: str, skipped: bool) -> None:
     listed = tmp_path / "slow.json"
@@ -134,6 +137,7 @@ def test_slow_tests_are_those_of_a_file(tmp_path: Path, with_slow: str, skipped:
     assert (reason in done.stderr) is skipped
 
 
+@pytest.mark.full
 def test_where_upstreams_monorepo_keeps_that_file_the_seam_is_asked(tmp_path: Path) -> None:
     text = """
 import torch._utils_internal as seam

@@ -119,6 +119,7 @@ def test_the_build_refuses_another_tree(tmp_path: Path, capsys: pytest.CaptureFi
     assert "tree_hash is" in str(difference)
 
 
+@pytest.mark.full
 def test_the_build_refuses_other_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = _pinned(tmp_path, "sdist")
     make_sdist(tmp_path / "index", "some-lib", "1.0", {**_SOURCES, "src/some/b.py": b""})
@@ -134,6 +135,7 @@ def test_a_build_file_of_upstream_is_named(
     assert "some/BUILD makes its folder a Bazel package" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_second_import_keeps_the_release_before(tmp_path: Path) -> None:
     project = _pinned(tmp_path, "sdist")
     make_sdist(tmp_path / "index", "some-lib", "1.1", _SOURCES)

@@ -369,6 +369,7 @@ def test_killed_while_it_stops_an_import_is_not_begun_or_waits(tmp_path: Path) -
     assert number > 10
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("release", [CLASH, CLASHES], ids=["publishes", "stops-again"])
 def test_killed_at_any_call_continue_loses_no_decision(
     tmp_path: Path, release: dict[str, str]

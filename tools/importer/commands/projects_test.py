@@ -194,6 +194,7 @@ def test_absl_over_three_releases(index: _Index, scheme: str) -> None:
     assert index.run("verify") == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["pypi", "wheel"])
 def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
     package = {version: {"fsspec/__init__.py": "", **files} for version, files in _FSSPEC.items()}
@@ -302,6 +303,7 @@ def test_init_with_bad_input_writes_nothing(
     assert index.files() == {}
 
 
+@pytest.mark.full
 def test_init_twice(index: _Index, capsys: pytest.CaptureFixture[str]) -> None:
     index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
     command = ("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
@@ -320,6 +322,7 @@ def read_at(repository: Path, branch: str, path: str) -> str:
     return f"{git(repository, 'show', f'{branch}:{path}')}\n"
 
 
+@pytest.mark.full
 def test_sync_tells_what_is_new_in_every_project(
     index: _Index, capsys: pytest.CaptureFixture[str]
 ) -> None:

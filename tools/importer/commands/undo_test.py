@@ -249,6 +249,7 @@ def test_killed_at_any_call_undo_of_a_decision_is_finished_or_not_begun(tmp_path
     raise AssertionError("undo never ended")
 
 
+@pytest.mark.full
 def test_killed_at_any_call_a_decision_can_be_undone(tmp_path: Path) -> None:
     """A kill in `continue`, at any point up to its next stop, loses neither step."""
     begun = laid_out(tmp_path / "begun")

@@ -160,6 +160,7 @@ _OF_SOURCES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("label", _BACK)
 def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
     """The test needs only line hashes, so it does not read the files of the series' own release."""

@@ -66,6 +66,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     assert set(verdicts) == {"stop", "right"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )

@@ -64,6 +64,7 @@ def test_killed_anywhere_it_is_the_old_tree_or_the_new_one(tmp_path: Path) -> No
     assert outcomes == {(True, False), (False, True), (False, False)}
 
 
+@pytest.mark.full
 def test_a_killed_run_does_not_lose_what_was_edited_since(repo: Path) -> None:
     bring(repo, source(TREE))
     after = {**TREE, "torch/__init__.py": Blob(b"new\n"), "torch/nn/__init__.py": Blob(b"new\n")}

@@ -60,6 +60,7 @@ def test_its_code_does_not_run(index: Path, project: Project, tmp_path: Path) ->
     assert not trap.exists()
 
 
+@pytest.mark.full
 def test_other_bytes_under_the_same_name(index: Path, project: Project) -> None:
     pin = dict(resolve(project, Lines(), tag="v1.0").pin)
     user_cache().file(str(pin["sha256"])).unlink()  # type: ignore[union-attr]
@@ -76,6 +77,7 @@ def test_a_release_that_is_not_there(index: Path, project: Project) -> None:
         resolve(project, Lines(), tag="1.0")
 
 
+@pytest.mark.full
 def test_a_constraint_of_the_machine(
     index: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

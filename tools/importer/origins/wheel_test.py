@@ -117,6 +117,7 @@ def _constrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> No
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
 
 
+@pytest.mark.full
 def test_a_constraint_of_the_machine_is_named(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_another_origin_serves_what_pip_may_not_fetch(
     )
 
 
+@pytest.mark.full
 def test_a_build_with_cuda_gives_sources_only(project: Project, tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "2.14.1", cuda="'12.6'")
     tree = resolve(project, Lines(), tag="v2.14.1", origin="wheel")

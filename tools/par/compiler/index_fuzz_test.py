@@ -160,6 +160,7 @@ def _outcome_in_child(work: Callable[[], None]) -> str:
     return {0: "read", 1: "refused"}.get(code, f"status {code}")
 
 
+@pytest.mark.full
 def test_every_forged_index_is_read_or_refused(par: Path, tmp_path: Path) -> None:
     content, chance = par.read_bytes(), random.Random(1)
     outcomes: collections.Counter[str] = collections.Counter()
@@ -192,6 +193,7 @@ def test_every_forged_program_runs_or_ends_in_one_line(par: Path, tmp_path: Path
         assert fine, f"forgery {number}: {end}: {done.stderr!r}"
 
 
+@pytest.mark.full
 def test_the_compilers_reader_raises_one_error(par: Path) -> None:
     content, chance = par.read_bytes(), random.Random(3)
     for _ in range(300):

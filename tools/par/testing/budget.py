@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set the number of property-test examples: a quarter by default, all with `--config=full`."""
+"""Set the number of property-test examples: a tenth by default, all with `--config=full`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_full() -> bool:
     return _FULL
 
 
-def examples(full: int, part: int = 4) -> int:
+def examples(full: int, part: int = 10) -> int:
     """Return how many examples a property test runs: `full`, or `full / part` by default."""
     return full if _FULL else max(full // part, min(full, _FEWEST))
 

@@ -35,6 +35,7 @@ def test_a_blocking_error_is_a_finding(tmp_path: pathlib.Path) -> None:
     assert problem.what.endswith("[syntax]")
 
 
+@pytest.mark.full
 def test_wrong_settings_are_the_environments(tmp_path: pathlib.Path) -> None:
     files = sample_tree.write(tmp_path, {"a.py": "", "pyproject.toml": "[tool.mypy\n"})
     with pytest.raises(finding.EnvironmentProblem, match=r"pyproject\.toml"):

@@ -60,6 +60,7 @@ def test_a_failure_of_one_rank_ends_the_job() -> None:
     assert "asked to fail" in output
 
 
+@pytest.mark.full
 def test_a_job_goes_on_without_a_machine() -> None:
     elastic = ["--machines=2", "--min-machines=1", "--max-restarts=3"]
     process = _submit(*elastic, "--", "lose-machine-1")

@@ -109,6 +109,7 @@ def _write_and_read(path: Path, failures: multiprocessing.Queue[str]) -> None:
             failures.put(f"{turn}: {data[:8]!r} of {len(data)} bytes")
 
 
+@pytest.mark.full
 def test_many_processes_share_it_and_see_whole_entries(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     failures = context.Queue()

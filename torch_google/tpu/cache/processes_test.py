@@ -123,6 +123,7 @@ def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _
     assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
 
 
+@pytest.mark.full
 def test_a_path_that_is_a_file_costs_time_and_one_warning(
     tmp_path: Path, filled: tuple[Path, _Done]
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_path_that_is_a_file_costs_time_and_one_warning(
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
+@pytest.mark.full
 def test_where_files_may_not_grow_nothing_is_left_behind(
     tmp_path: Path, filled: tuple[Path, _Done]
 ) -> None:

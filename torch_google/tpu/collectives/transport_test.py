@@ -285,6 +285,7 @@ def test_the_variables_of_torchrun_suffice(order: str) -> None:
         assert output.splitlines()[-1] == "[3.0, 3.0, 3.0]"
 
 
+@pytest.mark.full
 def test_a_platform_that_runs_already_is_an_error(tmp_path: Path) -> None:
     process = _start({**_XLA, "ORDER": "0"}, "tensor first", "store", str(tmp_path / "store"))
     _, errors = process.communicate(timeout=120)

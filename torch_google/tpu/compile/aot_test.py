@@ -37,6 +37,7 @@ def block() -> nn.Module:
     return nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True, norm_first=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("make", "shape"),
     [(Net, (4, 6)), (block, (2, 5, 16)), (Convolutions, (4, 3, 8, 8))],

@@ -123,6 +123,7 @@ def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.
     return args
 
 
+@pytest.mark.full
 def test_fifty_batches_of_a_network() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
@@ -131,6 +132,7 @@ def test_fifty_batches_of_a_network() -> None:
     assert events["call"] == 2 * 50
 
 
+@pytest.mark.full
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
@@ -138,6 +140,7 @@ def test_fifty_batches_where_any_size_may_change() -> None:
     assert events["compile"] == 2 * 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("formula", [False, *only_full(True)])
 def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
     def make(size: int) -> Sequence[torch.Tensor]:
@@ -288,6 +291,7 @@ def _with_a_mask(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return F.scaled_dot_product_attention(q, q, q, attn_mask=mask) * lengths[:, None]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("function", "shape"),
     [

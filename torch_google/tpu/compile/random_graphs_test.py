@@ -29,6 +29,7 @@ _steps = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(
     max_examples=6 if is_full() else 2,
     deadline=None,

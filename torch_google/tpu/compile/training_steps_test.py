@@ -103,6 +103,7 @@ def test_model_and_optimizer_compiled_apart() -> None:
     assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", ["inductor", "tpu"])
 def test_a_compiled_update_counts_on_the_device(backend: str) -> None:
     pair = _Pair(MAKERS["adamw"])
@@ -405,6 +406,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(
         step()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
 @pytest.mark.parametrize(
     ("make", "changes"),

@@ -83,6 +83,7 @@ def test_cells(kind: str) -> None:
     same(gradients(device_network, y, device_network(y)), gradients(cpu_network, x, cpu_network(x)))
 
 
+@pytest.mark.full
 def test_second_gradients() -> None:
     cpu_network, device_network = pair(network("LSTM", proj_size=2))
 
@@ -96,6 +97,7 @@ def test_second_gradients() -> None:
         torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_gradients_with_a_graph_of_inputs_made_from_each_other(kind: str) -> None:
     cpu_network, device_network = pair(network(kind, input_size=H, num_layers=2))

@@ -143,6 +143,7 @@ def test_batches() -> None:
     torch.testing.assert_close(actual.cpu(), torch.bmm(dense, other))
 
 
+@pytest.mark.full
 def test_gradients_of_products() -> None:
     actual = []
     for device in ("cpu", "tpu"):

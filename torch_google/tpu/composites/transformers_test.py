@@ -18,6 +18,7 @@ def close(actual: torch.Tensor | None, expected: torch.Tensor | None) -> None:
         torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_encoder_in_inference(norm_first: bool) -> None:
     torch.manual_seed(0)

@@ -62,6 +62,7 @@ def test_a_place_that_comes_again_and_again_has_a_program() -> None:
     assert hits == torch.tpu.metrics().operators == 45
 
 
+@pytest.mark.full
 def test_gradients_flow_through_blocks_that_move() -> None:
     def gradient(device: str) -> torch.Tensor:
         leaf = torch.linspace(0, 1, 60, device=device).reshape(20, 3).requires_grad_()

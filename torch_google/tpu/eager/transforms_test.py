@@ -119,6 +119,7 @@ def test_forward_mode() -> None:
     torch.testing.assert_close(tangents[1], tangents[0], check_device=False)
 
 
+@pytest.mark.full
 def test_derivatives_of_second_order() -> None:
     x = given(3).double().to("tpu").requires_grad_()
     (gradient,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)

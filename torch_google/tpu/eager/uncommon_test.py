@@ -164,6 +164,7 @@ def test_norms_of_embeddings_become_inputs() -> None:
         torch.testing.assert_close(result.cpu(), expected)
 
 
+@pytest.mark.full
 def test_draws_stay_off_the_ends() -> None:
     torch.manual_seed(0)
     assert (torch.empty(1 << 25, device="tpu").exponential_() > 0).all().item()

@@ -106,6 +106,7 @@ def test_integers_have_no_order() -> None:
     assert behind(value, [jnp.ones(2)]) is value
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
 def test_a_step_copies_no_weight(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = []

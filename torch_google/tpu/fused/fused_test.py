@@ -463,6 +463,7 @@ def test_cache_only_refuses_and_loses_nothing() -> None:
         torch.tpu.set_cache_only(False)
 
 
+@pytest.mark.full
 def test_a_process_may_end_with_work_undone() -> None:
     program = """
 import torch, torch_google.tpu

@@ -92,6 +92,7 @@ def train(name: str, device: str, steps: int) -> list[float]:
     return losses
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_training_is_as_on_the_cpu(name: str) -> None:
     losses = train(name, "tpu", 6)

@@ -193,6 +193,7 @@ def printed(program: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.full
 def test_several_devices() -> None:
     lines = printed(DEVICES, TORCH_TPU_PLATFORM="cpu", TORCH_TPU_CPU_DEVICES="3")
     assert lines[0] == "True tpu:1"

@@ -255,6 +255,7 @@ def test_a_part_of_a_compiled_program(device: str, dynamic: bool) -> None:
         )
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_dynamo")
 def test_vmap_with_a_gradient_of_its_own_in_a_compiled_program() -> None:
     compiled = torch.compile(mapped, backend="tpu", fullgraph=True)

@@ -49,6 +49,7 @@ def test_another_blank() -> None:
     check(aten._ctc_loss_backward.default, *backward, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 def test_programs_do_not_grow_with_the_targets() -> None:
     def size(count: int) -> int:
         log_probs, targets = jnp.zeros((100, 2, 4)), jnp.ones((2, count), jnp.int32)

@@ -145,6 +145,7 @@ def test_observers_refuse_what_the_cpu_refuses(dtype: torch.dtype) -> None:
             torch.fused_moving_avg_obs_fake_quant(x, on, on, *state, zero, 0.01, -128, 127, 0)
 
 
+@pytest.mark.full
 def test_a_model_prepared_for_quantization_trains_as_on_the_cpu() -> None:
     losses: dict[str, list[float]] = {}
     for device in ("cpu", "tpu"):

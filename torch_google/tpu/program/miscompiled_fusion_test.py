@@ -131,6 +131,7 @@ for program in (empty_variance, masked):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["strict", *only_full("fused", "compile")])
 def test_the_exponential_of_nan_is_nan(mode: str) -> None:
     # Run in a new process, because the XLA flags of the other tests hide the bug.

@@ -47,6 +47,7 @@ def faults(mebibytes: int = 48, named: str | None = "cpu", **variables: str) -> 
     return int(run.stdout)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
 @pytest.mark.parametrize("mebibytes", [80, *only_full(48)])
 def test_what_is_freed_is_used_again(mebibytes: int) -> None:

@@ -37,6 +37,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rank", ["3", *["0"] * is_full()])
 def test_parts(rank: str) -> None:
     reversed_order, unsharded = devices_testing.run(_PARTS, "strict", rank)

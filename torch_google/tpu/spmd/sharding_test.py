@@ -190,6 +190,7 @@ print(1)
 """
 
 
+@pytest.mark.full
 def test_graphs() -> None:
     assert devices_testing.run(_GRAPHS, "compile") == 1
 

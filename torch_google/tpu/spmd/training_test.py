@@ -84,6 +84,7 @@ print(json.dumps([worst, kept, counts.compiles, counts.fused_hits]))
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["compile", *["strict", "fused"] * is_full()])
 @pytest.mark.parametrize("kind", ["mlp", "gpt"] if is_full() else ["mlp"])
 def test_losses_are_the_cpus(kind: str, mode: str, tmp_path: Path) -> None:

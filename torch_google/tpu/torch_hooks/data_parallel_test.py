@@ -58,6 +58,7 @@ def test_one_device() -> None:
     torch.testing.assert_close(module.weight.grad.cpu(), torch.full((3, 2), 4.0))
 
 
+@pytest.mark.full
 @_SEVERAL
 def test_two_devices_train_as_the_cpu_does() -> None:
     program = """
@@ -107,6 +108,7 @@ print(data_parallel(nn.Tanh(), torch.ones(2, dtype=torch.complex64, device="tpu"
     ]
 
 
+@pytest.mark.full
 def test_what_they_copy() -> None:
     program = """
 x = torch.arange(6.0).view(3, 2)

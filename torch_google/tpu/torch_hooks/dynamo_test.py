@@ -66,6 +66,7 @@ def test_modes(mode: str) -> None:
     assert function(torch.zeros(2, device="tpu")).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.full
 def test_nothing_is_loaded_before_the_first_compilation() -> None:
     code = (
         "import sys, torch, torch_google.tpu as tpu; tpu.autoload(); "

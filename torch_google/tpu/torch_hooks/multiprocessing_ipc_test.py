@@ -84,6 +84,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.full
 def test_queues_and_loaders_take_them(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM)

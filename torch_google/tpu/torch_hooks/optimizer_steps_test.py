@@ -47,6 +47,7 @@ def _run(program: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.full
 def test_steps_load_no_dynamo_and_are_the_same_as_with_it() -> None:
     program = """
 torch.tpu.init()
@@ -88,6 +89,7 @@ print(torch.optim.Optimizer._patch_step_function is patch)
     assert _run(program) == ["True"]
 
 
+@pytest.mark.full
 def test_a_compiled_step_after_an_eager_one() -> None:
     program = """
 torch.tpu.init()
