@@ -2,21 +2,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the importer, //tools/importer:import with its pinned dependencies, from any python3.
 
-This file uses only the standard library of Python 3.9 or later. The importer is in tools/importer;
-see its README.
+Bazel builds the importer. If no input of the build has changed since, the built program starts
+directly, because Bazel takes seconds to find that out. This file uses only the standard library of
+Python 3.9 or later. The importer is in tools/importer; see its README.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
+import stat
 import sys
-import tempfile
+from collections.abc import Iterator
 
 _WORKSPACE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # the importer's exit status for failures of the environment
+
+# The start script of the last build, and the state of the inputs before that build. The file is
+# among Bazel's outputs, so `bazel clean` and builds with other options, which have their own
+# outputs, lead to a new build.
+_STAMP = _BUILT + ".start"
+# The folders with all inputs of the build, in addition to the files next to MODULE.bazel.
+# start_inputs_test compares them with Bazel's own list.
+FOLDERS = ("third_party", "tools")
+# The files in these folders that the importer itself writes. They are not inputs of the build.
+WRITTEN = frozenset(
+    {"METADATA", "import.json", "licence.json", "licences.json", "pin.json", "sbom.spdx.json"}
+)
 
 # Show Bazel's errors, but not its other messages, which would mix with the importer's output.
 _QUIET = [
@@ -28,14 +41,15 @@ _QUIET = [
 
 def main(arguments: list[str]) -> int:
     """Replace this process with the importer. Return an exit status only if it cannot start."""
-    with tempfile.TemporaryDirectory(prefix="import-py-") as scratch:
-        script = os.path.join(scratch, "start")
-        problem = build(script)
+    inputs = _state_of_inputs()
+    text = _script_of_last_build(inputs) if inputs else None
+    if text is None:
+        text, problem = _build()
         if problem:
             print(f"import.py: {problem}", file=sys.stderr)
             return _ENVIRONMENT
-        with open(script, encoding="utf-8") as file:
-            text = file.read()
+        if inputs:
+            _remember(inputs, text)
     environment = {
         **os.environ,
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
@@ -45,8 +59,11 @@ def main(arguments: list[str]) -> int:
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 
-def build(script: str) -> str:
-    """Let Bazel build the importer and write its start script. Return the error, or ""."""
+def _build() -> tuple[str, str]:
+    """Let Bazel build the importer and write its start script. Return the script, and the error."""
+    import subprocess  # not at the top, because a start without a build does not need them
+    import tempfile
+
     options = list(_QUIET)
     if os.path.exists(_BUILT):
         options.append("--noshow_progress")
@@ -55,22 +72,76 @@ def build(script: str) -> str:
             "import.py: setting up its interpreter and dependencies; the first start takes minutes"
         )
         print(line, file=sys.stderr, flush=True)
-    # Let Bazel write a script instead of running the importer. So Bazel's exit status and output
-    # stay separate from the importer's, and Bazel's lock is free while the importer runs.
-    command = [
-        os.path.join(_WORKSPACE, "bazelw"),
-        "run",
-        *options,
-        f"--script_path={script}",
-        _TARGET,
-    ]
+    with tempfile.TemporaryDirectory(prefix="import-py-") as scratch:
+        script = os.path.join(scratch, "start")
+        # Let Bazel write a script instead of running the importer. So Bazel's exit status and
+        # output stay separate from the importer's, and Bazel's lock is free while it runs.
+        bazelw = os.path.join(_WORKSPACE, "bazelw")
+        command = [bazelw, "run", *options, f"--script_path={script}", _TARGET]
+        try:
+            done = subprocess.run(command, cwd=_WORKSPACE, stdout=sys.stderr, check=False)
+        except OSError as error:
+            return "", f"{bazelw}: {error.strerror}. Restore the file from git"
+        status = done.returncode
+        if status:
+            problem = f"bazelw exited with {status}; see its output above"
+            return "", f"{_TARGET} could not be built: {problem}"
+        with open(script, encoding="utf-8") as file:
+            return file.read(), ""
+
+
+def _state_of_inputs() -> str:
+    """Return the path and the state of each file that the build may read; "" if one is unknown."""
     try:
-        status = subprocess.run(command, cwd=_WORKSPACE, stdout=sys.stderr, check=False).returncode
-    except OSError as error:
-        return f"{command[0]}: {error.strerror}. Restore the file from git"
-    if status:
-        return f"{_TARGET} could not be built: bazelw exited with {status}; see its output above"
-    return ""
+        rows = [*_files(_WORKSPACE, deep=False)]
+        for folder in FOLDERS:
+            rows += _files(os.path.join(_WORKSPACE, folder), deep=True)
+    except OSError:
+        return ""  # Bazel reports the error
+    return "\n".join(sorted(rows))
+
+
+def _files(folder: str, *, deep: bool) -> Iterator[str]:
+    """Yield a line for each file in `folder`. Every write, and every replacement, changes it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if deep and entry.name != "__pycache__":
+                    yield from _files(entry.path, deep=True)
+            elif entry.name not in WRITTEN and entry.is_file():  # not a link to a folder
+                yield f"{entry.path!r} {_state(entry.stat())}"
+
+
+def _state(info: os.stat_result) -> str:
+    return f"{info.st_mode} {info.st_ino} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
+
+
+def _script_of_last_build(inputs: str) -> str | None:
+    """Return the start script of the last build; None if the program may have to be built again."""
+    try:
+        with open(_STAMP, encoding="utf-8", errors="strict") as file:
+            info = os.fstat(file.fileno())
+            # The script is run, so another user must not be able to write it.
+            if info.st_uid != os.geteuid() or stat.S_IMODE(info.st_mode) & 0o022:
+                return None
+            remembered = file.read()
+        head = f"{_state(os.stat(_BUILT))}\n{inputs}\n\n"
+    except (OSError, ValueError):
+        return None
+    return remembered[len(head) :] if remembered.startswith(head) else None
+
+
+def _remember(inputs: str, script: str) -> None:
+    """Store the script for later starts. If that fails, later starts ask Bazel."""
+    new = f"{_STAMP}.{os.getpid()}"
+    try:
+        head = f"{_state(os.stat(_BUILT))}\n{inputs}\n\n"
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(head + script)
+        os.replace(new, _STAMP)
+    except (OSError, ValueError):
+        if os.path.exists(new):
+            os.unlink(new)
 
 
 if __name__ == "__main__":

@@ -6,22 +6,27 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# A fake Bazel: it prints to both outputs, then writes a script that starts the program.
+# A fake Bazel: it prints to both outputs, builds the program, and writes a script that starts it.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2
-pwd >"$0.cwd"
-echo "$*" >"$0.options"
+records=$(dirname "$0")/..
+pwd >"$records/cwd"
+echo "$*" >"$records/options"
 [ "$1" = run ] || exit 2
 for option; do
   case $option in --script_path=*) script=${option#*=} ;; esac
 done
+mkdir -p bazel-bin/tools/importer
+echo "$$" >bazel-bin/tools/importer/import
+echo >>"$records/builds"
 cat >"$script" <<'END'
 #!/bin/sh
 echo "from $IMPORT_PY_CALLED_FROM in $BUILD_WORKSPACE_DIRECTORY: $*"
@@ -34,7 +39,10 @@ chmod +x "$script"
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     root = tmp_path / "a workspace"
-    (root / "tools").mkdir(parents=True)
+    (root / "tools/importer").mkdir(parents=True)
+    (root / "tools/importer/apply.py").touch()
+    (root / "third_party/torch").mkdir(parents=True)
+    (root / "third_party/torch/pin.json").touch()
     shutil.copy(_START, root / "tools/import.py")
     (root / "bazelw").write_text(_BAZELW)
     (root / "bazelw").chmod(0o755)
@@ -65,7 +73,7 @@ def test_the_importers_output_and_status_come_through_alone(
         "Bazel's other words",
     ]
     # Bazel itself must be called inside the workspace.
-    assert (workspace / "bazelw.cwd").read_text().strip() == str(workspace)
+    assert (workspace.parent / "cwd").read_text().strip() == str(workspace)
 
 
 def test_later_starts_are_quiet(workspace: Path) -> None:
@@ -74,7 +82,7 @@ def test_later_starts_are_quiet(workspace: Path) -> None:
     built.touch()
     done = start(workspace, workspace)
     assert "setting up" not in done.stderr
-    assert "--noshow_progress" in (workspace / "bazelw.options").read_text()
+    assert "--noshow_progress" in (workspace.parent / "options").read_text()
 
 
 def test_a_build_that_fails_is_the_machines_problem(workspace: Path) -> None:
@@ -91,6 +99,116 @@ def test_no_bazelw_is_the_machines_problem(workspace: Path) -> None:
     done = start(workspace, workspace)
     assert done.returncode == 3
     assert "bazelw: No such file or directory. Restore the file from git" in done.stderr
+
+
+def builds(workspace: Path) -> int:
+    """Return how often Bazel was called."""
+    return len((workspace.parent / "builds").read_text())
+
+
+def stamp(workspace: Path) -> Path:
+    return workspace / "bazel-bin/tools/importer/import.start"
+
+
+def test_bazel_is_not_called_if_nothing_changed(workspace: Path, tmp_path: Path) -> None:
+    first = start(workspace, workspace)
+    (workspace / "third_party/torch/pin.json").write_text("{}")  # the importer writes it
+    (workspace / "tools/__pycache__").mkdir()
+    (workspace / "docs").mkdir()
+    later = start(workspace, tmp_path, "status", "--json")
+    assert later.returncode == first.returncode == 4
+    assert later.stdout == f"from {tmp_path} in {workspace}: status --json\n"
+    assert later.stderr == ""
+    assert builds(workspace) == 1
+
+
+def edit_file(workspace: Path) -> None:
+    file = workspace / "tools/importer/apply.py"
+    file.write_text("x = 1\n")
+
+
+def edit_to_the_same_size_and_time(workspace: Path) -> None:
+    file = workspace / "third_party/lock.json"
+    info = file.stat()
+    file.write_text("2")
+    os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def add_file(workspace: Path) -> None:
+    (workspace / "tools/importer/new.py").touch()
+
+
+def remove_file(workspace: Path) -> None:
+    (workspace / "tools/importer/apply.py").unlink()
+
+
+def edit_root_file(workspace: Path) -> None:
+    (workspace / ".bazelrc.user").write_text("build -c opt\n")
+
+
+def build_again(workspace: Path) -> None:
+    program = workspace / "bazel-bin/tools/importer/import"
+    program.unlink()
+    program.write_text("of other options")
+
+
+def clean(workspace: Path) -> None:
+    shutil.rmtree(workspace / "bazel-bin")
+
+
+def let_others_write_the_stamp(workspace: Path) -> None:
+    stamp(workspace).chmod(0o666)
+
+
+def truncate_the_stamp(workspace: Path) -> None:
+    os.truncate(stamp(workspace), stamp(workspace).stat().st_size // 4)
+
+
+def replace_the_stamp_with_bytes(workspace: Path) -> None:
+    stamp(workspace).write_bytes(b"\xff\0")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit_file,
+        edit_to_the_same_size_and_time,
+        add_file,
+        remove_file,
+        edit_root_file,
+        build_again,
+        clean,
+        let_others_write_the_stamp,
+        truncate_the_stamp,
+        replace_the_stamp_with_bytes,
+    ],
+)
+def test_bazel_is_called_after_any_change(workspace: Path, change: Callable[[Path], None]) -> None:
+    (workspace / "third_party/lock.json").write_text("1")
+    start(workspace, workspace)
+    change(workspace)
+    assert start(workspace, workspace).returncode == 4
+    assert builds(workspace) == 2
+    assert start(workspace, workspace).returncode == 4
+    assert builds(workspace) == 2
+
+
+def test_an_edit_during_the_build_is_built_next_time(workspace: Path) -> None:
+    bazelw = workspace / "bazelw"
+    bazelw.write_text(_BAZELW + "echo y=2 >>tools/importer/apply.py\n")
+    start(workspace, workspace)
+    bazelw.write_text(_BAZELW)
+    start(workspace, workspace)
+    start(workspace, workspace)
+    assert builds(workspace) == 2
+
+
+def test_a_folder_that_cannot_be_read_is_bazels_to_report(workspace: Path) -> None:
+    shutil.rmtree(workspace / "third_party")
+    for number in (1, 2):
+        assert start(workspace, workspace).returncode == 4
+        assert builds(workspace) == number
+    assert not stamp(workspace).exists()
 
 
 def test_it_starts_through_a_link_and_by_its_name(workspace: Path, tmp_path: Path) -> None:
