@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks import results
 from benchmarks.importer.made_upstream import make_long_file, make_upstream
-from benchmarks.importer.peers import Contender, Workshop
+from benchmarks.importer.peers import Contender, Workshop, status
+from benchmarks.importer.wheel_upstream import read_upstream
 from benchmarks.par_startup import measure, report
 
 _LONG_FILE_PATCHES = 40
@@ -31,10 +32,12 @@ def main(arguments: list[str]) -> int:
         options.lines,
         _LONG_FILE_PATCHES,
     )
+    real = _of_wheels(options) if options.wheels else None
     try:
         if options.build_only:
-            shop.build()
-            long_file.build()
+            for each in (shop, long_file, real):
+                if each is not None:
+                    each.build()
             return 0
         # Build in a separate process, because the peak memory of a measured child includes this
         # process's memory at the fork.
@@ -44,13 +47,13 @@ def main(arguments: list[str]) -> int:
         carrying = [shop.engine("carry", "v2"), shop.git_am(), shop.quilt()]
         samples, _ = _interleaved(shop, carrying, options.rounds)
         carry = _printed("The series on the next release", samples, "git am -3")
-        contenders = [long_file.engine("carry", "v2"), long_file.git_am()]
-        samples, _ = _interleaved(long_file, contenders, options.rounds)
-        long = _printed(
+        long = _carried(
             f"{_LONG_FILE_PATCHES} patches of one file of {options.lines:,} lines",
-            samples,
-            "git am -3",
+            long_file,
+            options.rounds,
         )
+        if real is not None:
+            carry += _carried(f"{patches} patches on a real project", real, options.rounds)
         reading = [
             shop.engine("read", "v1"),
             shop.engine("verify", "v1"),
@@ -58,6 +61,7 @@ def main(arguments: list[str]) -> int:
         ]
         samples, figures = _interleaved(shop, reading, options.rounds)
         verify = _printed("The tree read, verified; two releases compared", samples, "read")
+        started = _status(options.rounds) if options.status else []
     except (measure.StartError, subprocess.CalledProcessError, OSError) as error:
         print(f"importer: {error}", file=sys.stderr)
         return 1
@@ -72,8 +76,41 @@ def main(arguments: list[str]) -> int:
         cpu_seconds=drift["cpu"],
         wall_seconds=drift["wall"],
     )
-    results.write(options.work / "figures.json", "importer", [*carry, *long, *verify, one_more])
+    all_figures = [*carry, *long, *verify, one_more, *started]
+    results.write(options.work / "figures.json", "importer", all_figures)
     return 0
+
+
+def _of_wheels(options: argparse.Namespace) -> Workshop:
+    old, new = options.wheels
+    return Workshop(
+        options.work / "wheels",
+        lambda: read_upstream((old, new), options.series, patches=options.patches),
+        old.name,
+        new.name,
+        options.patches,
+    )
+
+
+def _carried(title: str, shop: Workshop, rounds: int) -> list[results.Figure]:
+    """Compare the engine with `git am -3`, without quilt."""
+    samples, _ = _interleaved(shop, [shop.engine("carry", "v2"), shop.git_am()], rounds)
+    return _printed(title, samples, "git am -3")
+
+
+def _status(rounds: int) -> list[results.Figure]:
+    """Measure how long a command of this workspace takes if nothing changed since the last one."""
+    peer = status()
+    samples = [measure.start(peer) for _ in range(rounds + 1)][1:]
+    wall = statistics.median(sample.wall for sample in samples)
+    cpu = statistics.median(sample.cpu for sample in samples)
+    print(f"`{peer.name}`, warm: {cpu:.2f} s CPU, {wall:.2f} s wall")
+    case = "Starting a command, nothing changed"
+    return [
+        results.Figure(
+            case=case, subject=peer.name, runs=rounds, cpu_seconds=cpu, wall_seconds=wall
+        )
+    ]
 
 
 def _interleaved(
@@ -112,8 +149,24 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--patches", type=int, default=50)
     parser.add_argument("--lines", type=int, default=50_000, help="length of the long file")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--wheels",
+        type=pathlib.Path,
+        nargs=2,
+        metavar=("OLD", "NEW"),
+        help="also measure real trees: two wheels of a project with a series",
+    )
+    parser.add_argument(
+        "--series", type=pathlib.Path, help="the series of OLD, as patches/torch/v2.13.0"
+    )
+    parser.add_argument(
+        "--status", action="store_true", help="also measure `tools/import.py status`, with Bazel"
+    )
     parser.add_argument("--build-only", action="store_true", help="only create the trees")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.wheels and not options.series:
+        parser.error("--wheels needs --series, the patches of the old wheel")
+    return options
 
 
 if __name__ == "__main__":

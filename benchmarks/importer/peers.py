@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -162,6 +163,12 @@ class Workshop:
         mail = _git(repository, "format-patch", "--stdout", "--full-index", "v1..HEAD")
         Path(f"{repository}.mbox").write_bytes(mail)
         _git(repository, "checkout", "-q", "--detach", "v2")
+
+
+def status() -> Peer:
+    """Return `tools/import.py status` of this workspace, in which nothing may be unfinished."""
+    command = (str(_WORKSPACE / "tools/import.py"), "status")
+    return Peer("import.py status", command, dict(os.environ), expected=b"nothing is under way\n")
 
 
 def _commit(name: str, release: Mapping[str, str]) -> bytes:
