@@ -26,10 +26,8 @@ _STAMP = _BUILT + ".start"
 # The folders with all inputs of the build, in addition to the files next to MODULE.bazel.
 # start_inputs_test compares them with Bazel's own list.
 FOLDERS = ("third_party", "tools")
-# The files in these folders that the importer itself writes. They are not inputs of the build.
-WRITTEN = frozenset(
-    {"METADATA", "import.json", "licence.json", "licences.json", "pin.json", "sbom.spdx.json"}
-)
+# Files in these folders that the importer itself writes, and that are not inputs of the build.
+WRITTEN = frozenset({"METADATA", "import.json", "licence.json", "sbom.spdx.json"})
 
 # Show Bazel's errors, but not its other messages, which would mix with the importer's output.
 _QUIET = [

@@ -42,7 +42,7 @@ def workspace(tmp_path: Path) -> Path:
     (root / "tools/importer").mkdir(parents=True)
     (root / "tools/importer/apply.py").touch()
     (root / "third_party/torch").mkdir(parents=True)
-    (root / "third_party/torch/pin.json").touch()
+    (root / "third_party/torch/METADATA").touch()
     shutil.copy(_START, root / "tools/import.py")
     (root / "bazelw").write_text(_BAZELW)
     (root / "bazelw").chmod(0o755)
@@ -112,7 +112,7 @@ def stamp(workspace: Path) -> Path:
 
 def test_bazel_is_not_called_if_nothing_changed(workspace: Path, tmp_path: Path) -> None:
     first = start(workspace, workspace)
-    (workspace / "third_party/torch/pin.json").write_text("{}")  # the importer writes it
+    (workspace / "third_party/torch/METADATA").write_text("name:")  # the importer writes it
     (workspace / "tools/__pycache__").mkdir()
     (workspace / "docs").mkdir()
     later = start(workspace, tmp_path, "status", "--json")
