@@ -71,11 +71,10 @@ def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | N
     return None
 
 
-def _removed(merge: Merge) -> Iterator[int]:
-    """Yield the lines of the base that at least one side removed."""
+def _removed(merge: Merge) -> list[int]:
+    """Return the lines of the base that both sides removed. One side may have moved them."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
-    for change in (*patched, *merge.upstream):
-        yield from range(change.start, change.stop)
+    return sorted(_lines(patched) & _lines(merge.upstream))
 
 
 def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
@@ -224,6 +223,8 @@ def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
         return part.theirs
     if part.theirs == part.base:
         return part.ours
+    if part.ours == part.theirs and not {*part.ours} <= {*part.base}:
+        return part.ours  # both sides wrote the same new line here, so they made the same change
     upstream = _some(readings(part.base, part.ours))
     patch = _some(readings(part.base, part.theirs))
     if not upstream or not patch:

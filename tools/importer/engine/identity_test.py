@@ -149,6 +149,7 @@ def _texts(*texts: str) -> list[bytes]:
         ("x blank y", "x blank f blank g blank y", "x blank f blank y"),
         ("x end y end z", "x end y new end z", "x end y new end z"),
         ("x a a a f a a a y", "x a a a a a a y", "x a a a a a a y"),
+        ("x if v try y", "x else try try y", "x else try try y"),  # either `try` may be the old one
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
@@ -170,6 +171,14 @@ def test_whole_files_that_are_at_hand_are_no_guess_either() -> None:
     assert merge.conflict
     assert merge.blob is not None
     assert b"<<<<<<< " in merge.blob.data
+
+
+def test_a_line_that_upstream_removed_may_be_copied_elsewhere() -> None:
+    """The patch keeps `one` where it was, so it did not move that line, but added another."""
+    result = carried(*_texts("x one y z w", "x y z w", "x one y z one w"))
+    assert not result.outcome.stops
+    assert result.after is not None
+    assert [result.after.data] == _texts("x y z one w")
 
 
 @pytest.mark.parametrize(

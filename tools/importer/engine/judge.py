@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tools.importer.engine.align import Change, Match
 from tools.importer.engine.doubt import doubtful_line
@@ -149,21 +149,22 @@ def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
-    """Return one of the patch's added lines if upstream added all significant ones; else ""."""
-    added = Counter(line for line in _added_lines(hunks) if len(line.strip()) >= _TELLING)
+    """Return one of the patch's added lines if upstream added all significant ones; else "".
+
+    A line that the base has is not significant, because any change may add another one.
+    """
+    added = Counter(
+        line
+        for line in _added_lines(hunks)
+        if len(line.strip()) >= _TELLING and not base.counts[mark_of(line)]
+    )
     if not added:
         return ""
-    marks = _marks(added)
     for line, count in added.items():
-        mark = marks[line]
-        if ours.counts[mark] - base.counts[mark] < count:
+        if ours.counts[mark_of(line)] < count:
             return ""
     line = next(iter(added))
     return line.decode("utf-8", "replace").strip()[:60]
-
-
-def _marks(lines: Counter[bytes]) -> Mapping[bytes, Mark]:
-    return {line: mark_of(line) for line in lines}
 
 
 def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int | None:

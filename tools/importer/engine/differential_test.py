@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the engine with `git merge-file` and `git am -3` on random histories of a source file.
+
+Every line has a hidden identity, so the right result of each merge is known (made_histories.py).
+Merges whose texts hide an edit are left out (`Story.is_told`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.importer.engine.git_merges import GitMerges
+from tools.importer.engine.line_identity import Story, merged
+from tools.importer.engine.made_histories import make_history
+from tools.par.testing.budget import examples, is_full
+
+# The share of the merges that git gets right at which the engine may stop.
+_MOST_STOPS = 0.08
+# `git am` takes six processes, so a short run does not compare all merges with it.
+_AM_EVERY = 1 if is_full() else 12
+
+
+class _Verdict(enum.Enum):
+    RIGHT = enum.auto()
+    STOPS = enum.auto()
+    WRONG = enum.auto()
+
+
+def _stories(seed: int) -> Iterator[Story]:
+    for merge in make_history(seed):
+        story = merge.story
+        if story.is_told and story.theirs != story.base:
+            yield story
+
+
+def _verdict(result: bytes | None, story: Story) -> _Verdict:
+    if result is None:
+        return _Verdict.STOPS
+    right = story.truth is not None and result == b"".join(story.truth)
+    return _Verdict.RIGHT if right else _Verdict.WRONG
+
+
+def _engine(story: Story) -> bytes | None:
+    result = merged(story)
+    if result.outcome.stops:
+        return None
+    assert result.after is not None
+    return result.after.data
+
+
+def _texts(story: Story) -> tuple[bytes, bytes, bytes]:
+    return b"".join(story.base), b"".join(story.ours), b"".join(story.theirs)
+
+
+@pytest.fixture(name="git", scope="module")
+def _git(tmp_path_factory: pytest.TempPathFactory) -> GitMerges:
+    return GitMerges(tmp_path_factory.mktemp("git"))
+
+
+def test_it_is_wrong_less_often_than_git_and_rarely_stops_where_git_is_right(
+    git: GitMerges,
+) -> None:
+    """The histories are the same in each run, so these figures are exact, not estimates."""
+    merge_file = Counter[tuple[_Verdict, _Verdict]]()
+    am = Counter[tuple[_Verdict, _Verdict]]()
+    stories = [story for seed in range(examples(2400, part=12)) for story in _stories(seed)]
+    for number, story in enumerate(stories):
+        ours = _verdict(_engine(story), story)
+        merge_file[ours, _verdict(git.merge_file(*_texts(story)), story)] += 1
+        if number % _AM_EVERY == 0:
+            am[ours, _verdict(git.am(*_texts(story)), story)] += 1
+    for name, counts in (("merge-file", merge_file), ("am -3", am)):
+        table = f"engine and git {name}: {dict(counts)}"
+        print(table)
+        assert not counts[_Verdict.WRONG, _Verdict.STOPS], table
+        wrong = sum(count for (ours, _), count in counts.items() if ours is _Verdict.WRONG)
+        gits = sum(count for (_, git), count in counts.items() if git is _Verdict.WRONG)
+        assert wrong <= gits, table
+        right = sum(count for (_, git), count in counts.items() if git is _Verdict.RIGHT)
+        assert right > 10, table
+        if right > 100:
+            assert counts[_Verdict.STOPS, _Verdict.RIGHT] <= right * _MOST_STOPS, table
+
+
+@settings(max_examples=examples(4000, part=40), deadline=None)
+@given(seed=st.integers(2400, 2**48))
+def test_it_is_never_wrong_where_git_stops(git: GitMerges, seed: int) -> None:
+    for story in _stories(seed):
+        if _verdict(_engine(story), story) is _Verdict.WRONG:
+            assert git.merge_file(*_texts(story)) is not None
+            assert git.am(*_texts(story)) is not None
+
+
+def test_the_histories_have_every_kind_of_merge() -> None:
+    """Patches land, upstream contradicts them, and equal lines are near the changes."""
+    stories = [story for seed in range(60) for story in _stories(seed)]
+    assert any(story.landed for story in stories)
+    assert any(story.truth is None for story in stories)
+    assert any(story.truth is not None and not story.landed for story in stories)
+    assert all(len({*story.base}) < len(story.base) for story in stories)
