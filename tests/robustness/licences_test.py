@@ -28,7 +28,9 @@ _NOT_LINKED = {
         ],
         "linked by --config=static only",
     ),
-    **dict.fromkeys(["accelerate", "ignite", "torch"], "Python packages that this program lacks"),
+    **dict.fromkeys(
+        ["accelerate", "ignite", "torch", "torchinfo"], "Python packages that this program lacks"
+    ),
 }
 # A phrase from each project's licence, to detect an empty file or another project's licence.
 _PHRASES = {

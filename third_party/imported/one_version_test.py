@@ -32,7 +32,7 @@ def _second_versions(workspace: Path) -> Iterator[str]:
 
 
 def test_no_imported_project_is_in_a_lock() -> None:
-    assert set(_distributions(_ROOT)) >= {"accelerate", "pytorch_ignite"}
+    assert set(_distributions(_ROOT)) >= {"accelerate", "pytorch_ignite", "torchinfo"}
     assert list(_second_versions(_ROOT)) == []
 
 
@@ -49,6 +49,6 @@ def test_a_second_version_is_named(tmp_path: Path) -> None:
     assert "x.lock.json both pin some_lib" in line
 
 
-@pytest.mark.parametrize("name", ["accelerate", "ignite"])
+@pytest.mark.parametrize("name", ["accelerate", "ignite", "torchinfo"])
 def test_its_repository_is_declared(name: str) -> None:
     assert f'imported.project(name = "{name}")' in (_ROOT / "MODULE.bazel").read_text()
