@@ -13,7 +13,13 @@ from tools.presubmit import finding, tree
 _PAGE = "tests/README.md"
 # The column headers of tables to check. The check `catalogue` covers the table in
 # patches/README.md.
-_HEADERS = ({"promise", "test"}, {"the promise", "test"}, {"operator", "check", "test"})
+_HEADERS = (
+    {"promise", "test"},
+    {"the promise", "test"},
+    {"operator", "check", "test"},
+    # A comparison with other tools, in tools/importer/README.md.
+    {"point", "importer", "copybara", "electron", "quilt", "stgit", "git rebase", "test"},
+)
 _QUOTED = re.compile(r"`([^`]+)`")
 _FILE = re.compile(
     r"(?:(?P<package>//[\w/.-]*):)?(?P<file>[\w/]+_test)(?:\.py)?(?:::(?P<name>\w+))?"

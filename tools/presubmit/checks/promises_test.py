@@ -78,3 +78,11 @@ def test_the_page_links_every_table(tmp_path: pathlib.Path) -> None:
     assert missing.endswith("no link to the promises of a/README.md")
     linked = {"tests/README.md": "[a](../a/README.md#promises)\n"}
     assert _found(tmp_path, "`x_test`", **linked) == []
+
+
+def test_a_comparison_names_its_tests(tmp_path: pathlib.Path) -> None:
+    tools = "importer | copybara | Electron | quilt | StGit | git rebase"
+    rows = f"| undo | yes{' | -' * 5} | `test_one` |\n| more | yes{' | -' * 5} | `test_none` |\n"
+    table = f"| point | {tools} | test |\n|{'---|' * 8}\n{rows}"
+    page = sample_tree.write(tmp_path, {**_TESTS, "a/README.md": table})
+    assert [problem.what for problem in promises.find(page)] == ["no test test_none"]
