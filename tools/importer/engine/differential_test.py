@@ -69,7 +69,7 @@ def test_it_is_wrong_less_often_than_git_and_rarely_stops_where_git_is_right(
     """The histories are the same in each run, so these figures are exact, not estimates."""
     merge_file = Counter[tuple[_Verdict, _Verdict]]()
     am = Counter[tuple[_Verdict, _Verdict]]()
-    stories = [story for seed in range(examples(2400, part=12)) for story in _stories(seed)]
+    stories = [story for seed in range(examples(2400, part=24)) for story in _stories(seed)]
     for number, story in enumerate(stories):
         ours = _verdict(_engine(story), story)
         merge_file[ours, _verdict(git.merge_file(*_texts(story)), story)] += 1
@@ -83,12 +83,12 @@ def test_it_is_wrong_less_often_than_git_and_rarely_stops_where_git_is_right(
         gits = sum(count for (_, git), count in counts.items() if git is _Verdict.WRONG)
         assert wrong <= gits, table
         right = sum(count for (_, git), count in counts.items() if git is _Verdict.RIGHT)
-        assert right > 10, table
+        assert right > 5, table
         if right > 100:
             assert counts[_Verdict.STOPS, _Verdict.RIGHT] <= right * _MOST_STOPS, table
 
 
-@settings(max_examples=examples(4000, part=40), deadline=None)
+@settings(max_examples=examples(4000, part=80), deadline=None)
 @given(seed=st.integers(2400, 2**48))
 def test_it_is_never_wrong_where_git_stops(git: GitMerges, seed: int) -> None:
     for story in _stories(seed):
@@ -99,7 +99,7 @@ def test_it_is_never_wrong_where_git_stops(git: GitMerges, seed: int) -> None:
 
 def test_the_histories_have_every_kind_of_merge() -> None:
     """Patches land, upstream contradicts them, and equal lines are near the changes."""
-    stories = [story for seed in range(60) for story in _stories(seed)]
+    stories = [story for seed in range(30) for story in _stories(seed)]
     assert any(story.landed for story in stories)
     assert any(story.truth is None for story in stories)
     assert any(story.truth is not None and not story.landed for story in stories)
