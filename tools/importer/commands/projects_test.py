@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow the README from `init`: real commands on small copies of real libraries' histories.
 
-The releases have the shape of absl-py 1.4.0, 2.1.0 and 2.3.0, of fsspec and of accelerate. Each is
-imported as sdist and as wheel.
+The releases have the shape of absl-py 1.4.0, 2.1.0 and 2.3.0, of fsspec (small_histories.py) and of
+accelerate. Each is imported as sdist and as wheel.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tools.importer.commands.main import main
+from tools.importer.commands.small_histories import (
+    ABSL,
+    ABSL_PATCHES,
+    FSSPEC,
+    FSSPEC_PATCHES,
+    Edit,
+    Release,
+)
 from tools.importer.origins.origin_fixtures import (
     commit_files,
     git,
@@ -22,57 +30,6 @@ from tools.importer.origins.origin_fixtures import (
 )
 from tools.importer.session.faults import killed_at
 
-Release = Mapping[str, str]
-
-# absl-py: a handler that 2.1.0 moves within its file, and a licence header that 2.3.0 changes.
-_HANDLER = '''\
-class PythonHandler(logging.StreamHandler):
-  """A handler class."""
-
-  def __init__(self, stream=None):
-    super(PythonHandler, self).__init__(stream)
-    self.stream = stream
-    self.current_file_name = None
-
-  def flush(self):
-    self.acquire()
-    try:
-      self.stream.flush()
-    finally:
-      self.release()
-'''
-_PREFIX = '''\
-def get_absl_log_prefix(record):
-  """Returns the absl log prefix for the log record."""
-  created_tuple = time.localtime(record.created)
-  return '%c%02d%02d ' % (severity, created_tuple.tm_mon, created_tuple.tm_mday)
-'''
-_ABSL = {
-    "1.4.0": {
-        "absl/__init__.py": "# Copyright 2017\n",
-        "absl/logging/__init__.py": f"# Copyright 2017\nimport logging\n\n{_PREFIX}\n\n{_HANDLER}",
-        "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = 0\n",
-    },
-    "2.1.0": {
-        "absl/__init__.py": "# Copyright 2017\n",
-        "absl/logging/__init__.py": f"# Copyright 2017\nimport logging\n\n{_HANDLER}\n\n{_PREFIX}",
-        "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = 0\n",
-    },
-    "2.3.0": {
-        "absl/__init__.py": "# Copyright 2017\n",
-        "absl/logging/__init__.py": "# Copyright 2017\nimport logging\nimport time\n\n"
-        + _HANDLER.replace("super(PythonHandler, self)", "super()")
-        + f"\n\n{_PREFIX}",
-        # This release contains the change of the second patch, "Say False".
-        "absl/flags/_flag.py": "class Flag:\n  def __init__(self):\n    self.present = False\n",
-    },
-}
-_FSSPEC = {
-    "2025.3.0": {"fsspec/registry.py": "known = {\n    'file': 1,\n    'memory': 2,\n}\n"},
-    "2025.5.0": {
-        "fsspec/registry.py": "known = {\n    'dir': 0,\n    'file': 1,\n    'memory': 2,\n}\n"
-    },
-}
 _DEVICES = "".join(
     f"        elif is_{name}_available():\n            return torch.device('{name}')\n"
     for name in ("mlu", "sdaa", "musa", "npu", "hpu")
@@ -139,6 +96,24 @@ class _Index:
         file.write_text(text)
         self.ok("refresh")  # without --project: the command finds the project being edited
 
+    def patches(self, project: str, edits: Sequence[Edit]) -> None:
+        for edit in edits:
+            self.patch(project, edit.subject, edit.path, (edit.old, edit.new))
+
+    def series(self, project: str, label: str) -> list[str]:
+        lines = (self.root / "patches" / project / label / "series").read_text().splitlines()
+        return [line for line in lines if line and not line.startswith("#")]
+
+    def added(self, project: str, label: str) -> str:
+        """Return all lines that the patches of a series add."""
+        home = self.root / "patches" / project / label
+        lines = [
+            line
+            for name in self.series(project, label)
+            for line in (home / name).read_text().splitlines()
+        ]
+        return "".join(f"{line[1:]}\n" for line in lines if line.startswith("+"))
+
     def pin(self, project: str) -> dict[str, object]:
         text = (self.root / "third_party" / project / "pin.json").read_text()
         data: dict[str, object] = json.loads(text)
@@ -164,51 +139,48 @@ def _index(
 
 
 @pytest.mark.parametrize("scheme", ["pypi", "wheel"])
-def test_absl_over_three_releases(index: _Index, scheme: str) -> None:
-    index.publish("absl-py", _ABSL, src=False)
+def test_six_patches_of_absl_over_three_releases(index: _Index, scheme: str) -> None:
+    index.publish("absl-py", ABSL, src=False)
     index.ok(
         "init", "absl_py", "--origin", f"{scheme}:absl-py==1.4.0", "--at", "third_party/absl_py"
     )
-    logging = "absl/logging/__init__.py"
-    index.patch("absl_py", "Flush once", logging, ("      self.stream.flush()", "      flush()"))
-    index.patch("absl_py", "Say False", "absl/flags/_flag.py", ("present = 0", "present = False"))
+    index.patches("absl_py", ABSL_PATCHES)
+    names = index.series("absl_py", "v1.4.0")
+    assert len(names) == 6
     assert "verified: " in index.ok("verify")
     first = index.pin("absl_py")
-    out = index.ok("--project", "absl_py", "--tag", "v2.1.0")
-    assert "2 of 2 patches" in out
-    assert index.pin("absl_py")["previous"] == {
-        key: first[key] for key in ("tag", "origin", "tree_hash")
-    }
-    out = index.ok("--tag", "v2.3.0")  # without --project: the workspace has only one
-    assert "landed upstream, dropped from the series: say-false.patch" in out
-    assert (index.root / "patches/absl_py/v2.3.0/series").read_text().split()[-1] == (
-        "flush-once.patch"
-    )
+    # v2.1.0 has the first patch, and guards the flush in another way than the second.
+    assert index.run("--project", "absl_py", "--tag", "v2.1.0") == 2
+    assert index.run("status") == 2
+    conflict = index.root / ".import/conflict/absl/logging/__init__.py"
+    assert "    assert "verified: " in index.ok("verify")
+    out = index.ok("--tag", "v2.3.0")  # the only project of this workspace
+    assert "5 of 5 patches" in out
+    assert index.series("absl_py", "v2.3.0") == names[1:]
     assert "verified: " in index.ok("verify")
     assert index.pin("absl_py")["version"] == "2.3.0"
+    assert "if not getattr(self.stream, 'closed', True):\n" in index.added("absl_py", "v2.3.0")
+    assert all(edit.added in index.added("absl_py", "v2.3.0") for edit in ABSL_PATCHES[2:])
     assert "patches/absl_py/v2.3.0" in (index.root / "third_party/absl_py/METADATA").read_text()
     assert index.run("--tag", "v2.3.0") == 4
     assert index.run("metadata") == 4
-    assert "say-false.patch" in index.ok("drift", "v2.1.0", "v2.3.0", "--series", "v1.4.0")
-    index.ok("drop", "flush-once")
+    assert names[0] in index.ok("drift", "v2.1.0", "v2.3.0", "--series", "v1.4.0")
+    index.ok("drop", names[1])
     assert index.run("verify") == 0
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("scheme", ["pypi", "wheel"])
 def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
-    package = {version: {"fsspec/__init__.py": "", **files} for version, files in _FSSPEC.items()}
-    index.publish("fsspec", package, src=False)
+    index.publish("fsspec", FSSPEC, src=False)
     index.ok(
         *("init", "fsspec", "--origin", f"{scheme}:fsspec==2025.3.0", "--tags", "{version}"),
         *("--licence", "BSD-3-Clause"),
     )
-    registry = "fsspec/registry.py"
-    index.patch(
-        "fsspec", "Know cns", registry, ("    'memory': 2,", "    'memory': 2,\n    'cns': 3,")
-    )
+    index.patches("fsspec", FSSPEC_PATCHES)
     index.ok("--tag", "2025.5.0")
     assert "verified: " in index.ok("verify")
+    assert all(edit.added in index.added("fsspec", "2025.5.0") for edit in FSSPEC_PATCHES)
     assert (
         'license_note: "BSD-3-Clause"' in (index.root / "third_party/fsspec/METADATA").read_text()
     )
@@ -266,7 +238,7 @@ def test_a_project_from_git_offers_and_picks_at_upstreams_paths(
 def test_init_killed_at_any_call_leaves_all_or_nothing(
     index: _Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
+    index.publish("absl-py", {"1.4.0": ABSL["1.4.0"]}, src=False)
     command = ("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
     for number in range(1000):
         sample = _Index(tmp_path / str(number), capsys)
@@ -296,7 +268,7 @@ def test_init_killed_at_any_call_leaves_all_or_nothing(
 def test_init_with_bad_input_writes_nothing(
     index: _Index, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
+    index.publish("absl-py", {"1.4.0": ABSL["1.4.0"]}, src=False)
     assert index.run("init", *arguments) == 1
     err = capsys.readouterr().err.strip().splitlines()[-1]
     assert message in err
@@ -305,7 +277,7 @@ def test_init_with_bad_input_writes_nothing(
 
 @pytest.mark.full
 def test_init_twice(index: _Index, capsys: pytest.CaptureFixture[str]) -> None:
-    index.publish("absl-py", {"1.4.0": _ABSL["1.4.0"]}, src=False)
+    index.publish("absl-py", {"1.4.0": ABSL["1.4.0"]}, src=False)
     command = ("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
     assert index.run(*command, "--dry-run") == 0
     assert index.files() == {}
@@ -326,10 +298,10 @@ def read_at(repository: Path, branch: str, path: str) -> str:
 def test_sync_tells_what_is_new_in_every_project(
     index: _Index, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index.publish("absl-py", _ABSL, src=False)
+    index.publish("absl-py", ABSL, src=False)
     index.publish("fsspec", {"2025.3.0": {"fsspec/__init__.py": ""}}, src=False)
     index.ok("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
-    index.patch("absl_py", "Say False", "absl/flags/_flag.py", ("present = 0", "present = False"))
+    index.patches("absl_py", ABSL_PATCHES[:1])
     index.ok("init", "fsspec", "--origin", "wheel:fsspec==2025.3.0")
     out = index.ok("sync")
     assert "absl_py: v1.4.0, 2 newer releases, newest v2.3.0\n" in out
