@@ -22,6 +22,7 @@ from tools.importer.engine import (
 )
 from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins import open_pin
+from tools.importer.origins.machine_pip import ConstrainedError
 from tools.importer.origins.wheel import WheelSnapshot, wheel_settings
 from tools.importer.project import load_project
 from tools.importer.report import make_report
@@ -59,7 +60,7 @@ def _fetched(pin: Mapping[str, object]) -> Snapshot:
         pytest.skip("tests have no network here: `bazelw run //tools/importer/drift:golden_test`")
     try:
         return open_pin(_PROJECT, make_report(as_json=True), pin)
-    except EnvironmentProblem as problem:
+    except (ConstrainedError, EnvironmentProblem) as problem:
         reason = f"this machine does not reach the release: {problem}"
         raise pytest.skip.Exception(reason) from problem
 
