@@ -39,7 +39,15 @@ def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
     for key, row in json.loads(_INPUTS["annotations"]).items():
         assert any(key in value.packages for value in (_LOCK, *_GROUPS.values()))
         assert row["why"].endswith(".")
-        assert set(row) <= {"data_only", "environment", "files", "hot", "why", "zip_safe"}
+        assert set(row) <= {
+            "data_only",
+            "environment",
+            "files",
+            "hot",
+            "toolkit",
+            "why",
+            "zip_safe",
+        }
 
 
 def test_other_workspaces_get_the_shared_locks() -> None:

@@ -66,6 +66,7 @@ def _pypi_impl(mctx):
             lock = package["lock"],
             requires = package["requires"],
             sha256 = package["sha256"],
+            toolkit = annotations.get(name, {}).get("toolkit", ""),
             version = package["version"],
             zip_safe = annotations.get(name, {}).get("zip_safe", True),
             hot = annotations.get(name, {}).get("hot", False),

@@ -18,7 +18,7 @@ REQUIREMENTS = Path(__file__).parent / "requirements.in"
 ANNOTATIONS = Path(__file__).parent / "annotations.json"
 TORCH_PIN = Path(__file__).parents[1] / "torch" / "pin.json"
 # The groups that other workspaces get. MODULE.bazel marks all other groups as dev_dependency.
-SHARED_GROUPS = ("cloud",)
+SHARED_GROUPS = ("cloud", "torch_cuda")
 _GROUPS = Path(__file__).parent / "groups"
 
 

@@ -14,6 +14,7 @@ wheel_targets(
     files = {files},
     cold = {cold},
     environment = {environment},
+    toolkit = {toolkit},
 )
 """
 
@@ -52,6 +53,7 @@ def _wheel_repository_impl(rctx):
         files = repr(rctx.attr.files),
         cold = repr([] if rctx.attr.hot else ["."]),
         environment = repr(rctx.attr.environment),
+        toolkit = repr(rctx.attr.toolkit),
     ))
 
 wheel_repository = repository_rule(
@@ -66,6 +68,7 @@ wheel_repository = repository_rule(
         "lock": attr.string(doc = "The lock that pins it, for messages.", mandatory = True),
         "requires": attr.string_list(doc = "Normalised names of the wheels that it requires."),
         "sha256": attr.string(mandatory = True),
+        "toolkit": attr.string(doc = "See par_wheel."),
         "version": attr.string(mandatory = True),
         "zip_safe": attr.bool(default = True),
     },

@@ -28,7 +28,8 @@ def wheel_targets(
         cold = ["."],
         drop = ["*/tests"],
         environment = {},
-        info = None):
+        info = None,
+        toolkit = ""):
     """Declares `:wheel` and one filegroup for each kind of file under `site/`.
 
     Args:
@@ -41,6 +42,7 @@ def wheel_targets(
       drop: directories to leave out of programs (see par_wheel).
       environment: variables for its native libraries (see par_wheel).
       info: a JSON file with the wheel's origin, for PAR_INFO.
+      toolkit: the toolkit that it is a part of (see par_wheel).
     """
     par_wheel(
         name = "wheel",
@@ -52,6 +54,7 @@ def wheel_targets(
         drop = drop,
         environment = environment,
         info = info,
+        toolkit = toolkit,
         zip_safe = zip_safe,
         visibility = ["//visibility:public"],
     )

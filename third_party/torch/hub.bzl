@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`@torch`: aliases to the targets of the selected release.
 
-It contains nothing else, so the other release is not fetched.
+It contains nothing else, so the other releases are not fetched.
 """
 
-# Name -> (target in @torch_release, target in @torch_source).
+# Name -> (target in @torch_release and @torch_cuda, target in @torch_source).
 _TARGETS = {
     "SOURCE_INFO.json": ("SOURCE_INFO.json", "SOURCE_INFO.json"),
     "cc": ("cc", "cc"),
@@ -15,7 +15,9 @@ _ALIAS = """
 alias(
     name = "{name}",
     actual = select({{
-        "{condition}": "{source}",
+        "{from_source}": "{source}",
+        "{cuda_from_source}": "{absent}",
+        "{with_cuda}": "{cuda}",
         "//conditions:default": "{release}",
     }}),
     visibility = ["//visibility:public"],
@@ -26,7 +28,11 @@ def _torch_hub_impl(rctx):
     rctx.file("BUILD.bazel", "".join([
         _ALIAS.format(
             name = name,
-            condition = Label("//third_party/torch:from_source"),
+            from_source = Label("//third_party/torch:from_source"),
+            cuda_from_source = Label("//third_party/torch:cuda_from_source"),
+            absent = Label("//third_party/torch:no_cuda_from_source"),
+            with_cuda = Label("//third_party/torch:with_cuda"),
+            cuda = Label("@torch_cuda//:" + release),
             source = Label("@torch_source//:" + source),
             release = Label("@torch_release//:" + release),
         )

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repository rules behind `@torch_release`: pinned wheel + patch series + seam + BUILD overlay.
+"""The repository rules behind `@torch_release` and `@torch_cuda`: wheel + patches + seam + BUILD file.
 
 The wheel has its own repository, so that an edit of a patch downloads nothing.
 """
 
 load("//third_party/pypi:fetch_wheel.bzl", "fetch_wheel")
 
-_PIN = Label("//third_party/torch:pin.json")
 _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch:BUILD.torch.bazel")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
@@ -31,11 +30,12 @@ _TIMEOUT_SECONDS = 1800
 def _torch_wheel_repository_impl(rctx):
     fetch_wheel(
         rctx,
-        requirement = "torch==%s" % rctx.attr.version,
+        # `===` matches the text. `==2.13.0` would also match, and prefer, 2.13.0+cpu.
+        requirement = "torch===%s" % rctx.attr.version,
         filename = rctx.attr.filename,
         sha256 = rctx.attr.sha256,
         extra_index = rctx.attr.extra_index,
-        source = "third_party/torch/pin.json",
+        source = rctx.attr.source,
         unpack = False,
     )
     rctx.file("BUILD.bazel", """\
@@ -52,10 +52,13 @@ torch_wheel_repository = repository_rule(
     implementation = _torch_wheel_repository_impl,
     doc = "The pinned wheel, as published.",
     attrs = {
-        "extra_index": attr.string(doc = "Queried if the user's own indexes lack the wheel."),
+        "extra_index": attr.string(
+            doc = "Queried if the user's own indexes lack the wheel. PyPI has the CUDA wheel.",
+        ),
         "filename": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
-        "version": attr.string(mandatory = True),
+        "source": attr.string(mandatory = True, doc = "The path of the pin, for messages."),
+        "version": attr.string(mandatory = True, doc = "The wheel's version in its file name."),
     },
 )
 
@@ -65,8 +68,8 @@ def _torch_repository_impl(rctx):
     seam = rctx.path(_SEAM).dirname
     rctx.watch_tree(seam)
     inputs = {
-        "wheel": rctx.path(Label("@torch_wheel//:" + rctx.attr.filename)),
-        "pin": rctx.path(_PIN),
+        "wheel": rctx.path(Label("@%s//:%s" % (rctx.attr.wheel, rctx.attr.filename))),
+        "pin": rctx.path(rctx.attr.pin),
         "patches": series,
         "seam": seam,
         "out": rctx.path("."),
@@ -78,7 +81,8 @@ def _torch_repository_impl(rctx):
     rctx.report_progress("Unpacking and patching torch %s" % rctx.attr.version)
     result = rctx.execute(
         [rctx.which("python3"), "-E", "-s", "-S", "-B", script] +
-        ["--%s=%s" % item for item in inputs.items()],
+        ["--%s=%s" % item for item in inputs.items()] +
+        (["--wheel-only"] if rctx.attr.wheel_only else []),
         timeout = _TIMEOUT_SECONDS,
     )
     if result.return_code:
@@ -93,9 +97,12 @@ torch_repository = repository_rule(
     implementation = _torch_repository_impl,
     doc = "torch's patched tree in `site/`, and its origin in SOURCE_INFO.json.",
     attrs = {
-        "filename": attr.string(mandatory = True, doc = "The wheel in @torch_wheel."),
+        "filename": attr.string(mandatory = True, doc = "The wheel's name."),
+        "pin": attr.label(mandatory = True, allow_single_file = True),
         "requires": attr.string_list(doc = "Names of the wheels in `@pypi` that torch needs."),
         "tag": attr.string(mandatory = True, doc = "Tag, and directory name of the series."),
         "version": attr.string(mandatory = True),
+        "wheel": attr.string(mandatory = True, doc = "The repository that has the wheel."),
+        "wheel_only": attr.bool(doc = "The pin has the wheel's hash and none of the patched tree."),
     },
 )

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn the pinned wheel into the patched tree of `@torch`, using only the standard library.
 
-    unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR
+    unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR [--wheel-only]
 
 The repository rule runs this. It writes DIR/site (torch, functorch, torchgen and the distribution's
 metadata) and DIR/SOURCE_INFO.json. Every step checks its input, and the hash of the result must
 equal the pinned one, so `@torch` always consists of the same bytes. The importer, which writes that
 hash, uses the same functions: `build_tree` writes the tree to disk; `patched_tree` and
-`tree_hash_of` do not.
+`tree_hash_of` do not. With --wheel-only, the pin has no hash of the tree: the wheel's hash and the
+series determine it. The CUDA wheel's pin is of that kind, so an edit of a patch needs no download of
+half a gigabyte.
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ class UnpackError(UserError):
 
 @dataclass(frozen=True)
 class Pin:
-    """The release that the build uses, as read from `file`, a path for error messages."""
+    """The release that the build uses, as read from `file`, a path for error messages.
+
+    `tree_hash` is empty if the pin has only the wheel's hash.
+    """
 
     tag: str
     commit: str
@@ -97,8 +102,8 @@ class TreeBuild:
     members: Mapping[str, Member]
 
 
-def read_pin(path: Path) -> Pin:
-    """Read pin.json. A missing key raises UnpackError."""
+def read_pin(path: Path, *, wheel_only: bool = False) -> Pin:
+    """Read pin.json, without the tree's hash if `wheel_only`. A missing key raises UnpackError."""
     data = json.loads(path.read_text(encoding="utf-8"))
     try:
         return Pin(
@@ -106,7 +111,7 @@ def read_pin(path: Path) -> Pin:
             data["commit"],
             data["version"],
             data["wheel"]["sha256"],
-            data["tree_hash"],
+            "" if wheel_only else data["tree_hash"],
             str(path),
         )
     except KeyError as error:
@@ -115,11 +120,19 @@ def read_pin(path: Path) -> Pin:
         ) from None
 
 
-def unpack(wheel: Path, pin_file: Path, patches: Path, seam: Path, out: Path) -> None:
+def unpack(
+    wheel: Path,
+    pin_file: Path,
+    patches: Path,
+    seam: Path,
+    out: Path,
+    *,
+    wheel_only: bool = False,
+) -> None:
     """Write `out`/site and `out`/SOURCE_INFO.json. Raises UnpackError, SeriesError or ApplyError."""
-    pin = read_pin(pin_file)
+    pin = read_pin(pin_file, wheel_only=wheel_only)
     build = build_tree(wheel, pin, patches, seam, out)
-    if build.tree_hash != pin.tree_hash:
+    if not wheel_only and build.tree_hash != pin.tree_hash:
         raise UnpackError(
             f"{pin_file}: tree_hash is {pin.tree_hash}, the patched tree hashes to {build.tree_hash}. "
             "If the wheel, the series or the seam was changed on purpose, write the new hash there"
@@ -185,9 +198,17 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="unpack", description=__doc__.split("\n", 1)[0])
     for name in ("wheel", "pin", "patches", "seam", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--wheel-only", action="store_true")
     args = parser.parse_args(argv)
     try:
-        unpack(args.wheel, args.pin, args.patches, args.seam, args.out)
+        unpack(
+            args.wheel,
+            args.pin,
+            args.patches,
+            args.seam,
+            args.out,
+            wheel_only=args.wheel_only,
+        )
     except _EXPECTED as error:
         print(error, file=sys.stderr)
         return 1

@@ -80,7 +80,9 @@ def par_binary(
       static_extensions: par_cc_extension targets to link into the interpreter.
       **kwargs: fast_exit (default True: skip the interpreter's teardown at exit), startup_gc
         (default False; True: leave the garbage collector on while modules are imported), doors
-        (default True; False: ignore the environment variables PAR_*), env, and common attributes.
+        (default True; False: ignore the environment variables PAR_*), cuda (default "packed";
+        "system": with --config=cuda, leave the libraries of CUDA to the machine), env, and common
+        attributes.
     """
     if main not in srcs:
         srcs = srcs + [main]

@@ -25,6 +25,13 @@ _HEAD = 32
 # Every program contains copies of these libraries for machines that lack them: see the runtime's
 # machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
+# Every machine has the C library.
+_C_LIBRARY = frozenset(
+    (
+        "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
+        "libresolv.so.2", "librt.so.1", "libutil.so.1",
+    )
+)  # fmt: skip
 
 
 BUNDLE_SECTIONS = ("files", "natives", "developer")
@@ -61,7 +68,7 @@ class BundleOptions:
 class Index:
     """The tables of an archive, which the runtime's files.py and _par_importer.py read."""
 
-    bundles: list[tuple[str, str, bool, str, bool]] = dataclasses.field(default_factory=list)
+    bundles: list[tuple[str, str, bool, str, bool, tuple[str, ...]]] = dataclasses.field(default_factory=list)
     modules: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     extensions: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     namespaces: dict[str, tuple[tuple[int, str], ...]] = dataclasses.field(default_factory=dict)
@@ -164,7 +171,8 @@ class BundleBuilder:
         self._files: dict[str, tuple[Any, ...]] = {}
         self._natives: dict[str, tuple[Any, ...]] = {}
         self._stamp = hashlib.sha256(repr(options).encode())
-        self._needs_machine = False
+        self._needed: set[str] = set()
+        self._sonames: set[str] = set()
         self._packages: set[str] = set()
 
     def _name(self, path: str) -> str:
@@ -272,7 +280,8 @@ class BundleBuilder:
         self._natives[path] = (
             mode, offset, len(data), frames, dynamic.soname, dynamic.needed, version,
         )  # fmt: skip
-        self._needs_machine |= not _MACHINE_LIBRARIES.isdisjoint(dynamic.needed)
+        self._needed.update(dynamic.needed)
+        self._sonames.add(dynamic.soname)
         self._add_to_stamp(path, mode, data)
         name = extension_name(path)
         if name is not None and name not in self._index.modules:
@@ -286,10 +295,12 @@ class BundleBuilder:
 
     def finish(self) -> None:
         options = self._options
+        others = self._needed - self._sonames - _C_LIBRARY
         self._index.bundles.append(
             (
-                options.name, options.prefix, options.zip_safe,
-                self._stamp.hexdigest()[:16], self._needs_machine,
+                options.name, options.prefix, options.zip_safe, self._stamp.hexdigest()[:16],
+                not _MACHINE_LIBRARIES.isdisjoint(others),
+                tuple(sorted(others - _MACHINE_LIBRARIES)),
             )
         )  # fmt: skip
         self._index.files.append(self._files)

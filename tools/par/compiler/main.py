@@ -112,6 +112,7 @@ def _link(options: argparse.Namespace) -> None:
             "main": options.main,
             "fast_exit": options.fast_exit,
             "startup_gc": options.startup_gc,
+            **({"cuda": "system"} if options.system_cuda else {}),
         },
         info=info,
         doors=not options.no_doors,
@@ -169,6 +170,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     linker.add_argument("--fast-exit", action="store_true")
     linker.add_argument("--startup-gc", action="store_true")
     linker.add_argument("--no-doors", action="store_true")
+    linker.add_argument("--system-cuda", action="store_true")
     linker.add_argument("--info", action="append", default=[])
     linker.add_argument("bundles", nargs="*")
     return parser.parse_args(arguments)

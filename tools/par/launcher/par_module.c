@@ -338,6 +338,15 @@ static PyObject* par_dlopen(PyObject* module, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+static PyObject* par_is_loaded(PyObject* module, PyObject* args) {
+  (void)module;
+  const char* soname;
+  if (!PyArg_ParseTuple(args, "s:is_loaded", &soname)) return NULL;
+  void* handle = dlopen(soname, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle) dlclose(handle);
+  return PyBool_FromLong(handle != NULL);
+}
+
 static PyObject* par_static_names(PyObject* module, PyObject* unused) {
   (void)module;
   (void)unused;
@@ -388,6 +397,8 @@ static PyMethodDef methods[] = {
      "decompress(data, size) -> bytes of all frames in data"},
     {"hash", par_hash, METH_VARARGS, "hash(data) -> XXH64 as int"},
     {"dlopen", par_dlopen, METH_VARARGS, "dlopen(path): load, never unload"},
+    {"is_loaded", par_is_loaded, METH_VARARGS,
+     "is_loaded(soname): whether this process has loaded the library"},
     {"exit", par_exit, METH_VARARGS,
      "exit(status): flush C's stdout and end the process at once"},
     {"static_names", par_static_names, METH_NOARGS,

@@ -195,7 +195,7 @@ static int index_fits(PyObject* index, uint64_t size) {
       PyDict_GetItemString(index, "namespaces"),
       PyDict_GetItemString(index, "environment"),
   };
-  return list_of(bundles, "cPbcb", limits.bundles, &limits) &&
+  return list_of(bundles, "cPbcbw", limits.bundles, &limits) &&
          rows(table[0], "npbozuu", 0, 's', &limits) &&
          rows(table[1], "np", 0, 's', &limits) &&
          rows(table[2], "nps", 0, 's', &limits) &&

@@ -36,7 +36,12 @@ def _par_wheel_impl(ctx):
         "Compiling %s for PARs" % ctx.attr.distribution,
     )
 
-    bundle = struct(name = ctx.attr.distribution, archive = archive, directory = site)
+    bundle = struct(
+        name = ctx.attr.distribution,
+        archive = archive,
+        directory = site,
+        toolkit = ctx.attr.toolkit,
+    )
     runfiles = ctx.runfiles(files = [site, archive]).merge_all(
         [dep[DefaultInfo].default_runfiles for dep in ctx.attr.deps],
     )
@@ -92,6 +97,11 @@ par_wheel = rule(
                   "caller's values take precedence.",
         ),
         prefix = attr.string(doc = "Directory in the archive; the import root if empty."),
+        toolkit = attr.string(
+            doc = "`cuda` if these are libraries of CUDA, which a program with cuda = \"system\" leaves " +
+                  "to the machine.",
+            values = ["", "cuda"],
+        ),
         info = attr.label(
             doc = "A JSON file that PAR_INFO shows under the distribution's name.",
             allow_single_file = True,

@@ -30,6 +30,11 @@ _PROGRAM_ATTRS = {
         doc = "False: the program ignores the environment variables PAR_*.",
         default = True,
     ),
+    "cuda": attr.string(
+        doc = "`packed`: contain the libraries of CUDA that the wheels need; `system`: use the machine's.",
+        default = "packed",
+        values = ["packed", "system"],
+    ),
     "env": attr.string_dict(doc = "Environment of `bazel run` and `bazel test`."),
     "_base": attr.label_list(
         doc = "Bundles of every program: standard library, runtime.",
@@ -42,14 +47,18 @@ _PROGRAM_ATTRS = {
     ),
 }
 
-def _bundles(ctx, extra = []):
+def _all_bundles(ctx, extra = []):
     bundles = [target[ParInfo].bundles for target in ctx.attr._base + extra]
     bundles.append(ctx.attr.lib[ParInfo].bundles)
     return depset(transitive = bundles).to_list()
 
+def _used(ctx, bundles):
+    """Return the bundles without those that the program leaves to the machine."""
+    return [b for b in bundles if not (b.toolkit == "cuda" and ctx.attr.cuda == "system")]
+
 def _import_roots(ctx):
     """Return the sys.path entries of the program's own code, below the runfiles, longest first."""
-    wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
+    wheels = {runfiles_path(ctx, b.directory): None for b in _all_bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
 
     # A module in an external repository is imported by its path from the root of that repository.
@@ -71,7 +80,9 @@ def _from_runfiles(ctx):
             lines.append(name + "\t1")
     if not ctx.attr.doors:
         lines.append("doors\t0")  # launcher/invocation.c reads this line
-    bundles = _bundles(ctx)
+    if ctx.attr.cuda == "system":
+        lines.append("cuda\tsystem")
+    bundles = _used(ctx, _all_bundles(ctx))
     lines += [
         "bundle\t%s\t%s" % (runfiles_path(ctx, b.archive), runfiles_path(ctx, b.directory))
         for b in bundles
@@ -134,9 +145,10 @@ def _manifest(ctx, files, output):
     ctx.actions.write(output, arguments)
 
 def _pack(ctx, output):
-    bundles = _bundles(ctx, ctx.attr._packed_base + [ctx.attr.licences])
+    all_bundles = _all_bundles(ctx, ctx.attr._packed_base + [ctx.attr.licences])
+    bundles = _used(ctx, all_bundles)
     packed = {}
-    for bundle in bundles:
+    for bundle in all_bundles:
         packed[bundle.archive.path] = None
         packed[bundle.directory.path] = None
 
@@ -163,6 +175,8 @@ def _pack(ctx, output):
         arguments.add("--startup-gc")
     if not ctx.attr.doors:
         arguments.add("--no-doors")
+    if ctx.attr.cuda == "system":
+        arguments.add("--system-cuda")
     for label, key in ctx.attr.info.items():
         arguments.add(label[DefaultInfo].files.to_list()[0], format = "--info=%s=%%s" % key)
     archives = [bundle.archive for bundle in bundles]

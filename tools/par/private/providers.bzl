@@ -5,7 +5,7 @@ ParInfo = provider(
     doc = "The bundles that a target contributes to a program that depends on it.",
     fields = {
         "bundles": "depset of structs: name, archive (File, .parlib), directory (File: the " +
-                   "same files on disk, an import root)",
+                   "same files on disk, an import root), toolkit (`cuda` or empty)",
     },
 )
 

@@ -27,7 +27,7 @@ def start(layout, program, file, config, interpreter, raised):
         path of a program's .par_parts file, or "".
     raised: whether this process has privileges that its caller lacks, such as setuid.
     """
-    runtime = Runtime(layout, program, raised)
+    runtime = Runtime(layout, program, raised, interpreter)
     if layout == "packed":
         _open_packed(runtime, file, config or None)
     else:

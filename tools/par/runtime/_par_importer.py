@@ -42,7 +42,7 @@ class Bundle:
     def __init__(self, runtime, number, row, archive, root, on_disk):
         self.runtime = runtime
         self.number = number
-        self.name, self.prefix, self.zip_safe, self.stamp, self.needs_machine = row
+        self.name, self.prefix, self.zip_safe, self.stamp, self.needs_machine, self.needs = row
         self.archive = archive
         self.on_disk = on_disk
         self.virtual_root = root
@@ -300,6 +300,10 @@ class Finder:
             from par_runtime import unpack
 
             location = unpack.extension_path(bundle, row[1])
+        if bundle.needs:
+            from par_runtime import libraries
+
+            libraries.provide(bundle, row[1])
         loader = _external.ExtensionFileLoader(name, location)
         return _external.spec_from_file_location(name, location, loader=loader)
 
@@ -361,10 +365,11 @@ class PathEntry:
 class Runtime:
     """The state of the running PAR: its bundles, the merged index tables and its settings."""
 
-    def __init__(self, layout, program, raised=False):
+    def __init__(self, layout, program, raised=False, interpreter=False):
         self.layout = layout
         self.program = program
         self.raised = raised
+        self.interpreter = interpreter
         self.bundles = []
         self.modules = {}
         self.extensions = {}

@@ -33,6 +33,19 @@ def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
     return bundle.runtime.section("natives", bundle)
 
 
+@functools.cache
+def library_owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
+    """Return the bundle and the path of each library, by soname, except the machine's libraries."""
+    owners: dict[str, tuple[Bundle, str]] = {}
+    for bundle in runtime.bundles:
+        if bundle.name == "cc_runtime":
+            continue
+        for relative, row in natives(bundle).items():
+            if row[4]:
+                owners.setdefault(row[4], (bundle, relative))
+    return owners
+
+
 def read(bundle: Bundle, relative: str) -> bytes:
     """Return a file's contents. Raises FileNotFoundError, which names the path below the PAR."""
     row = table(bundle).get(relative)

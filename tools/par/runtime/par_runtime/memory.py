@@ -16,7 +16,7 @@ import _par
 from par_runtime import files
 
 if TYPE_CHECKING:
-    from _par_importer import Bundle, Runtime
+    from _par_importer import Bundle
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def library(bundle: Bundle, relative: str) -> str:
 
 
 def _load_needs(bundle: Bundle, relative: str) -> None:
-    owners = _owners(bundle.runtime)
+    owners = files.library_owners(bundle.runtime)
     for soname in files.natives(bundle)[relative][5]:
         if soname in owners and owners[soname] != (bundle, relative):
             _load(*owners[soname])
@@ -36,18 +36,6 @@ def _load_needs(bundle: Bundle, relative: str) -> None:
 @functools.cache
 def _load(bundle: Bundle, relative: str) -> None:
     _par.dlopen(library(bundle, relative))
-
-
-@functools.cache
-def _owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
-    owners: dict[str, tuple[Bundle, str]] = {}
-    for bundle in runtime.bundles:
-        if bundle.on_disk or bundle.name == "cc_runtime":
-            continue
-        for relative, row in files.natives(bundle).items():
-            if row[4]:
-                owners.setdefault(row[4], (bundle, relative))
-    return owners
 
 
 @functools.cache
