@@ -34,6 +34,7 @@ class Section:
 
 SECTIONS = {
     "par_startup": Section("Starting a program", "[par_startup](par_startup/README.md)"),
+    "cuda_programs": Section("Programs with CUDA", "[cuda_programs](cuda_programs/README.md)"),
     "tpu_eager": Section("The device tpu on a CPU", "[tpu_eager](tpu_eager/README.md)"),
     "size_streams": Section(
         "Sizes that change, on the device tpu", "[size_streams](size_streams/README.md)"

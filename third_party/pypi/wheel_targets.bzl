@@ -29,6 +29,7 @@ def wheel_targets(
         drop = ["*/tests"],
         environment = {},
         info = None,
+        kernels = False,
         toolkit = ""):
     """Declares `:wheel` and one filegroup for each kind of file under `site/`.
 
@@ -42,6 +43,7 @@ def wheel_targets(
       drop: directories to leave out of programs (see par_wheel).
       environment: variables for its native libraries (see par_wheel).
       info: a JSON file with the wheel's origin, for PAR_INFO.
+      kernels: whether its libraries consist of kernels for GPUs (see par_wheel).
       toolkit: the toolkit that it is a part of (see par_wheel).
     """
     par_wheel(
@@ -54,6 +56,7 @@ def wheel_targets(
         drop = drop,
         environment = environment,
         info = info,
+        kernels = kernels or toolkit == "cuda",
         toolkit = toolkit,
         zip_safe = zip_safe,
         visibility = ["//visibility:public"],

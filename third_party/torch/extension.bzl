@@ -55,6 +55,7 @@ def _torch_impl(mctx):
     torch_repository(
         name = "torch_cuda",
         filename = cuda["wheel"]["filename"],
+        kernels = True,
         pin = _CUDA_PIN,
         requires = requires + [_key(line) for line in cuda["requires"]],
         tag = cuda["tag"],

@@ -88,6 +88,7 @@ def _torch_repository_impl(rctx):
     if result.return_code:
         fail(result.stderr.strip() or "%s: ended with status %d" % (_SCRIPT, result.return_code))
     rctx.template("BUILD.bazel", _OVERLAY, {
+        "{kernels}": repr(rctx.attr.kernels),
         "{deps}": repr(["@pypi//" + name for name in rctx.attr.requires]),
         "{version}": repr(rctx.attr.version),
         "{wheel_targets}": str(_WHEEL_TARGETS),
@@ -98,6 +99,7 @@ torch_repository = repository_rule(
     doc = "torch's patched tree in `site/`, and its origin in SOURCE_INFO.json.",
     attrs = {
         "filename": attr.string(mandatory = True, doc = "The wheel's name."),
+        "kernels": attr.bool(doc = "Whether most bytes of its libraries are kernels for GPUs."),
         "pin": attr.label(mandatory = True, allow_single_file = True),
         "requires": attr.string_list(doc = "Names of the wheels in `@pypi` that torch needs."),
         "tag": attr.string(mandatory = True, doc = "Tag, and directory name of the series."),

@@ -89,6 +89,7 @@ def _bundle(options: argparse.Namespace, compile_all: CompileAll) -> None:
                     zip_safe=not options.unpacked,
                     strict=options.strict,
                     cold=tuple(options.cold),
+                    kernels=options.kernels,
                 ),
                 compile_all,
             )
@@ -156,6 +157,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     bundle.add_argument("--prefix", default="")
     bundle.add_argument("--unpacked", action="store_true")
     bundle.add_argument("--strict", action="store_true")
+    bundle.add_argument("--kernels", action="store_true")
     bundle.add_argument("--drop", action="append", default=[])
     bundle.add_argument("--cold", action="append", default=[])
     bundle.add_argument("--info")

@@ -16,6 +16,8 @@ def _par_wheel_impl(ctx):
         arguments.add(ctx.attr.prefix, format = "--prefix=%s")
     if not ctx.attr.zip_safe:
         arguments.add("--unpacked")
+    if ctx.attr.kernels:
+        arguments.add("--kernels")
     arguments.add_all(ctx.attr.drop, format_each = "--drop=%s")
     arguments.add_all(ctx.attr.cold, format_each = "--cold=%s")
     arguments.add_all(
@@ -95,6 +97,9 @@ par_wheel = rule(
         environment = attr.string_dict(
             doc = "Environment variables to set before the first import, for its native libraries. The " +
                   "caller's values take precedence.",
+        ),
+        kernels = attr.bool(
+            doc = "Whether most bytes of its libraries are kernels for GPUs, which are compressed already.",
         ),
         prefix = attr.string(doc = "Directory in the archive; the import root if empty."),
         toolkit = attr.string(
