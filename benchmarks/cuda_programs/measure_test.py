@@ -26,7 +26,8 @@ def test_the_figures_of_a_program(tmp_path: Path) -> None:
     assert figures["Unpacked files"].number == 3.0
     first = figures[measure.FIRST]
     assert (first.runs, first.peer) == (2, measure.COPY)
-    assert first.wall_ratio is not None and first.wall_ratio > 0
+    assert first.wall_ratio is not None
+    assert first.wall_ratio > 0
     assert figures[measure.WARM].cpu_ratio is None
     assert not (tmp_path / "cache").exists()
 

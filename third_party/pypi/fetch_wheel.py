@@ -212,6 +212,8 @@ def _update_hint(pin: Pin) -> str:
         return "run third_party/pypi/update.py"
     if pin.source == "third_party/torch/pin.json":  # The locks contain torch's requirements.
         return f"edit {pin.source} and run third_party/pypi/update.py"
+    if pin.source == "third_party/torch/cuda/pin.json":
+        return "run third_party/torch/cuda/update.py"
     return f"edit {pin.source}"
 
 

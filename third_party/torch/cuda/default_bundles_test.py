@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without --config=cuda, a program with torch contains no wheel of CUDA, and a build fetches none."""
+"""Without --config=cuda, a program with torch contains no wheel of CUDA."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts in a torch wheel for CUDA: its commit, its CUDA version, and the packages it requires."""
+"""The facts in a torch wheel for CUDA: its commit, its CUDA version, and its requirements."""
 
 from __future__ import annotations
 

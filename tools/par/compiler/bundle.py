@@ -73,7 +73,9 @@ class BundleOptions:
 class Index:
     """The tables of an archive, which the runtime's files.py and _par_importer.py read."""
 
-    bundles: list[tuple[str, str, bool, str, bool, tuple[str, ...]]] = dataclasses.field(default_factory=list)
+    bundles: list[tuple[str, str, bool, str, bool, tuple[str, ...]]] = dataclasses.field(
+        default_factory=list
+    )
     modules: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     extensions: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     namespaces: dict[str, tuple[tuple[int, str], ...]] = dataclasses.field(default_factory=dict)

@@ -92,13 +92,13 @@ def _load_from_machine(soname: str, problems: dict[str, str]) -> None:
                 continue
             return
     problems[soname] = (
-        'not on this machine. Install CUDA and cuDNN, add their directories to LD_LIBRARY_PATH, or'
+        "not on this machine. Install CUDA and cuDNN, add their directories to LD_LIBRARY_PATH, or"
         ' build the program without cuda = "system"'
     )
 
 
 def _required(bundle: Bundle, relative: str) -> set[str]:
-    """Return the sonames that an extension needs, directly or through the bundle's own libraries."""
+    """Return the sonames that an extension needs, also through the bundle's own libraries."""
     natives = files.natives(bundle)
     own = {row[4]: row[5] for row in natives.values() if row[4]}
     seen: set[str] = set()
