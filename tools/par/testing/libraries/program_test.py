@@ -58,17 +58,6 @@ def test_an_interpreter_for_children_says_nothing(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "42\n", "")
 
 
-def test_without_a_writable_disk_the_library_is_loaded_from_memory() -> None:
-    result = subprocess.run(
-        [_PACKED],
-        env={"HOME": "/nonexistent", "TMPDIR": "/proc", "PAR_CACHE_DIR": "/proc/self/fd"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.returncode, result.stdout) in ((0, "42\n"), (1, ""))
-
-
 def test_the_library_is_left_to_the_machine(tmp_path: Path) -> None:
     result = _run(_SYSTEM, tmp_path, _NEEDED)
     assert (result.returncode, result.stdout) == (0, "42\n")
