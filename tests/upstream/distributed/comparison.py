@@ -103,6 +103,28 @@ def complete(folder: Path) -> list[str]:
     return [file for file in catalogue.chosen([]) if finished(folder, file).exists()]
 
 
+def failed(folder: Path, file: str) -> bool:
+    """Return whether a test of a file failed on tpu."""
+    ran = outcomes.read(results_file(folder, file, "tpu"))
+    return any(row.outcome is Outcome.FAILED for row in ran.values())
+
+
+def updated(
+    file: Path, tests: Sequence[Outcomes], whole: Sequence[str]
+) -> tuple[list[Outcomes], list[str]]:
+    """Return the outcomes that `save` wrote, and the complete test files, updated by a new run.
+
+    A test file of the new run replaces that file's saved outcomes.
+    """
+    ran = {test.file for test in tests}
+    merged = [test for test in load(file) if test.file not in ran] + [*tests]
+    order = catalogue.chosen([])
+    merged.sort(key=lambda test: order.index(test.file))
+    partial = {*incomplete(file)}
+    kept = {test.file for test in merged if test.file not in ran and test.file not in partial}
+    return merged, [*kept, *whole]
+
+
 def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError.
 

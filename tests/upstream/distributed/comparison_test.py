@@ -63,6 +63,18 @@ def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
     assert comparison.incomplete(file) == ["test_c10d_common"]
 
 
+def test_a_run_updates_only_its_files_in_the_results(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    kept = Outcomes("pipelining/test_stage", "s::C::kept", _PASSED)
+    old = Outcomes(_FILE, "f::C::gone", _PASSED)
+    part = Outcomes("test_c10d_common", "c::C::part", _PASSED)
+    comparison.save([old, part, kept], file, whole=[_FILE, kept.file])
+    new = Outcomes(_FILE, "f::C::new", _PASSED)
+    tests, whole = comparison.updated(file, [new], whole=[])
+    assert tests == [new, part, kept]
+    assert whole == [kept.file]
+
+
 def test_the_page_has_counts_and_reasons() -> None:
     tests = [
         Outcomes(_FILE, "f::C::good", _PASSED, use="tpu"),

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import tempfile
 from collections.abc import Generator
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[device_use.FILE] = str(Path(folder.name) / "used")
     context = multiprocessing.get_context("forkserver")
     context.Process = Rank  # type: ignore[misc]
-    context.set_forkserver_preload([__name__])
+    _fork_server(Path(folder.name) / "socket")
     real = torch_multiprocessing.get_context
 
     def get_context(method: str | None = None) -> Any:
@@ -67,6 +69,32 @@ def pytest_configure(config: pytest.Config) -> None:
     torch_multiprocessing.Process = context.Process
     torch_multiprocessing.Queue = context.Queue
     torch_multiprocessing.set_start_method = lambda *args, **kwargs: None
+
+
+def _fork_server(socket_file: Path) -> None:
+    """Fork the server that forks the ranks. multiprocessing would start a new interpreter for it.
+
+    The fields are those that `forkserver.ForkServer.ensure_running` sets.
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_file))
+        listener.listen()
+        alive_for_server, alive = os.pipe()
+        process = os.fork()
+        if not process:
+            status = 1
+            try:
+                os.close(alive)
+                forkserver.main(listener.detach(), alive_for_server, [])  # raises SystemExit
+            except SystemExit:
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(alive_for_server)
+    server: Any = forkserver._forkserver
+    server._forkserver_address = str(socket_file)
+    server._forkserver_alive_fd = alive
+    server._forkserver_pid = process
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

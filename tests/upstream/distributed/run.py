@@ -18,17 +18,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-from tests.fbcode import outcomes, recording
 from tests.fbcode.page import put
 from tests.upstream.distributed import adaptation, catalogue, comparison, page
-from tools.presubmit.results import Outcome
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-_PROGRAM = ("-m", "tests.upstream.distributed.one_file")
-# The time limit of one process, in seconds. In several files, one test takes up to ten minutes.
-_TIMEOUT = 3600.0
+_PROGRAM = ("-m", "tests.upstream.distributed.files")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,9 +38,8 @@ def main(argv: Sequence[str]) -> int:
         print(f"run: {error}", file=sys.stderr)
         return 1
     options.results.mkdir(parents=True, exist_ok=True)
-    for file in files if not options.no_run else ():
-        for device in catalogue.DEVICES:
-            run_file(file, device, options.results, for_pytest, again=options.again)
+    for device in catalogue.DEVICES if not options.no_run else ():
+        run_files(files, device, options.results, for_pytest, again=options.again)
     tests = comparison.collect(options.results)
     rows = comparison.judge(tests)
     print("\n".join(page.counts(rows)))
@@ -54,28 +47,23 @@ def main(argv: Sequence[str]) -> int:
     for row in unexplained:
         print(f"failed: {row.name}: {row.reason}")
     if options.publish:
-        published = options.publish / comparison.RESULTS.name
-        comparison.save(tests, published, comparison.complete(options.results))
-        put(page.text(rows, comparison.incomplete(published)), options.publish / "TABLE.md")
+        _publish(tests, comparison.complete(options.results), options.publish)
     return 1 if unexplained or not rows else 0
 
 
-def run_file(
-    file: str, device: str, results: Path, for_pytest: Sequence[str] = (), *, again: bool = False
+def run_files(
+    files: Sequence[str],
+    device: str,
+    results: Path,
+    for_pytest: Sequence[str] = (),
+    *,
+    again: bool = False,
 ) -> None:
-    """Run a file's remaining tests on a device. On the CPU, run only those that failed on tpu.
-
-    A process is killed after an hour. A test during which the process ended counts as failed, and a
-    new process runs the next ones.
-    """
-    target = comparison.results_file(results, file, device)
-    only = ""
+    """Run the remaining tests of files on a device. On the CPU, only those that failed on tpu."""
     if device == "cpu":
-        # If a test passed on tpu, its result on the CPU would not change the verdict.
-        on_tpu = comparison.results_file(results, file, "tpu")
-        if all(ran.outcome is not Outcome.FAILED for ran in outcomes.read(on_tpu).values()):
-            return
-        only = str(on_tpu.absolute())
+        files = [file for file in files if comparison.failed(results, file)]
+    if not files:
+        return
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
@@ -85,34 +73,21 @@ def run_file(
         "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),
         "XLA_FLAGS": XLA_FLAGS,
         catalogue.DEVICE: device,
-        recording.FILE: str(target.absolute()),
-        recording.AGAIN: "1" if again else "",
-        catalogue.ONLY_FAILED: only,
     }
-    while True:
-        print(f"=== {file} on {device}", flush=True)
-        size = target.stat().st_size if target.exists() else 0
-        status = _status([sys.executable, *_PROGRAM, file, *for_pytest], environment)
-        if outcomes.confirm(target, status, size):
-            environment[recording.AGAIN] = ""  # Do not run failed tests a third time.
-            continue
-        fine = (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.TESTS_FAILED,
-            pytest.ExitCode.NO_TESTS_COLLECTED,
-        )
-        if status not in fine:
-            print(f"run: {file} on {device}: status {status}; see above", file=sys.stderr)
-        elif device == "tpu" and not for_pytest:
-            comparison.finished(results, file).touch()
-        return
+    command = [sys.executable, *_PROGRAM, *files, f"--results={results.absolute()}"]
+    command += ["--again"] if again else []
+    command += [f"--pytest={option}" for option in for_pytest]
+    subprocess.run(command, env=environment, check=True)
 
 
-def _status(command: Sequence[str], environment: dict[str, str]) -> int:
-    try:
-        return subprocess.run(command, env=environment, check=False, timeout=_TIMEOUT).returncode
-    except subprocess.TimeoutExpired:
-        return -9
+def _publish(tests: Sequence[comparison.Outcomes], whole: Sequence[str], folder: Path) -> None:
+    """Write results.json and TABLE.md. Files that have not run keep their published outcomes."""
+    published = folder / comparison.RESULTS.name
+    if published.exists():
+        tests, whole = comparison.updated(published, tests, whole)
+    comparison.save(tests, published, whole)
+    rows = comparison.judge(tests)
+    put(page.text(rows, comparison.incomplete(published)), folder / "TABLE.md")
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

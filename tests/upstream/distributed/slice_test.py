@@ -26,7 +26,7 @@ _FILES = (
 @pytest.mark.parametrize("file", _FILES)
 def test_a_file_passes_on_the_device(file: str, tmp_path: Path) -> None:
     for device in catalogue.DEVICES:
-        run.run_file(file, device, tmp_path)
+        run.run_files([file], device, tmp_path)
     rows = comparison.judge(comparison.collect(tmp_path))
     failed = [
         f"{row.name}: {row.reason}" for row in rows if row.verdict is comparison.Verdict.FAILED
