@@ -33,13 +33,22 @@ def environment(devices: Sequence[jax.Device]) -> str:
             *([_host()] if devices[0].client.platform == "cpu" else []),
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
-            *(f"{device.id} {device.device_kind}" for device in devices),
+            *(
+                # The loader can place a program for a single device on any device of the CPU.
+                device.device_kind if on_any_device(devices) else f"{device.id} {device.device_kind}"
+                for device in devices
+            ),
             # The device count matters: for several, runtime/platform.py starts more threads.
             f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",
         )
     )
+
+
+def on_any_device(devices: Sequence[jax.Device]) -> bool:
+    """Return whether a program for these devices can be loaded on other devices of their client."""
+    return len(devices) == 1 and devices[0].client.platform == "cpu"
 
 
 @functools.cache

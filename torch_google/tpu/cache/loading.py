@@ -14,11 +14,13 @@ import jax
 import numpy as np
 from jax._src.interpreters.pxla import UnloadedMeshExecutable
 from jax._src.layout import Layout
+from jax._src.lib import xla_client
 from jax._src.stages import ArgInfo
 from jax.core import ShapedArray
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from torch_google.tpu import shardings
+from torch_google.tpu.cache.environment import on_any_device
 
 # The fields of JAX's executables that the description covers, directly or indirectly. If a JAX
 # release adds a field that is in use, executables can no longer be serialized here.
@@ -106,7 +108,9 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
         raise ValueError("its description has lists of different lengths")
     client = devices[0].client
     device_list = jax._src.lib.xla_client.DeviceList(tuple(devices))
-    executable = client.deserialize_executable(code, executable_devices=device_list)
+    executable = client.deserialize_executable(
+        code, executable_devices=device_list, compile_options=_options(devices)
+    )
     unloaded = UnloadedMeshExecutable(
         xla_executable=executable,
         device_list=device_list,
@@ -132,6 +136,15 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
     return jax.stages.Compiled(
         unloaded.load(), [], args_info, out_tree, no_kwargs=bool(description["no_kwargs"])
     )
+
+
+def _options(devices: Sequence[jax.Device]) -> xla_client.CompileOptions | None:
+    """Return options that replace the device in the bytes, or None to use the bytes' devices."""
+    if not on_any_device(devices):
+        return None
+    options = xla_client.CompileOptions()
+    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[devices[0].id]]))
+    return options
 
 
 def _array(aval: Any) -> list[Any]:

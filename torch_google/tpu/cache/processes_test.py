@@ -123,6 +123,33 @@ def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _
     assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
 
 
+_TWO_DEVICES = """
+import torch
+from torch_google.tpu import autoload
+autoload()
+
+def train(device):
+    x = torch.arange(6.0).reshape(2, 3).to(device).requires_grad_()
+    (x @ x.t()).exp().sum().log().backward()
+    return x.grad.tolist(), torch.tpu.metrics().compiles
+
+numbers, compiles = train("tpu:0")
+assert compiles > 0
+assert train("tpu:1") == (numbers, compiles)
+"""
+
+
+def test_a_program_for_one_device_is_loaded_on_another(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TORCH_TPU_COMPILE_CACHE": str(tmp_path),
+        "TORCH_TPU_CPU_DEVICES": "2",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+    subprocess.run([sys.executable, "-c", _TWO_DEVICES], env=environment, check=True, timeout=240)
+
+
 @pytest.mark.full
 def test_a_path_that_is_a_file_costs_time_and_one_warning(
     tmp_path: Path, filled: tuple[Path, _Done]

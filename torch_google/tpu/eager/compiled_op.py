@@ -116,7 +116,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
     """
     if not _is_ours(call):
         return None
-    fingerprint = fingerprint_of(call, device)
+    fingerprint = fingerprint_of(call)
     stored = compiler.find_entry(fingerprint, _placement(call, device).devices)
     if stored is None:
         return None
@@ -147,12 +147,12 @@ def keep_baked(call: NormalizedCall, device: int) -> None:
     """Record in the compile cache that a call's program depends on a number's value."""
     if _is_ours(call):
         devices = _placement(call, device).devices
-        compiler.store_note(fingerprint_of(call, device), devices, None)
+        compiler.store_note(fingerprint_of(call), devices, None)
 
 
 def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
     """Compile a call and return its program, which keeps no reference to the call's tensors."""
-    fingerprint = fingerprint_of(call, device)
+    fingerprint = fingerprint_of(call)
     plan = _CallPlan(call, lowered, bool(lowered.random), device)
     results = tuple(call.results(lowered))
     body = plan.body(results)
@@ -485,10 +485,11 @@ def _example(number: Number | torch.Tensor) -> float | int:
     return 0.0 if number.is_floating_point() else 0
 
 
-def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) -> str:
-    """Return the contents of the C++ cache key as a string that is the same in every process.
+def fingerprint_of(call: NormalizedCall, *, placed: bool = True) -> str:
+    """Return the contents of the C++ cache key, without the device, as a string.
 
-    If `placed` is False, the offsets of views are left out.
+    It is the same in every process. The compile cache adds the devices. If `placed` is False, the
+    offsets of views are left out.
     """
     boxes = list(dict.fromkeys(base[2] for base in call.bases))
     tensors = iter(zip(call.views, call.bases, strict=True))
@@ -508,4 +509,4 @@ def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) ->
 
     arguments = [[word(leaf) for leaf in pytree.tree_leaves(arg)] for arg in call.args]
     kind = f"precision {_C.precision()} default {dtypes.default_dtype()}"
-    return f"{call.op.name()} tpu:{device} {kind} {arguments}"
+    return f"{call.op.name()} tpu {kind} {arguments}"

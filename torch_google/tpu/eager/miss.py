@@ -141,7 +141,7 @@ def run_moving(call: OpCall) -> OpCall:
 
 
 def _unplaced(call: OpCall) -> str:
-    return fingerprint_of(call.call, call.device, placed=False)
+    return fingerprint_of(call.call, placed=False)
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:

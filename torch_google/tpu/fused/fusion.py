@@ -133,7 +133,6 @@ class Fusion:
         pairs: int,
     ) -> None:
         self.name = f"a trace of {len(steps)} operators"
-        self._device = device
         # C++ flushes a trace before an operator that uses another mesh, so there is at most one.
         meshes = [compiled.mesh for compiled, _ in steps if compiled.mesh != ONE_DEVICE]
         self._placement = Placement(platform.device(device), *meshes[:1])
@@ -154,7 +153,7 @@ class Fusion:
         for compiled, wires in self._steps:
             digest.update(f"{compiled.fingerprint} {wires}\n".encode())
         digest.update(f"{self._kept} {self._donated} {self._pairs}".encode())
-        return f"fused tpu:{self._device} {len(self._steps)} {digest.hexdigest()}"
+        return f"fused {len(self._steps)} {digest.hexdigest()}"
 
     def compile(self) -> jax.stages.Compiled:
         """Compile the trace and return its executable."""
