@@ -50,6 +50,8 @@ RULES = (
     # Sleep on the host, in milliseconds, instead of delaying the device.
     Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
     Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
+    # The default device is CUDA.
+    Rule(r"\bGradScaler\((?=init_scale)", 'GradScaler("tpu", ', 'GradScaler("cpu", '),
     # torch rejects `device_ids` for modules on the CPU.
     Rule(r",\s*device_ids=\[self\.rank\]", ", device_ids=[self.rank]", ""),
     # The CPU is one device without an index, and its random state belongs to torch itself.
@@ -206,9 +208,11 @@ def adapt_framework(device: str) -> None:
 
     # Upstream's init_pg accepts no backend string with devices, such as "cpu:gloo,tpu:tpu".
     sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
-    # By default, `with_comms` uses NCCL, and skips a test on devices other than CUDA.
+    # By default, the decorator uses NCCL, and skips the test on other devices than CUDA. A
+    # ShardedTensor prefers the device of a group's only backend, and otherwise the CPU.
+    backend_of_device = BACKEND[device].rpartition(":")[2]
     sharded_tensor.with_comms = functools.partial(
-        sharded_tensor.with_comms, backend=BACKEND[device]
+        sharded_tensor.with_comms, backend=backend_of_device
     )
     _select_device(sharded_tensor.ShardedTensorTestBase, device)
 

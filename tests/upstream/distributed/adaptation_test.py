@@ -28,6 +28,11 @@ _CASES = [
     ('return "nccl"', 'return "cpu:gloo,tpu:tpu"', 'return "gloo"'),
     ("skipIf(not TEST_MULTIGPU, 'x')", "skipIf(not True, 'x')", "skipIf(not True, 'x')"),
     ("replicate(m, device_ids=[self.rank])", "replicate(m, device_ids=[self.rank])", "replicate(m)"),
+    (
+        "GradScaler(init_scale=2.0)",
+        'GradScaler("tpu", init_scale=2.0)',
+        'GradScaler("cpu", init_scale=2.0)',
+    ),
     # Modules of torch, and names that merely contain "cuda", stay unchanged.
     ("torch.backends.cuda.matmul", "torch.backends.cuda.matmul", "torch.backends.cuda.matmul"),
     ("from common_cuda import TEST_CUDA", *2 * ("from common_cuda import TEST_CUDA",)),

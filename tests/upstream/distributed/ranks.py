@@ -9,6 +9,8 @@ a started platform does not survive a fork.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import multiprocessing
 import os
 import socket
@@ -145,13 +147,54 @@ def _prepare() -> None:
 
 
 def _import_device() -> None:
+    """Import what a rank would import when its device starts and when it runs operators."""
     from torch_google.tpu import autoload
 
     autoload()
     import torch._meta_registrations  # noqa: F401
 
-    import torch_google.tpu.lowerings
-    import torch_google.tpu.lowerings.meta_kernels  # noqa: F401
+    from torch_google.tpu import composites
+    from torch_google.tpu.cache import loading  # noqa: F401
+    from torch_google.tpu.collectives import group  # noqa: F401
+    from torch_google.tpu.eager import copy_kernels, fallback, miss, recorded_operators  # noqa: F401
+    from torch_google.tpu.fused import fusion  # noqa: F401
+    from torch_google.tpu.lowerings import (  # noqa: F401
+        collectives,
+        meta_kernels,
+        recurrent_operators,
+    )
+    from torch_google.tpu.torch_hooks import (  # noqa: F401
+        compile_adapter,
+        fake_tensors,
+        optimizer_steps,
+    )
+
+    composites.register()
+    _compile_once()
+
+
+def _compile_once() -> None:
+    """Make a rank wait while another one compiles the same program, and then load that program.
+
+    Ranks run the same programs at the same time, usually on fewer processors than ranks.
+    """
+    from torch_google.tpu.runtime import compiler
+
+    compiled = compiler.compiled
+    locks = Path(os.environ["TORCH_TPU_COMPILE_CACHE"] + ".locks")
+    locks.mkdir(parents=True, exist_ok=True)
+
+    def compiled_once(name: str, lower: Any, *, fingerprint: str, on: Any, note: Any = None) -> Any:
+        digest = hashlib.sha256(fingerprint.encode()).hexdigest()
+        with open(locks / digest[:3], "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            stored = compiler.find_entry(fingerprint, on)
+            entry = stored and compiler.load_entry(stored)
+            if entry is not None and entry.executable is not None:
+                return entry.executable
+            return compiled(name, lower, fingerprint=fingerprint, on=on, note=note)
+
+    compiler.compiled = compiled_once
 
 
 _prepare()

@@ -69,6 +69,8 @@ def run_files(
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "OMP_NUM_THREADS": "1",
+        # Seconds after which torch's framework ends a test. The machine may be busy.
+        "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "900",
         "TORCH_TPU_CPU_DEVICES": str(adaptation.COUNT),
         "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),
         "XLA_FLAGS": XLA_FLAGS,
