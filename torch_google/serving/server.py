@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A LitServer with a bounded queue, limits, metrics, and an end that loses no request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from types import FrameType
+from typing import Any
+
+import uvicorn
+import uvicorn.server
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from litserve import LitAPI, LitServer
+
+from torch_google.serving import metrics, page
+from torch_google.serving.dispatcher import Dispatcher
+from torch_google.serving.errors import RequestError, ServingError
+from torch_google.serving.limits import Limits
+from torch_google.serving.signature import parse_json
+
+_LOG = logging.getLogger(__name__)
+_FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
+
+
+class Server(LitServer):
+    """Serves one LitAPI over HTTP.
+
+    One process has the HTTP server and the queue, and each worker is another process. An API with
+    a `signature` gets its arrays checked; any other gets the JSON of the body. Streams and LitSpecs
+    are not supported: they raise ValueError.
+    """
+
+    def __init__(
+        self, api: LitAPI, *, device: str = "cpu", workers: int = 1, limits: Limits | None = None
+    ) -> None:
+        if api.stream or api.spec is not None:
+            raise ValueError("Server: streams and LitSpecs need litserve.LitServer itself")
+        if workers < 1:
+            raise ValueError(f"Server: workers={workers}; use 1 or more")
+        self.limits = limits or Limits(batch=api.max_batch_size)
+        if api.max_batch_size != self.limits.batch:
+            raise ValueError(
+                f"Server: the API's max_batch_size is {api.max_batch_size}, and the limits' batch "
+                f"is {self.limits.batch}. Use the same number"
+            )
+        self.metrics = metrics.Metrics(self.limits.batch)
+        self.failure: str | None = None
+        self.is_draining = False
+        self._dispatcher = Dispatcher(self.limits, self.metrics, self._fail)
+        self._api = api
+        self._target = device
+        # LitServe's accelerators have no `tpu`. Workers get the device's name from this class.
+        super().__init__(api, accelerator="cpu", timeout=self.limits.timeout)
+        self.workers_per_device = workers
+        self.devices = [device]
+        self._replace_pages()
+
+    def run(  # type: ignore[override]
+        self, host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning"
+    ) -> None:
+        """Serve until SIGTERM or SIGINT, then finish all requests that have arrived.
+
+        Port 0 selects a free port, which the log names. Raises ServingError if the address cannot
+        be used, the model cannot be loaded, a worker keeps dying, or requests were lost because the
+        end took too long.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listener = socket.create_server((host, port), family=family, backlog=2048)
+        except (OSError, OverflowError) as error:
+            raise ServingError(
+                f"cannot listen on {host}:{port}: {error}. Use another host or port"
+            ) from error
+        config = uvicorn.Config(
+            self.app,
+            log_level=log_level,
+            access_log=False,
+            timeout_graceful_shutdown=self.limits.drain_timeout,  # type: ignore[arg-type]
+            server_header=False,
+        )
+        address = ":".join(map(str, listener.getsockname()[:2]))
+        _LOG.info("listening on http://%s; the model is loading", address)
+        try:
+            _Http(config, self).run(sockets=[listener])
+        finally:
+            self._dispatcher.abandon()
+            listener.close()
+        if self.failure is not None:
+            raise ServingError(self.failure)
+
+    @asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Start the workers with the HTTP server, and end them after the last response."""
+        self._dispatcher.start(self._api, self._target, int(self.workers_per_device))
+        try:
+            yield
+        finally:
+            await self._dispatcher.stop()
+
+    def drain(self) -> None:
+        """Report that the server ends: /health fails, so that load balancers send no request."""
+        self.is_draining = True
+        self.metrics.draining.set(1)
+
+    def report_lost_requests(self) -> None:
+        """Make `run` fail if requests have no response yet."""
+        self._dispatcher.update_gauges()
+        lost = int(self.metrics.queue_length.get() + self.metrics.in_work.get())
+        if lost and self.failure is None:
+            self.failure = (
+                f"{lost} requests had no response {self.limits.drain_timeout:g} s after the server "
+                "was told to end. Use a longer drain timeout"
+            )
+
+    def _fail(self, message: str) -> None:
+        self.failure = message
+
+    def _register_internal_endpoints(self) -> None:
+        super()._register_internal_endpoints()
+        # LitServe's /health asks a process that this server does not have.
+        routes = self.app.router.routes
+        routes[:] = [each for each in routes if getattr(each, "path", "") != self.healthcheck_path]
+        auth = [Depends(self.setup_auth())]
+
+        @self.app.get(self.healthcheck_path, dependencies=auth, response_class=PlainTextResponse)
+        async def health() -> Response:
+            if self.is_draining:
+                return PlainTextResponse("draining", HTTPStatus.SERVICE_UNAVAILABLE)
+            if not self._dispatcher.is_ready or not self._api.health():
+                return PlainTextResponse("not ready", HTTPStatus.SERVICE_UNAVAILABLE)
+            return PlainTextResponse("ok")
+
+        @self.app.get("/metrics", dependencies=auth, response_class=PlainTextResponse)
+        async def prometheus() -> Response:
+            self._dispatcher.update_gauges()
+            return Response(self.metrics.text(), media_type=metrics.CONTENT_TYPE)
+
+    def _register_api_endpoints(
+        self, lit_api: LitAPI, request_type: Any, response_type: Any
+    ) -> None:
+        self.app.add_api_route(
+            lit_api.api_path,
+            self._respond,
+            methods=["POST"],
+            dependencies=[Depends(self.setup_auth(lit_api))],
+            response_class=JSONResponse,
+        )
+
+    def _replace_pages(self) -> None:
+        """Replace FastAPI's pages, which load scripts from another site."""
+        routes = self.app.router.routes
+        routes[:] = [each for each in routes if getattr(each, "path", "") not in _FASTAPI_PAGES]
+        path, title = self._api.api_path, type(self._api).__name__
+        document = self.app.openapi
+
+        def openapi() -> dict[str, Any]:
+            return page.openapi(document(), path, self._dispatcher.signature)
+
+        self.app.title = title
+        self.app.openapi = openapi  # type: ignore[method-assign]
+
+        @self.app.get("/docs", include_in_schema=False)
+        async def docs() -> Response:
+            text = page.page(title, path, self._dispatcher.signature, self.limits)
+            return HTMLResponse(text)
+
+    async def _respond(self, request: Request) -> Response:
+        start = time.perf_counter()
+        try:
+            response = await self._answer(request)
+        except RequestError as error:
+            headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+            response = JSONResponse(error.document(), error.status, headers)
+        self.metrics.requests.add(1, str(response.status_code))
+        self.metrics.request_seconds.observe(time.perf_counter() - start)
+        return response
+
+    async def _answer(self, request: Request) -> Response:
+        body = await self._read(request)
+        signature = self._dispatcher.signature
+        payload = parse_json(body) if signature is None else signature.parse(body)
+        reply = await self._dispatcher.submit(payload)
+        if isinstance(reply.content, bytes):
+            return Response(reply.content, reply.status, media_type="application/json")
+        return JSONResponse(jsonable_encoder(reply.content), reply.status)
+
+    async def _read(self, request: Request) -> bytes:
+        """Return the body. Raises RequestError if it is too large, too slow, or not JSON."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RequestError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                "the content type is unknown",
+                "the header Content-Type",
+                kind[:80] or "no such header",
+                "send application/json",
+            )
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self.limits.body_bytes:
+            raise self._too_large(f"{int(length):,} bytes")
+        try:
+            return await asyncio.wait_for(self._read_parts(request), self.limits.body_timeout)
+        except TimeoutError:
+            raise RequestError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "the body did not arrive in time",
+                "the body",
+                f"no end after {self.limits.body_timeout:g} s",
+                "send the body faster",
+            ) from None
+
+    async def _read_parts(self, request: Request) -> bytes:
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > self.limits.body_bytes:
+                raise self._too_large(f"more than {self.limits.body_bytes:,} bytes")
+        return bytes(body)
+
+    def _too_large(self, found: str) -> RequestError:
+        return RequestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "the body is too large",
+            "the body",
+            found,
+            f"send at most {self.limits.body_bytes:,} bytes",
+        )
+
+
+class _Http(uvicorn.server.Server):
+    """uvicorn's server, which ends in two steps: /health fails, and later it stops listening."""
+
+    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+        super().__init__(config)
+        self._server = server
+        self._stop_at: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn raises the signals that it has recorded again after the end. This does not record
+        # them, so the process ends with the status of the program.
+        if self._stop_at is not None:
+            self.should_exit = self.force_exit = True
+            return
+        delay = self._server.limits.drain_delay if sig == signal.SIGTERM else 0
+        self._stop_at = time.monotonic() + delay
+        self._server.drain()
+
+    async def on_tick(self, counter: int) -> bool:
+        is_due = self._stop_at is not None and time.monotonic() >= self._stop_at
+        if is_due or self._server.failure is not None:
+            self.should_exit = True
+        return bool(await super().on_tick(counter))
+
+    async def _wait_tasks_to_complete(self) -> None:
+        try:
+            await super()._wait_tasks_to_complete()
+        finally:
+            self._server.report_lost_requests()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real server on loopback, as a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from torch_google.serving.testing.server_process import Response, ServerProcess
+from torch_google.serving.testing.small_server import EXIT, EXIT_CODE, FAIL
+
+_COMMAND = [sys.executable, "-m", "torch_google.serving.testing.small_server"]
+_BATCH, _QUEUE, _BODY = 4, 3, 2000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    options = [f"--batch={_BATCH}", f"--queue={_QUEUE}", f"--body_bytes={_BODY}", "--timeout=20"]
+    with ServerProcess([*_COMMAND, *options, "--body_timeout=0.5"]) as process:
+        yield process
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as pool:
+        yield pool
+
+
+def _body(seconds: float = 0.0, command: int = 0) -> dict[str, Any]:
+    return {"inputs": {"x": [seconds, command]}}
+
+
+def _metric(server: ServerProcess, name: str) -> float:
+    for line in server.get("/metrics").body.splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.split()[1])
+    raise AssertionError(f"no metric {name}")
+
+
+def _wait_for(server: ServerProcess, name: str, value: float) -> None:
+    end = time.monotonic() + 60
+    while _metric(server, name) != value:
+        assert time.monotonic() < end, server.get("/metrics").body
+        time.sleep(0.02)
+
+
+def _occupy(server: ServerProcess, threads: ThreadPoolExecutor, seconds: float) -> Future[Response]:
+    """Give the worker a request, and return when it has it."""
+    future = threads.submit(server.post, _body(seconds))
+    _wait_for(server, "serving_in_work", 1)
+    return future
+
+
+def test_requests_that_wait_become_a_batch(
+    server: ServerProcess, threads: ThreadPoolExecutor
+) -> None:
+    first = _occupy(server, threads, 2.0)
+    others = [threads.submit(server.post, _body()) for _ in range(_QUEUE)]
+    assert first.result().body["size"] == 1
+    assert [each.result().body["size"] for each in others] == [_QUEUE] * _QUEUE
+
+
+def test_a_full_queue_answers_at_once(server: ServerProcess, threads: ThreadPoolExecutor) -> None:
+    first = _occupy(server, threads, 3.0)
+    waiting = [threads.submit(server.post, _body()) for _ in range(_QUEUE)]
+    _wait_for(server, "serving_queue_length", _QUEUE)
+    refused = server.post(_body())
+    assert not first.done()
+    assert refused.status == 503
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.body["error"]["what"] == "the queue is full"
+    assert refused.body["error"]["found"] == f"{_QUEUE} requests wait"
+    assert {each.result().status for each in (first, *waiting)} == {200}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "where"),
+    [
+        (b"{", "application/json", 400, "the body"),
+        (b"{}", "text/plain", 415, "the header Content-Type"),
+        (b" " * (_BODY + 1), "application/json", 413, "the body"),
+        ({"inputs": {"x": [1, 2, 3]}}, "application/json", 422, "inputs.x"),
+    ],
+)
+def test_a_request_that_is_refused(
+    server: ServerProcess, body: Any, content_type: str, status: int, where: str
+) -> None:
+    response = server.post(body, content_type=content_type)
+    assert response.status == status
+    error = response.body["error"]
+    assert error["where"] == where
+    assert error["what"]
+    assert error["found"]
+    assert error["next"]
+
+
+def _raw(server: ServerProcess, headers: dict[str, str], *parts: bytes) -> int:
+    """Send a body in parts, without its end, and return the status."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.putrequest("POST", "/predict")
+    for name, value in {"Content-Type": "application/json", **headers}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    for part in parts:
+        connection.send(part)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_a_body_without_an_end(server: ServerProcess) -> None:
+    assert _raw(server, {"Content-Length": "100"}, b"{") == 408
+
+
+def test_a_body_of_unknown_length(server: ServerProcess) -> None:
+    parts = [b"%x\r\n%s\r\n" % (1000, b" " * 1000)] * 3
+    assert _raw(server, {"Transfer-Encoding": "chunked"}, *parts) == 413
+
+
+def test_an_input_that_fails_does_not_fail_its_batch(
+    server: ServerProcess, threads: ThreadPoolExecutor
+) -> None:
+    first = _occupy(server, threads, 1.0)
+    good, bad = (threads.submit(server.post, _body(0, command)) for command in (0, FAIL))
+    assert first.result().status == 200
+    assert good.result().status == 200
+    assert bad.result().status == 500
+    assert bad.result().body["error"]["found"] == "ArithmeticError: no result for this input"
+    assert "Traceback" in server.log()
+
+
+def test_a_worker_that_dies_starts_again(
+    server: ServerProcess, threads: ThreadPoolExecutor
+) -> None:
+    before = server.post(_body()).body["pid"]
+    died = server.post(_body(0, EXIT))
+    assert died.status == 500
+    assert died.body["error"]["found"] == f"exit code {EXIT_CODE}"
+    end = time.monotonic() + 60
+    while server.get("/health").status != 200:
+        assert time.monotonic() < end, server.log()
+        time.sleep(0.05)
+    assert server.post(_body()).body["pid"] != before
+    assert 'serving_worker_restarts_total{worker="0"} 1\n' in server.get("/metrics").body
+
+
+def test_the_pages_describe_the_model(server: ServerProcess) -> None:
+    document = server.get("/openapi.json").body
+    operation = document["paths"]["/predict"]["post"]
+    content = operation["requestBody"]["content"]["application/json"]
+    assert server.post(content["example"]).status == 200
+    x = content["schema"]["properties"]["inputs"]["properties"]["x"]
+    assert (x["minItems"], x["maxItems"], x["items"]["type"]) == (2, 2, "number")
+    assert {"413", "422", "503", "504"} <= set(operation["responses"])
+    page = server.get("/docs").body
+    assert "float32 [2]" in page
+    assert "//" not in page.replace("http://HOST", "")  # nothing from another site
+
+
+def test_the_metrics_count(server: ServerProcess) -> None:
+    count = _metric(server, "serving_request_seconds_count")
+    server.post(_body(0.2))
+    assert _metric(server, "serving_request_seconds_count") == count + 1
+    assert _metric(server, "serving_batch_seconds_sum") >= 0.2
+    assert _metric(server, "serving_queue_limit") == _QUEUE
+    (resident,) = (
+        line
+        for line in server.get("/metrics").body.splitlines()
+        if line.startswith("serving_worker_resident_bytes{")
+    )
+    assert float(resident.split()[1]) > 1 << 20
+
+
+def test_sigterm_loses_no_request(threads: ThreadPoolExecutor) -> None:
+    options = ["--batch=1", "--drain_delay=1"]
+    with ServerProcess([*_COMMAND, *options]) as server:
+        requests = [_occupy(server, threads, 5.0)]
+        requests += [threads.submit(server.post, _body(0.1)) for _ in range(3)]
+        _wait_for(server, "serving_queue_length", 3)
+        server.process.send_signal(signal.SIGTERM)
+        _wait_for(server, "serving_draining", 1)
+        assert server.get("/health").status == 503
+        requests.append(threads.submit(server.post, _body(0.1)))  # before the delay has passed
+        assert server.process.wait(60) == 0, server.log()
+        assert {each.result().status for each in requests} == {200}
+
+
+@pytest.mark.full
+def test_an_end_that_takes_too_long_is_an_error(threads: ThreadPoolExecutor) -> None:
+    with ServerProcess([*_COMMAND, "--drain_timeout=0.5"]) as server:
+        request = _occupy(server, threads, 5.0)
+        assert server.end() == 1
+        assert "1 requests had no response 0.5 s after" in server.log()
+        with pytest.raises((ConnectionError, http.client.HTTPException, AssertionError)):
+            assert request.result().status == 200
+
+
+@pytest.mark.full
+def test_a_slow_request_gets_504(threads: ThreadPoolExecutor) -> None:
+    with ServerProcess([*_COMMAND, "--timeout=0.5"]) as server:
+        assert server.post(_body(2.0)).status == 504
+        assert server.post(_body(0.0)).status in (200, 504)
+
+
+@pytest.mark.full
+def test_two_workers_work_at_once(threads: ThreadPoolExecutor) -> None:
+    with ServerProcess([*_COMMAND, "--workers=2", "--batch=1"]) as server:
+        _wait_for(server, 'serving_worker_ready{worker="0"}', 1)
+        _wait_for(server, 'serving_worker_ready{worker="1"}', 1)
+        responses = list(threads.map(server.post, [_body(5.0)] * 2))
+        assert [each.status for each in responses] == [200, 200], responses
+        assert len({each.body["pid"] for each in responses}) == 2
+
+
+@pytest.mark.full
+def test_requests_wait_for_their_batch(threads: ThreadPoolExecutor) -> None:
+    with ServerProcess([*_COMMAND, "--batch=2", "--batch_wait=20"]) as server:
+        sizes = [each.body["size"] for each in threads.map(server.post, [_body()] * 2)]
+        assert sizes == [2, 2]
+
+
+@pytest.mark.full
+def test_sigint_in_the_whole_group_loses_no_request(threads: ThreadPoolExecutor) -> None:
+    with ServerProcess(["setsid", *_COMMAND]) as server:
+        request = _occupy(server, threads, 1.5)
+        subprocess.run(["kill", "-INT", "--", f"-{server.process.pid}"], check=True)
+        assert server.process.wait(60) == 0, server.log()
+        assert request.result().status == 200
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
+    result = subprocess.run(
+        [*_COMMAND, "--device=broken"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 1
+    assert "small_server: worker 0: ValueError: the weights are missing" in result.stderr
