@@ -47,6 +47,7 @@ SECTIONS = {
         "[conformance](../tests/conformance/README.md), [upstream](../tests/upstream/README.md), "
         "[files](../tests/upstream/files/README.md)",
     ),
+    "serving": Section("Serving a model", "[serving](serving/README.md)"),
     "google3": Section("The libraries", "[google3](google3/README.md)"),
     "importer": Section("Moving patches to another release", "[importer](importer/README.md)"),
     "build": Section("Setting up, building, testing", "by hand: `time` and `ls -l`"),

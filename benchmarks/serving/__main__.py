@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare torch_google/serving with LitServe's own server; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks import results
+from benchmarks.serving import client, processes
+from benchmarks.serving.client import Load
+from examples import model
+
+_OURS = "serve"
+_PEERS = ("LitServe", "LitServe, fast_queue")
+# Requests of the load mode before this part of its time are a warm-up.
+_WARM_UP = 0.2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the two modes."""
+    parser = argparse.ArgumentParser(prog="python3 -m benchmarks.serving", description=__doc__)
+    parser.add_argument("--par", type=Path, help="serve.par; the default is the source")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each case in each round")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--load", type=float, help="instead, load serve for so many seconds")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        benchmark = _Benchmark(options, Path(folder) / "checkpoint.pt")
+        figures = benchmark.load() if options.load else benchmark.compare()
+    if options.json:
+        results.write(options.json, "serving", figures)
+    return 0
+
+
+class _Benchmark:
+    def __init__(self, options: argparse.Namespace, checkpoint: Path) -> None:
+        self._options = options
+        self._checkpoint = str(checkpoint)
+        torch.manual_seed(0)
+        network = model.DigitNet().eval()
+        image = torch.rand(1, 8, 8)
+        torch.save({"state_dict": network.state_dict()}, checkpoint)
+        self._body = json.dumps({"inputs": {"image": image.tolist()}}).encode()
+        self._expected: list[float] = network(image[None])[0].tolist()
+
+    def compare(self) -> list[results.Figure]:
+        """Measure all servers in each round, in alternating order."""
+        cases = {
+            "Time of a request, 1 connection": 1,
+            f"Time per request, {self._options.connections} connections": self._options.connections,
+        }
+        subjects = (_OURS, *_PEERS)
+        loads: dict[tuple[str, str], list[tuple[Load, float]]] = {
+            (case, subject): [] for case in cases for subject in subjects
+        }
+        for turn in range(self._options.rounds):
+            for subject in subjects if turn % 2 == 0 else reversed(subjects):
+                port = processes.free_port()
+                with processes.running(self._command(subject, port), port) as session:
+                    self._run(port, self._options.connections, 1.0)
+                    for case, connections in cases.items():
+                        before = processes.cpu_seconds(session)
+                        load = self._run(port, connections, self._options.seconds)
+                        cpu = processes.cpu_seconds(session) - before
+                        loads[case, subject].append((load, cpu / len(load.latencies)))
+                        print(
+                            f"round {turn + 1}, {subject}, {case}: {len(load.latencies)} requests, "
+                            f"p50 {1000 * load.percentile(50):.2f} ms, "
+                            f"p99 {1000 * load.percentile(99):.2f} ms, "
+                            f"CPU {1000 * cpu / len(load.latencies):.2f} ms per request",
+                            flush=True,
+                        )
+        return [
+            self._figure(case, peer, loads[case, _OURS], loads[case, peer], connections)
+            for case, connections in cases.items()
+            for peer in _PEERS
+        ]
+
+    def load(self) -> list[results.Figure]:
+        """Load our server, and record the memory of its processes."""
+        samples: list[tuple[float, float]] = []
+        port = processes.free_port()
+        with processes.running(self._command(_OURS, port), port) as session:
+            load = self._run(
+                port,
+                self._options.connections,
+                self._options.load,
+                lambda elapsed: samples.append((elapsed, processes.resident_mib(session))),
+            )
+        warm = [mib for elapsed, mib in samples if elapsed >= _WARM_UP * self._options.load]
+        early = statistics.median(warm[: max(1, len(warm) // 5)])
+        late = statistics.median(warm[-max(1, len(warm) // 5) :])
+        print(
+            f"{len(load.latencies):,} requests in {load.seconds:.0f} s, p50 "
+            f"{1000 * load.percentile(50):.2f} ms, p99 {1000 * load.percentile(99):.2f} ms; "
+            f"{early:.1f} MiB early, {late:.1f} MiB at the end, {max(warm):.1f} MiB at most"
+        )
+        case = f"Memory after {self._options.load:.0f} s of load"
+        return [
+            results.Figure(
+                case=case,
+                subject=_OURS,
+                number=round(late - early, 1),
+                unit="MiB more than early in the run",
+                peak_mib=max(warm),
+                note=f"{len(load.latencies):,} requests, {self._options.connections} connections",
+            )
+        ]
+
+    def _run(
+        self,
+        port: int,
+        connections: int,
+        seconds: float,
+        on_second: Callable[[float], None] = lambda elapsed: None,
+    ) -> Load:
+        return client.run(
+            port,
+            self._body,
+            connections=connections,
+            seconds=seconds,
+            check=self._check,
+            on_second=on_second,
+        )
+
+    def _check(self, content: bytes) -> None:
+        actual = json.loads(content)["outputs"]["output"]
+        worst = max(abs(a - b) for a, b in zip(actual, self._expected, strict=True))
+        if worst > 1e-4:
+            raise RuntimeError(f"a result is off by {worst}")
+
+    def _command(self, subject: str, port: int) -> list[str]:
+        batch = str(self._options.batch)
+        if subject != _OURS:
+            transport = "zmq" if "fast_queue" in subject else "queue"
+            module = [sys.executable, "-m", "benchmarks.serving.plain_server"]
+            return [*module, self._checkpoint, str(port), batch, transport]
+        par = self._options.par
+        program = [str(par.resolve())] if par else [sys.executable, "-m", "examples.serve"]
+        return [*program, f"--checkpoint={self._checkpoint}", f"--port={port}", f"--batch={batch}"]
+
+    def _figure(
+        self,
+        case: str,
+        peer: str,
+        ours: list[tuple[Load, float]],
+        theirs: list[tuple[Load, float]],
+        connections: int,
+    ) -> results.Figure:
+        def seconds(load: Load) -> float:
+            return load.percentile(50) if connections == 1 else load.seconds_per_request
+
+        p99 = statistics.median(load.percentile(99) for load, _ in ours)
+        pairs = list(zip(ours, theirs, strict=True))
+        figure = results.Figure(
+            case=case,
+            subject=_OURS,
+            peer=peer,
+            runs=len(ours),
+            wall_seconds=statistics.median(seconds(load) for load, _ in ours),
+            wall_ratio=statistics.median(seconds(a) / seconds(b) for (a, _), (b, _) in pairs),
+            cpu_seconds=statistics.median(cpu for _, cpu in ours),
+            cpu_ratio=statistics.median(a / b for (_, a), (_, b) in pairs),
+            number=round(1000 * p99, 3),
+            unit="ms, 99th percentile",
+        )
+        print(
+            f"{case}: {figure.wall_ratio:.2f} of the time of {peer}, {figure.cpu_ratio:.2f} of CPU"
+        )
+        return figure
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

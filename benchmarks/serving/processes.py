@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a server in a session of its own, and measures all processes of the session."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_START_TIMEOUT = 300.0
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def running(command: Sequence[str], port: int) -> Iterator[int]:
+    """Start a server, wait until it is healthy, and yield its session."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        _wait_until_healthy(process, port)
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        finally:
+            for pid in _session(process.pid):  # LitServe's processes survive SIGTERM
+                os.kill(pid, signal.SIGKILL)
+
+
+def cpu_seconds(session: int) -> float:
+    """Return the CPU time of all processes of a session."""
+    return sum(int(fields[11]) + int(fields[12]) for fields in _session(session).values()) / _TICKS
+
+
+def resident_mib(session: int) -> float:
+    """Return the resident memory of all processes of a session, shared pages counted each time."""
+    pages = sum(int(fields[21]) for fields in _session(session).values())
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _session(session: int) -> dict[int, list[str]]:
+    """Return the fields of /proc/PID/stat after the name, for each process of a session."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found[int(path.parent.name)] = fields
+    return found
+
+
+def _wait_until_healthy(process: subprocess.Popen[bytes], port: int) -> None:
+    end = time.monotonic() + _START_TIMEOUT
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with status {process.returncode}")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        try:
+            connection.request("GET", "/health")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.1)
+    raise TimeoutError(f"the server is not healthy after {_START_TIMEOUT:g} s")
