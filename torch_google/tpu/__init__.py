@@ -35,6 +35,7 @@ _LAZY = {
     "custom_kernel": "kernels",
     "export_stablehlo": "compile",
     "from_jax": "interop",
+    "load_stablehlo": "interop",
     "lowering": "lowerings",
     "to_jax": "interop",
 }
@@ -46,6 +47,7 @@ __all__ = [
     "estimate",
     "export_stablehlo",
     "from_jax",
+    "load_stablehlo",
     "lowering",
     "to_jax",
 ]

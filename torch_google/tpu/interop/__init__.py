@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts tpu tensors to and from JAX arrays, and exports them to other libraries via DLPack."""
+"""Converts tpu tensors to and from JAX arrays, and runs StableHLO on them."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch_google.tpu.interop.jax_arrays import from_jax as from_jax
     from torch_google.tpu.interop.jax_arrays import to_jax as to_jax
+    from torch_google.tpu.interop.stablehlo_program import load_stablehlo as load_stablehlo
 
-__all__ = ["from_jax", "to_jax"]
+# The modules of this package that define the names.
+_MODULES = {
+    "from_jax": "jax_arrays",
+    "load_stablehlo": "stablehlo_program",
+    "to_jax": "jax_arrays",
+}
+
+__all__ = ["from_jax", "load_stablehlo", "to_jax"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported lazily, because jax_arrays.py loads JAX, which importing this package must not do.
-    if name in __all__:
-        from torch_google.tpu.interop import jax_arrays
+    # Imported lazily, because the modules load JAX, which importing this package must not do.
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(jax_arrays, name)
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
