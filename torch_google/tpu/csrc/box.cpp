@@ -13,6 +13,7 @@
 
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/memory_history.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/torch_release.h"
 #include "torch_google/tpu/csrc/trace.h"
@@ -71,9 +72,11 @@ std::mutex& Box::mutex() {
 
 Box::Box(c10::DeviceIndex device_index, size_t size, const void* address)
     : device(device_index), address_(address), bytes_(size) {
+  auto stack = MemoryHistory::get().stack();
   std::lock_guard<std::mutex> lock(mutex());
   Allocator::get().check_room_locked(device, bytes_, "a new tensor");
   Allocator::get().count(device, static_cast<int64_t>(bytes_), 1);
+  MemoryHistory::get().allocated(device, address_, bytes_, std::move(stack));
   next_ = live;
   if (live) {
     live->previous_ = this;
@@ -90,6 +93,7 @@ Box::~Box() {
       next_->previous_ = previous_;
     }
     Allocator::get().count(device, -static_cast<int64_t>(bytes_), -1);
+    MemoryHistory::get().freed(address_);
   }
   release(value_);
   release(error_);
@@ -272,10 +276,13 @@ void Box::resize(size_t bytes) {
       sharding_ = kOneDevice;
     }
   }
+  auto stack = MemoryHistory::get().stack();
   std::lock_guard<std::mutex> lock(mutex());
   Allocator::get().count(
       device, static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_), 0);
   bytes_ = bytes;
+  MemoryHistory::get().freed(address_);
+  MemoryHistory::get().allocated(device, address_, bytes_, std::move(stack));
 }
 
 std::vector<PyObject*> Box::values(c10::DeviceIndex device,

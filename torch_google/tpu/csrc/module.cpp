@@ -12,6 +12,7 @@
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/hooks.h"
+#include "torch_google/tpu/csrc/memory_history.h"
 #include "torch_google/tpu/csrc/mode.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
@@ -205,6 +206,33 @@ void reshard(const at::Tensor& tensor, const py::object& array,
               Sizes(shape.begin(), shape.end()), box.dtype, sharding);
 }
 
+// Returns a label and the frames of a stack, each as (file, function, line).
+py::tuple describe_stack(const MemoryHistory::StackRef& stack) {
+  py::list frames;
+  if (!stack) {
+    return py::make_tuple(py::str(), frames);
+  }
+  for (const auto& [object, instruction] : stack->frames) {
+    auto* code = reinterpret_cast<PyCodeObject*>(object.get());
+    frames.append(
+        py::make_tuple(py::reinterpret_borrow<py::object>(code->co_filename),
+                       py::reinterpret_borrow<py::object>(code->co_qualname),
+                       PyCode_Addr2Line(code, instruction)));
+  }
+  return py::make_tuple(py::str(stack->label), frames);
+}
+
+py::list describe_events(const std::vector<MemoryHistory::Event>& events) {
+  py::list described;
+  for (const auto& event : events) {
+    described.append(py::make_tuple(
+        event.allocates, static_cast<int>(event.device),
+        reinterpret_cast<uintptr_t>(event.address), event.bytes,
+        event.microseconds, describe_stack(event.stack)));
+  }
+  return described;
+}
+
 bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
 
 #if TORCH_GOOGLE_TORCH_2_6
@@ -308,6 +336,17 @@ PYBIND11_MODULE(_C, module) {
   module.def("memory_limit", [](c10::DeviceIndex device) {
     return Allocator::get().limit(device);
   });
+  module.def("start_memory_history", [](size_t entries, size_t frames) {
+    MemoryHistory::get().start(entries, frames);
+  });
+  module.def("is_memory_recorded",
+             [] { return MemoryHistory::get().is_recording(); });
+  module.def("set_memory_label", MemoryHistory::set_label);
+  module.def("memory_events", [] {
+    return describe_events(MemoryHistory::get().events());
+  });
+  module.def("recorded_storages",
+             [] { return describe_events(MemoryHistory::get().live()); });
   module.def("memory_usage", [](c10::DeviceIndex device) {
     return Allocator::get().usage(device);
   });

@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import torch
 
 from torch_google.tpu.profiler.ranges import ranges
+from torch_google.tpu.runtime import memory_history
 
 
 class Trace:
@@ -31,6 +32,13 @@ class Trace:
         """Return the file for https://ui.perfetto.dev and chrome://tracing: compressed JSON."""
         return self._file("perfetto_trace.json.gz")
 
+    def step(self, number: int) -> AbstractContextManager[None]:
+        """Return a context that is one step of the training, for the trace's viewers.
+
+        If a memory history is recorded, it has the step as well.
+        """
+        return _step(number)
+
     def ended(self, run: Path) -> None:
         """Record the folder that JAX created for this trace."""
         self._run = run
@@ -42,6 +50,25 @@ class Trace:
                 "Leave its block first"
             )
         return next(self._run.glob(pattern))
+
+
+def step(number: int) -> AbstractContextManager[None]:
+    """Return a context that is one step of the training.
+
+    It is in the trace that is running, if any, and in the memory history that is recorded.
+    """
+    return _step(number)
+
+
+@contextmanager
+def _step(number: int) -> Iterator[None]:
+    import jax
+
+    with (
+        jax.profiler.StepTraceAnnotation("step", step_num=number),
+        memory_history.annotate(f"step {number}"),
+    ):
+        yield
 
 
 _running: list[Path] = []

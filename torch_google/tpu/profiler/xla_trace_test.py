@@ -107,3 +107,14 @@ def test_torch_s_own_profiler_sees_the_operators() -> None:
     names = {event.key: event for event in trace.key_averages()}
     assert {"mine", "forward", "aten::mm", "Optimizer.step#SGD.step"} <= set(names)
     assert names["aten::mm"].count >= 3
+
+
+def test_steps_are_in_the_trace(tmp_path: Path) -> None:
+    step()
+    with torch.tpu.profiler.trace(tmp_path) as trace:
+        for number in (7, 8):
+            with trace.step(number):
+                step()
+    steps = [event for event in events(trace.perfetto) if event.get("name") == "step"]
+    assert [str(event["args"]["step_num"]) for event in steps] == ["7", "8"]
+    assert all(event["dur"] > 0 for event in steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,8 +14,16 @@ from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.accelerator import accelerator
 from torch_google.tpu.runtime.device_index import DeviceLike, checked_index, index_of
+from torch_google.tpu.runtime.memory_history import (
+    _dump_snapshot,
+    _record_memory_history,
+    _snapshot,
+)
 
 __all__ = [
+    "_dump_snapshot",
+    "_record_memory_history",
+    "_snapshot",
     "empty_cache",
     "get_per_process_memory_fraction",
     "ipc_collect",
@@ -29,6 +38,7 @@ __all__ = [
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
+    "viewer",
 ]
 
 
@@ -163,3 +173,16 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
         + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
         for row in rows
     )
+
+
+def viewer(path: str | os.PathLike[str], device: DeviceLike = None) -> None:
+    """Write an HTML page with the peak, and the live storages by module and by line of code.
+
+    Call `_record_memory_history()` before the part to look at. Without it, the page has only the
+    storages that are live now. The file is replaced atomically.
+    """
+    from torch_google.tpu.runtime import memory_page  # imported here, because it is rarely used
+
+    torch.tpu.init()
+    index = checked_index(device)
+    memory_page.write(Path(path), index, memory_allocated(index))

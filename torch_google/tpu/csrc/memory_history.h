@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A record of the storages that were allocated and freed, with the Python
+// stack of each allocation. Off by default.
+#pragma once
+
+#include <Python.h>
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+
+class MemoryHistory {
+ public:
+  struct Stack {
+    // Each frame's code object and the offset of its instruction, innermost
+    // frame first.
+    std::vector<std::pair<SharedObject, int>> frames;
+    // The label that the thread had.
+    std::string label;
+  };
+  using StackRef = std::shared_ptr<const Stack>;
+
+  struct Event {
+    bool allocates;
+    c10::DeviceIndex device;
+    const void* address;
+    size_t bytes;
+    int64_t microseconds;  // since the epoch
+    StackRef stack;        // of the allocation
+  };
+
+  static MemoryHistory& get();
+
+  // Keeps the last `entries` events, with at most `frames` frames each. Forgets
+  // earlier events. 0 entries end the recording.
+  void start(size_t entries, size_t frames);
+  bool is_recording() const { return recording_; }
+  // Returns the events, oldest first.
+  std::vector<Event> events() const;
+  // Returns the allocations since start() that are not freed, in any order.
+  std::vector<Event> live() const;
+
+  // Returns the stack of this thread, or null if nothing is recorded. It
+  // creates Python objects, so call it without Box::mutex(). Without the GIL,
+  // the stack has no frames.
+  StackRef stack() const;
+
+  // Called by boxes with Box::mutex() held.
+  void allocated(c10::DeviceIndex device, const void* address, size_t bytes,
+                 StackRef stack);
+  void freed(const void* address);
+
+  // Sets the label for the following allocations of this thread.
+  static void set_label(std::string label);
+
+ private:
+  void add(Event event);
+
+  std::atomic<bool> recording_{false};
+  std::atomic<size_t> max_frames_{0};
+  size_t max_entries_ = 0;
+  std::deque<Event> events_;
+  std::unordered_map<const void*, Event> live_;
+};
+
+}  // namespace torch_google::tpu
