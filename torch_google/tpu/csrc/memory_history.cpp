@@ -77,7 +77,8 @@ void MemoryHistory::allocated(c10::DeviceIndex device, const void* address,
   if (!recording_) {
     return;
   }
-  Event event{true, device, address, bytes, epoch_microseconds(), std::move(stack)};
+  Event event{
+      true, device, address, bytes, epoch_microseconds(), std::move(stack)};
   live_.insert_or_assign(address, event);
   add(std::move(event));
 }

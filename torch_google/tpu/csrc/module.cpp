@@ -225,10 +225,10 @@ py::tuple describe_stack(const MemoryHistory::StackRef& stack) {
 py::list describe_events(const std::vector<MemoryHistory::Event>& events) {
   py::list described;
   for (const auto& event : events) {
-    described.append(py::make_tuple(
-        event.allocates, static_cast<int>(event.device),
-        reinterpret_cast<uintptr_t>(event.address), event.bytes,
-        event.microseconds, describe_stack(event.stack)));
+    described.append(
+        py::make_tuple(event.allocates, static_cast<int>(event.device),
+                       reinterpret_cast<uintptr_t>(event.address), event.bytes,
+                       event.microseconds, describe_stack(event.stack)));
   }
   return described;
 }
@@ -342,9 +342,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("is_memory_recorded",
              [] { return MemoryHistory::get().is_recording(); });
   module.def("set_memory_label", MemoryHistory::set_label);
-  module.def("memory_events", [] {
-    return describe_events(MemoryHistory::get().events());
-  });
+  module.def("memory_events",
+             [] { return describe_events(MemoryHistory::get().events()); });
   module.def("recorded_storages",
              [] { return describe_events(MemoryHistory::get().live()); });
   module.def("memory_usage", [](c10::DeviceIndex device) {
