@@ -64,9 +64,7 @@ class Server(LitServer):
         self.devices = [device]
         self._replace_pages()
 
-    def run(  # type: ignore[override]
-        self, host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning"
-    ) -> None:
+    def run(self, host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
         """Serve until SIGTERM or SIGINT, then finish all requests that have arrived.
 
         Port 0 selects a free port, which the log names. Raises ServingError if the address cannot
@@ -84,7 +82,7 @@ class Server(LitServer):
             self.app,
             log_level=log_level,
             access_log=False,
-            timeout_graceful_shutdown=self.limits.drain_timeout,  # type: ignore[arg-type]
+            timeout_graceful_shutdown=self.limits.drain_timeout,
             server_header=False,
         )
         address = ":".join(map(str, listener.getsockname()[:2]))
@@ -166,7 +164,7 @@ class Server(LitServer):
             return page.openapi(document(), path, self._dispatcher.signature)
 
         self.app.title = title
-        self.app.openapi = openapi  # type: ignore[method-assign]
+        self.app.openapi = openapi
 
         @self.app.get("/docs", include_in_schema=False)
         async def docs() -> Response:

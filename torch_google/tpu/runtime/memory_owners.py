@@ -18,7 +18,8 @@ def storages() -> Iterator[tuple[int, int, int]]:
     seen = set()
     for each in gc.get_objects():
         if type(each) in _PLAIN:
-            for tensor in (each, each.grad if each.is_leaf else None):
+            tensors: list[Any] = [each, each.grad if each.is_leaf else None]
+            for tensor in tensors:
                 address = _address(tensor)
                 if address is not None and address not in seen:
                     seen.add(address)
