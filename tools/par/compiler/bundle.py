@@ -292,9 +292,15 @@ class BundleBuilder:
         self._sonames.add(dynamic.soname)
         self._add_to_stamp(path, mode, data)
         name = extension_name(path)
-        if name is not None and name not in self._index.modules:
+        if name is not None and not self._is_package(name):
+            # An extension takes precedence over a module of the same name, as it does on disk.
+            self._index.modules.pop(name, None)
             self._index.extensions[name] = (self._number, path)
             self._packages.add(name.rpartition(".")[0])
+
+    def _is_package(self, name: str) -> bool:
+        row = self._index.modules.get(name)
+        return row is not None and row[2]
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
         """Hash a file that will be unpacked. The hash names the bundle's cache directory."""
