@@ -28,7 +28,8 @@ class DigitsAPI(LitAPI):
         state = torch.load(self._checkpoint, weights_only=True)
         self._network.load_state_dict(state["state_dict"])
 
-    def decode_request(self, request: Any) -> torch.Tensor:
+    # LitServe looks at the annotation of `request`, and passes JSON only if there is none.
+    def decode_request(self, request, **kwargs):  # type: ignore[no-untyped-def]
         return torch.tensor(request["inputs"]["image"])
 
     def predict(self, x: torch.Tensor) -> torch.Tensor:

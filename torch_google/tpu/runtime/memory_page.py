@@ -76,7 +76,9 @@ def _table(head: str, live: Iterable[Live], field: str) -> str:
 
 
 def _chart(result: Replay, annotations: Sequence[Mapping[str, Any]]) -> str:
-    start, end = result.timeline[0][0], result.timeline[-1][0]
+    starts = [each for each in annotations if each["stage"] == "START"]
+    times = [time for time, _ in result.timeline] + [each["time_us"] for each in starts]
+    start, end = min(times), max(times)
     highest = max(result.peak, 1)
 
     def x(time: int) -> float:
@@ -87,14 +89,13 @@ def _chart(result: Replay, annotations: Sequence[Mapping[str, Any]]) -> str:
 
     line = " ".join(f"{x(time):.1f},{y(size):.1f}" for time, size in _thinned(result.timeline))
     marks = []
-    for each in annotations:
-        if each["stage"] == "START" and start <= each["time_us"] <= end:
-            at = x(each["time_us"])
-            marks.append(
-                f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_HEIGHT}" stroke="#999"/>'
-                f'<text x="{at + 2:.1f}" y="{_HEIGHT - 4}" font-size="10">'
-                f"{html.escape(each['name'])}</text>"
-            )
+    for each in starts:
+        at = x(each["time_us"])
+        marks.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_HEIGHT}" stroke="#999"/>'
+            f'<text x="{at + 2:.1f}" y="{_HEIGHT - 4}" font-size="10">'
+            f"{html.escape(each['name'])}</text>"
+        )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" '
         f'aria-label="bytes over time">{"".join(marks)}'
