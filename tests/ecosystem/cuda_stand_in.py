@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-ins for the CUDA libraries that the torchvision on PyPI links, so that it loads without them.
+
+PyPI has torchvision only as built for CUDA. Its operators for the CPU are the reference for those
+on tpu, but its library does not load with torch's build for the CPU. The stand-ins define the
+functions that it takes from CUDA's libraries. They fail as on a machine without a GPU, and nothing
+calls them for CPU tensors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+_DIRECTORY = "torch_google_cuda_stand_in"
+# CUDA's status for "no device"; its functions whose names begin with __ return pointers instead.
+_NO_DEVICE = 100
+
+
+def build(site: Path) -> None:
+    """Compile the stand-ins for the torchvision in a site-packages directory.
+
+    Needs `nm` and a C compiler (`CC`, else cc). Raises CalledProcessError if one of them fails.
+    """
+    libraries = sorted((site / "torchvision").glob("*.so"))
+    symbols = undefined(libraries)
+    directory = site / _DIRECTORY
+    directory.mkdir(exist_ok=True)
+    for soname, names in symbols.items():
+        _compile(directory / soname, soname, names)
+
+
+def load() -> None:
+    """Load the stand-ins into this process, if this environment has them and torch lacks CUDA."""
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        return
+    directory = Path(spec.origin).parents[1] / _DIRECTORY
+    for library in sorted(directory.glob("*.so*")):
+        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+
+
+def undefined(libraries: Iterable[Path]) -> dict[str, set[str]]:
+    """Return the CUDA functions that these libraries take from others, by the other's soname."""
+    functions: defaultdict[str, set[str]] = defaultdict(set)
+    for library in libraries:
+        listing = subprocess.run(
+            ["nm", "--dynamic", "--undefined-only", str(library)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        for line in listing.splitlines():
+            name, _, version = line.split()[-1].partition("@")
+            soname = _soname(name, version.lstrip("@"))
+            if soname:
+                functions[soname].add(name)
+    return dict(functions)
+
+
+def _soname(name: str, version: str) -> str | None:
+    if name.startswith(("cuda", "__cuda")):
+        return version or "libcudart.so"
+    if name.startswith(("_ZN3c104cuda", "_ZNK3c104cuda")):
+        return "libc10_cuda.so"
+    if name.startswith(("_ZN2at4cuda", "_ZNK2at4cuda")):
+        return "libtorch_cuda.so"
+    return None
+
+
+def _compile(library: Path, soname: str, names: Iterable[str]) -> None:
+    lines = []
+    for name in sorted(names):
+        status = _NO_DEVICE if name.startswith("cuda") else 0
+        lines.append(f"long {name}(void) {{ return {status}; }}")
+    with tempfile.TemporaryDirectory() as scratch:
+        source, script = Path(scratch, "stand_in.c"), Path(scratch, "versions")
+        source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        # The libraries ask for CUDA's symbols with the version that is its soname.
+        script.write_text(f"{soname} {{ global: *; }};\n", encoding="utf-8")
+        versions = [f"-Wl,--version-script={script}"] if "cudart" in soname else []
+        subprocess.run(
+            [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-fno-builtin", f"-Wl,-soname,{soname}"]
+            + [*versions, "-o", str(library), str(source)],
+            check=True,
+        )

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Install the libraries, torch and the device into a virtual environment.
+
+    python -m tests.ecosystem.install DIRECTORY                      every group
+    python -m tests.ecosystem.install DIRECTORY --groups hf,vision   some of them
+    python -m tests.ecosystem.install DIRECTORY --wheel FILE.whl     the device from its wheel
+
+pip installs exactly the locked wheels, each with its hash. Without `--wheel`, the environment uses
+the device in this workspace, with the entry points that the wheel has. `torch_google/tpu/_C.so`
+must exist then: see torch_google/tpu/csrc/develop.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.ecosystem import cuda_stand_in, locked
+from tools.wheel import metadata
+
+_ROOT = Path(__file__).parents[2]
+# `TORCH_GOOGLE_TORCH_INDEX` replaces the index of torch's CPU build, as in the build.
+_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--groups", default=",".join(locked.groups()))
+    parser.add_argument("--wheel", type=Path)
+    flags = parser.parse_args(argv)
+    unknown = sorted(set(flags.groups.split(",")) - set(locked.groups()))
+    if unknown:
+        parser.error(f"--groups: no group {unknown[0]}; there are {', '.join(locked.groups())}")
+    if flags.wheel is None and not (_ROOT / "torch_google/tpu/_C.so").exists():
+        parser.error(
+            "torch_google/tpu/_C.so is missing. Build it with "
+            "`python torch_google/tpu/csrc/develop.py`, or name a wheel with --wheel"
+        )
+    try:
+        install(flags.directory, flags.groups.split(","), wheel=flags.wheel)
+    except subprocess.CalledProcessError as error:
+        print(f"install.py: {error.cmd[0]} exited {error.returncode}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None) -> None:
+    """Create or extend the environment. Raises CalledProcessError if pip or a compiler fails."""
+    python = directory / "bin" / "python"
+    if not python.exists():
+        venv.create(directory, with_pip=True)
+    wanted = directory / "requirements.txt"
+    wanted.write_text("\n".join(locked.pip_lines(groups)) + "\n", encoding="utf-8")
+    index = os.environ.get(_INDEX_VARIABLE, locked.extra_index())
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    subprocess.run(
+        [*pip, "--only-binary=:all:", "--require-hashes", f"--extra-index-url={index}"]
+        + ["--requirement", str(wanted)],
+        check=True,
+    )
+    site = directory / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    if wheel is not None:
+        subprocess.run([*pip, "--force-reinstall", str(wheel)], check=True)
+    else:
+        _link(site)
+    if (site / "torchvision").exists():
+        cuda_stand_in.build(site)
+
+
+def _link(site: Path) -> None:
+    """Make the workspace's `torch_google` importable, with the wheel's entry points."""
+    (site / "torch_google_workspace.pth").write_text(f"{_ROOT}\n", encoding="utf-8")
+    info = site / "torch_google-0.dist-info"
+    info.mkdir(exist_ok=True)
+    points = metadata.described(
+        {
+            "name": "torch_google",
+            "version": "0",
+            "summary": "The workspace's own.",
+            "licence": "Apache-2.0",
+            "python": "==3.11.*",
+            "exact": [],
+            "requires": [],
+            "entry_points": entry_points((_ROOT / "torch_google/BUILD").read_text()),
+        }
+    )
+    (info / "METADATA").write_text(metadata.metadata(points, {}), encoding="utf-8")
+    (info / "entry_points.txt").write_text(metadata.entry_points(points), encoding="utf-8")
+
+
+def entry_points(build: str) -> list[str]:
+    """Return the wheel's entry points, from the text of torch_google/BUILD."""
+    lists: dict[str, list[str]] = {}
+    for node in ast.parse(build).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            lists[node.targets[0].id] = ast.literal_eval(node.value)
+    return [*lists["_LIBRARIES"], *lists["_DEVICE"]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

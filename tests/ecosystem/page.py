@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generate TABLE.md from the results."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.ecosystem.case import ALL
+from tests.ecosystem.results import Row, Verdict
+
+FILE = Path(__file__).with_name("TABLE.md")
+
+_HEAD = """# Libraries on tpu
+
+Written by `tests/ecosystem/run.py` from `results.json`; the [README](README.md) explains the
+columns. A case passes if its results equal the CPU's, without a change in the user's code.
+"""
+
+
+def write(rows: Iterable[Row], file: Path = FILE) -> None:
+    """Write the page atomically."""
+    temporary = file.with_name(f"{file.name}.part")
+    temporary.write_text(text(rows), encoding="utf-8")
+    temporary.replace(file)
+
+
+def text(rows: Iterable[Row]) -> str:
+    """Return the page."""
+    rows = sorted(rows)
+    lines = [_HEAD, *_summary(rows), "", "## Cases", ""]
+    lines += ["| library | version | case | mode | verdict | cause |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {row.library} | {row.version} | {row.case} | {row.mode} | {row.verdict} |"
+        f" {_cell(row.cause)} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(rows: list[Row]) -> list[str]:
+    libraries = len({row.library for row in rows})
+    cases = len({(row.library, row.case) for row in rows})
+    lines = [f"{libraries} libraries, {cases} cases, {len(rows)} rows.", ""]
+    verdicts = [verdict for verdict in Verdict if any(row.verdict is verdict for row in rows)]
+    lines.append("| mode | rows | " + " | ".join(verdicts) + " | passed, % |")
+    lines.append("|---" * (len(verdicts) + 3) + "|")
+    for mode in (*ALL, "all"):
+        counts = collections.Counter(row.verdict for row in rows if mode in (row.mode, "all"))
+        if counts.total():
+            share = 100 * counts[Verdict.PASSED] / counts.total()
+            numbers = " | ".join(str(counts[verdict]) for verdict in verdicts)
+            lines.append(f"| {mode} | {counts.total()} | {numbers} | {share:.1f} |")
+    return lines
+
+
+def _cell(content: str) -> str:
+    return content.replace("|", "\\|").replace("<", "\\<").replace("`", "'")

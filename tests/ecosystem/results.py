@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of results: one for each case and mode."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE = Path(__file__).with_name("results.json")
+
+
+class Verdict(enum.StrEnum):
+    PASSED = "passed"
+    DIFFERS = "differs"
+    """A tensor is not equal to the CPU's."""
+    FAILED = "failed"
+    """It raised an error on the device, and none on the CPU."""
+    CRASHED = "crashed"
+    """Its process ended."""
+    SLOW = "slow"
+    """It did not end within the time limit."""
+    BROKEN = "broken"
+    """It fails on the CPU, so nothing is known about the device."""
+
+
+@dataclass(frozen=True, order=True)
+class Row:
+    """What happened. `cause` is empty if it passed, else one line."""
+
+    library: str
+    version: str
+    case: str
+    mode: str
+    verdict: Verdict
+    cause: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.library, self.case, self.mode
+
+
+def read(file: Path = FILE) -> list[Row]:
+    """Read rows. Raises ValueError if the file has another form."""
+    document = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        return [Row(**{**row, "verdict": Verdict(row["verdict"])}) for row in document]
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"{file}: it is not a list of rows ({error}). Run run.py again") from error
+
+
+def write(rows: Iterable[Row], file: Path = FILE) -> None:
+    """Write rows, sorted, atomically."""
+    lines = [json.dumps(asdict(row)) for row in sorted(rows)]
+    temporary = file.with_name(f"{file.name}.part")
+    temporary.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    temporary.replace(file)
+
+
+def one_line(text: str, limit: int = 160) -> str:
+    """Return the first line of an error that has text, without paths of this machine."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = re.sub(r"(?:/[\w.+@-]+)+/([\w.+@-]+)", r"\1", lines[0] if lines else "no message")
+    line = re.sub(r"0x[0-9a-f]{6,}", "0x...", line)
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run cases, each on the CPU and on tpu, and write results.json and TABLE.md.
+
+    python -m tests.ecosystem.run                            every case without a result
+    python -m tests.ecosystem.run 'timm/*' 'torchvision/*'   these, again
+    python -m tests.ecosystem.run --again failed,differs     those with this verdict, again
+
+Start it with the Python of the environment that `install.py` made. Its exit status is 1 if a case
+has another verdict than results.json before the run, or a new case did not pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.ecosystem import locked, page, results
+from tests.ecosystem.case import Case, table
+from tests.ecosystem.results import Row, Verdict
+
+_ROOT = Path(__file__).parents[2]
+_POLL = 0.2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", help="patterns of LIBRARY/CASE:MODE")
+    parser.add_argument("--again", default="", help="also run cases with these verdicts")
+    parser.add_argument("--seconds", type=float, default=300, help="the limit for a case and mode")
+    parser.add_argument("--batch", type=int, default=30, help="cases and modes in one process")
+    parser.add_argument("--log", type=Path, default=Path(os.devnull), help="output of the cases")
+    parser.add_argument("--keep", action="store_true", help="do not write results.json and TABLE.md")
+    flags = parser.parse_args(argv)
+    before = {row.key: row for row in results.read()} if results.FILE.exists() else {}
+    again = {Verdict(name) for name in flags.again.split(",") if name}
+    keys = list(_chosen(flags.cases, again, before))
+    after = dict(before)
+    for row in run(keys, seconds=flags.seconds, batch=flags.batch, log=flags.log):
+        print(f"{row.library}/{row.case}:{row.mode} {row.verdict} {row.cause}", flush=True)
+        after[row.key] = row
+        if not flags.keep:
+            results.write(after.values())
+            page.write(after.values())
+    changed = [
+        row
+        for key, row in after.items()
+        if row.verdict != (before[key].verdict if key in before else Verdict.PASSED)
+    ]
+    for row in changed:
+        print(f"changed: {row.library}/{row.case}:{row.mode} is {row.verdict}")
+    return 1 if changed else 0
+
+
+def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterator[Row]:
+    """Run `LIBRARY/CASE:MODE`s in child processes, and yield their rows as they end."""
+    with tempfile.TemporaryDirectory() as scratch, log.open("a", encoding="utf-8") as output:
+        journal = Path(scratch, "journal")
+        environment = {
+            "TORCH_TPU_COMPILE_CACHE": str(Path(scratch, "programs")),
+            **os.environ,
+            "PYTHONPATH": str(_ROOT),
+        }
+        todo = list(keys)
+        while todo:
+            some, todo = todo[:batch], todo[batch:]
+            journal.write_text("", encoding="utf-8")
+            with subprocess.Popen(
+                [sys.executable, "-m", "tests.ecosystem.child", str(journal), *some],
+                stdout=output, stderr=output, env=environment, cwd=scratch,
+            ) as child:  # fmt: skip
+                yield from _rows(child, journal, some, seconds)
+            # Cases after one that ended the process run in another process.
+            todo = some + todo
+
+
+def _rows(
+    child: subprocess.Popen[bytes], journal: Path, todo: list[str], seconds: float
+) -> Iterator[Row]:
+    """Yield rows until the child ends, and remove their keys from `todo`."""
+    read, current, since = 0, "", time.monotonic()
+    while True:
+        ended = child.poll() is not None
+        lines = journal.read_text(encoding="utf-8").splitlines()
+        for line in lines[read:]:
+            entry = json.loads(line)
+            since, current = time.monotonic(), entry.get("begins", current)
+            if "ends" in entry:
+                todo.remove(entry["ends"])
+                yield _row(entry["ends"], Verdict(entry["verdict"]), entry["cause"])
+        read = len(lines)
+        if ended:
+            break
+        if time.monotonic() - since > seconds:
+            child.kill()
+            child.wait()
+            yield _lost(current, todo, Verdict.SLOW, f"it took more than {seconds:.0f} s")
+            return
+        time.sleep(_POLL)
+    if todo:
+        yield _lost(current, todo, Verdict.CRASHED, f"its process exited {child.returncode}")
+
+
+def _lost(current: str, todo: list[str], verdict: Verdict, cause: str) -> Row:
+    """Return the row of the case that ended its process, or the first one if none began."""
+    if current not in todo:  # it is running on the CPU, for the first of its modes
+        current, verdict = todo[0], Verdict.BROKEN
+    todo.remove(current)
+    return _row(current, verdict, cause)
+
+
+def _row(key: str, verdict: Verdict, cause: str) -> Row:
+    name, _, mode = key.partition(":")
+    library, _, case = name.partition("/")
+    return Row(library, locked.version(library), case, mode, verdict, cause)
+
+
+def _chosen(
+    patterns: Sequence[str],
+    again: set[Verdict],
+    before: Mapping[tuple[str, str, str], Row],
+) -> Iterator[str]:
+    """Yield keys of cases that the user asked for; without a pattern, those without a result."""
+    for row in table().values():
+        for mode in row.modes:
+            known = before.get((row.library, row.name, mode))
+            if patterns or again:
+                wanted = any(_matches(row, mode, pattern) for pattern in patterns)
+                wanted = wanted or (known is not None and known.verdict in again)
+            else:
+                wanted = known is None
+            if wanted:
+                yield f"{row.key}:{mode}"
+
+
+def _matches(row: Case, mode: str, pattern: str) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for name in (row.key, f"{row.key}:{mode}"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
