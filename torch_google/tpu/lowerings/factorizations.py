@@ -102,8 +102,7 @@ def lu_factors(a: jax.Array, *, pivot: bool = True, name: str) -> _Three:
     """Return the results of `lu_factor_ex` as part of the operator `name`, for errors on a TPU."""
     if not pivot:
         raise NotImplementedError(
-            "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting in "
-            "torch_google/tpu/lowerings/factorizations.py. Use pivot=True"
+            "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting. Use pivot=True"
         )
     least = min(a.shape[-2:])
     if not a.size:

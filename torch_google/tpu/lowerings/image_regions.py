@@ -57,7 +57,7 @@ def roi_align(
     sampling_ratio: int,
     aligned: bool,
 ) -> jax.Array:
-    """Return the mean of samples in each bin of each box: (boxes, C, pooled_height, pooled_width)."""
+    """Return the mean of samples in each bin of each box: (boxes, C, bins)."""
     sampling = _sampling(rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
     return _sampled(x, sampling, _every_channel(x))
 
@@ -281,7 +281,7 @@ def _sampling(
 
 
 def _neighbours(place: jax.Array, size: int) -> tuple[jax.Array, ...]:
-    """Return the pixels next to a coordinate, the share of the second one, and whether both count."""
+    """Return the pixels next to a coordinate, the second one's share, and whether both count."""
     inside = (place >= -1.0) & (place <= size)
     place = jnp.maximum(place, 0)
     low = jnp.where(inside, place, 0).astype(jnp.int32)
@@ -310,9 +310,7 @@ def _sampled(x: jax.Array, sampling: _Sampling, channels: jax.Array) -> jax.Arra
     return _channels_first(total / sampling.count[:, None, None, None])
 
 
-def _spread(
-    x: jax.Array, sampling: _Sampling, channels: jax.Array, grad: jax.Array
-) -> jax.Array:
+def _spread(x: jax.Array, sampling: _Sampling, channels: jax.Array, grad: jax.Array) -> jax.Array:
     """Add the gradient of each bin to the pixels that it was sampled from."""
     height, width = x.shape[2:]
     batch = sampling.batch[:, None, None, None]
@@ -397,9 +395,7 @@ def _pixels(
     return pixels
 
 
-def _over_windows(
-    rows: _Window, columns: _Window, visit: Callable[..., Any], start: Any
-) -> Any:
+def _over_windows(rows: _Window, columns: _Window, visit: Callable[..., Any], start: Any) -> Any:
     return _over(rows.end - rows.start, columns.end - columns.start, visit, start)
 
 
