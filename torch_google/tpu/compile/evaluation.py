@@ -91,8 +91,8 @@ class Evaluation:
         function = control_flow.find(op)
         if function is None:
             raise NotImplementedError(
-                f"tpu: torch.compile: no lowering for {op.name()}. Leave it out of the graph, or add "
-                "it to torch_google/tpu/compile/control_flow.py"
+                f"tpu: torch.compile: no lowering for {op.name()}. Leave it out of the "
+                "compiled function, for example with torch.compiler.disable"
             )
         return function(self, position, *self._values_of(node.args), **self._values_of(node.kwargs))
 

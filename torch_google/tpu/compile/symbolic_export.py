@@ -124,8 +124,8 @@ class _SymbolicProgram:
         lowering = lowering_of(target)
         if lowering is None or lowering.on_host(args, kwargs):
             raise NotImplementedError(
-                f"tpu: export_stablehlo: no lowering for {target.name()} with symbolic sizes. Add it "
-                "to a module of torch_google/tpu/lowerings"
+                f"tpu: export_stablehlo: no lowering for {target.name()} with symbolic sizes. "
+                "Write one with torch_google.tpu.lowering in your program, or export fixed sizes"
             )
         fresh = jax.random.fold_in(key, position) if lowering.random else None
         results = run(lowering, target, args, kwargs, _ANY, fresh)

@@ -74,7 +74,7 @@ def trace_function(
                     raise NotImplementedError(
                         f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
                         f"which torch decomposes into writing variants, for {name}. "
-                        "Add it to a module of torch_google/tpu/lowerings"
+                        "Write one with torch_google.tpu.lowering in your program"
                     )
                 circular |= written
                 pure = _pure(graph, values)
@@ -93,8 +93,8 @@ def trace_function(
         if not any(phrase in str(error).lower() for phrase in _READS):
             raise
         raise HostRead(
-            f"tpu: {name} reads the values of a tensor while it is traced. Lower it in a module of "
-            "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
+            f"tpu: {name} reads the values of a tensor while it is traced. Lower it with "
+            "torch_google.tpu.lowering(..., host_shape=True), or run its composite kernel"
         ) from error
     graph.graph.eliminate_dead_code()
     graph.recompile()
@@ -110,8 +110,8 @@ def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
     of = "" if part_of in ("", *absent) else f", part of torch's decomposition of {part_of}"
     line = f'@torch_google.tpu.lowering("{min(absent)}")'
     return (
-        f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings: {line} "
-        "above a function of jax arrays that has the operator's arguments"
+        f"tpu: no lowering for {named}{of}. Write one in your program: {line} above a function of "
+        "jax arrays that has the operator's arguments"
     )
 
 

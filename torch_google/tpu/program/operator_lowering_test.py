@@ -106,7 +106,7 @@ def test_what_has_no_lowering_is_named() -> None:
         lower_op(aten.atan.default, (X,))
     assert str(actual.value) == (
         "tpu: no lowering for prims::atan (float32), part of torch's decomposition of aten::atan. "
-        'Add it to a module of torch_google/tpu/lowerings: @torch_google.tpu.lowering("prims::atan") '
+        'Write one in your program: @torch_google.tpu.lowering("prims::atan") '
         "above a function of jax arrays that has the operator's arguments"
     )
 
