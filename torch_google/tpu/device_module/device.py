@@ -9,7 +9,7 @@ import torch
 
 from torch_google.tpu import _C, profiler
 from torch_google.tpu.cache import get_compile_cache, set_compile_cache
-from torch_google.tpu.device_module import random
+from torch_google.tpu.device_module import amp, random
 from torch_google.tpu.device_module.modes import (
     cache_only,
     cpu_fallback,
@@ -81,6 +81,7 @@ __all__ = [
     "Metrics",
     "Stream",
     "StreamContext",
+    "amp",
     "cache_only",
     "can_device_access_peer",
     "cpu_fallback",
