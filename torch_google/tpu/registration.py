@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torch_google.tpu import _C, startup
+from torch_google.tpu import _C, integrations, startup
 from torch_google.tpu.device_module import device
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.dynamo_skip import untraced
@@ -72,6 +72,7 @@ def register() -> None:
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     _install_collectives()
+    integrations.install()
     os.register_at_fork(after_in_child=_C.forked)
     atexit.register(_finish)
 
