@@ -124,9 +124,7 @@ class Run:
             losses.append(value.detach())
             if self.device.type == "tpu":
                 torch.tpu.wait_for_compiles()
-        gradients = {
-            name: p.grad for name, p in model.named_parameters() if p.grad is not None
-        }
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         file = io.BytesIO()
         torch.save(model.state_dict(), file)
         file.seek(0)

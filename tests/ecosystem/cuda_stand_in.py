@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for the CUDA libraries that the torchvision on PyPI links, so that it loads without them.
+"""Stand-ins for the CUDA libraries that PyPI's torchvision links, so that it loads without them.
 
 PyPI has torchvision only as built for CUDA. Its operators for the CPU are the reference for those
 on tpu, but its library does not load with torch's build for the CPU. The stand-ins define the
@@ -84,7 +84,15 @@ def _compile(library: Path, soname: str, names: Iterable[str]) -> None:
         script.write_text(f"{soname} {{ global: *; }};\n", encoding="utf-8")
         versions = [f"-Wl,--version-script={script}"] if "cudart" in soname else []
         subprocess.run(
-            [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-fno-builtin", f"-Wl,-soname,{soname}"]
-            + [*versions, "-o", str(library), str(source)],
+            [
+                os.environ.get("CC", "cc"),
+                "-shared",
+                "-fPIC",
+                "-fno-builtin",
+                f"-Wl,-soname,{soname}",
+                *versions,
+                f"-o{library}",
+                str(source),
+            ],
             check=True,
         )

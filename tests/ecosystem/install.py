@@ -64,10 +64,12 @@ def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None
     index = os.environ.get(_INDEX_VARIABLE, locked.extra_index())
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     subprocess.run(
-        [*pip, "--only-binary=:all:", "--require-hashes", f"--extra-index-url={index}"]
-        + ["--requirement", str(wanted)],
+        [
+            *pip, "--only-binary=:all:", "--require-hashes", f"--extra-index-url={index}",
+            f"--requirement={wanted}",
+        ],
         check=True,
-    )
+    )  # fmt: skip
     site = directory / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     if wheel is not None:
         subprocess.run([*pip, "--force-reinstall", str(wheel)], check=True)

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.ecosystem import locked, page, results
-from tests.ecosystem.case import Case, table
+from tests.ecosystem.case import ALL, Case, table
 from tests.ecosystem.results import Row, Verdict
 
 _ROOT = Path(__file__).parents[2]
@@ -35,15 +35,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("cases", nargs="*", help="patterns of LIBRARY/CASE:MODE")
+    parser.add_argument("--modes", default=",".join(ALL), help="only these modes")
     parser.add_argument("--again", default="", help="also run cases with these verdicts")
     parser.add_argument("--seconds", type=float, default=300, help="the limit for a case and mode")
     parser.add_argument("--batch", type=int, default=30, help="cases and modes in one process")
     parser.add_argument("--log", type=Path, default=Path(os.devnull), help="output of the cases")
-    parser.add_argument("--keep", action="store_true", help="do not write results.json and TABLE.md")
+    parser.add_argument(
+        "--keep", action="store_true", help="do not write results.json and TABLE.md"
+    )
     flags = parser.parse_args(argv)
     before = {row.key: row for row in results.read()} if results.FILE.exists() else {}
     again = {Verdict(name) for name in flags.again.split(",") if name}
-    keys = list(_chosen(flags.cases, again, before))
+    keys = [
+        key
+        for key in _chosen(flags.cases, again, before)
+        if key.rpartition(":")[2] in flags.modes.split(",")
+    ]
     after = dict(before)
     for row in run(keys, seconds=flags.seconds, batch=flags.batch, log=flags.log):
         print(f"{row.library}/{row.case}:{row.mode} {row.verdict} {row.cause}", flush=True)

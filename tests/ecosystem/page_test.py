@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from tests.ecosystem import locked, page, results
+from tests.ecosystem.case import table
+from tests.ecosystem.results import Row, Verdict
+
+_ROWS = results.read()
+
+
+def test_the_page_matches_the_results() -> None:
+    assert page.FILE.read_text() == page.text(_ROWS), "run python -m tests.ecosystem.run"
+
+
+def test_each_row_belongs_to_a_case_and_a_locked_version() -> None:
+    for row in _ROWS:
+        assert row.mode in table()[f"{row.library}/{row.case}"].modes
+        assert row.version == locked.version(row.library)
+        assert bool(row.cause) == (row.verdict is not Verdict.PASSED)
+    assert len({row.key for row in _ROWS}) == len(_ROWS)
+
+
+def test_each_library_of_the_groups_has_a_case() -> None:
+    libraries = {key for group in locked.groups() for key in locked.libraries(group)}
+    assert {row.library for row in table().values()} == libraries
+
+
+def test_the_page_counts_by_mode_and_escapes_causes() -> None:
+    rows = [
+        Row("a", "1", "x", "strict", Verdict.PASSED),
+        Row("a", "1", "x", "fused", Verdict.FAILED, "Error: <x> | `y`"),
+    ]
+    text = page.text(rows)
+    assert "1 libraries, 1 cases, 2 rows." in text
+    assert "| mode | rows | passed | failed | passed, % |" in text
+    assert "| all | 2 | 1 | 1 | 50.0 |" in text
+    assert "| a | 1 | x | fused | failed | Error: \\<x> \\| 'y' |" in text

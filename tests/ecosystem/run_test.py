@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command reads what a child writes, and survives a child that ends or hangs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.ecosystem import run
+from tests.ecosystem.results import Row, Verdict, one_line
+
+_KEYS = ["timm/resnet:strict", "timm/resnet:fused", "timm/swin:strict"]
+
+
+def _rows(tmp_path: Path, entries: list[dict[str, str]], end: str) -> tuple[list[Row], list[str]]:
+    """Run a child that writes these entries to its journal and then ends as `end` says."""
+    journal = tmp_path / "journal"
+    journal.write_text("")
+    text = "".join(json.dumps(entry) + "\n" for entry in entries)
+    program = f"open({str(journal)!r}, 'a').write({text!r}); {end}"
+    todo = list(_KEYS)
+    with subprocess.Popen([sys.executable, "-c", f"import os, time; {program}"]) as child:
+        rows = list(run._rows(child, journal, todo, seconds=1.5))
+    return rows, todo
+
+
+def _ends(key: str, verdict: str, cause: str = "") -> dict[str, str]:
+    return {"ends": key, "verdict": verdict, "cause": cause}
+
+
+def test_rows_of_a_child_that_ends_well(tmp_path: Path) -> None:
+    entries = [_ends(key, "passed") for key in _KEYS[:2]]
+    entries.append(_ends(_KEYS[2], "differs", "losses.0: 1 is not 2"))
+    rows, todo = _rows(tmp_path, entries, "os._exit(0)")
+    assert [row.verdict for row in rows] == [Verdict.PASSED, Verdict.PASSED, Verdict.DIFFERS]
+    assert rows[2].cause == "losses.0: 1 is not 2"
+    assert todo == []
+
+
+def test_the_case_that_ends_the_process_crashed_and_later_ones_remain(tmp_path: Path) -> None:
+    entries = [{"begins": "timm/resnet:cpu"}, _ends(_KEYS[0], "passed"), {"begins": _KEYS[1]}]
+    rows, todo = _rows(tmp_path, entries, "os.abort()")
+    assert [(row.mode, row.verdict) for row in rows] == [
+        ("strict", Verdict.PASSED),
+        ("fused", Verdict.CRASHED),
+    ]
+    assert rows[1].cause == "its process exited -6"
+    assert todo == _KEYS[2:]
+
+
+def test_a_case_that_hangs_is_slow(tmp_path: Path) -> None:
+    entries = [_ends(_KEYS[0], "passed"), {"begins": _KEYS[1]}]
+    rows, todo = _rows(tmp_path, entries, "time.sleep(60)")
+    assert rows[1].verdict is Verdict.SLOW
+    assert todo == _KEYS[2:]
+
+
+def test_a_case_that_ends_the_process_on_the_cpu_is_broken(tmp_path: Path) -> None:
+    rows, todo = _rows(tmp_path, [{"begins": "timm/resnet:cpu"}], "os._exit(3)")
+    assert [(row.mode, row.verdict) for row in rows] == [("strict", Verdict.BROKEN)]
+    assert todo == _KEYS[1:]
+
+
+def test_a_cause_is_one_line_without_paths_and_addresses() -> None:
+    assert one_line("\nE: /usr/lib/x/y.so at 0x7fff12345678 <\nmore") == "E: y.so at 0x... <"
+    assert len(one_line("x" * 500)) == 160
