@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pallas kernels as `custom_kernel`s, with their gradients.
+"""Pallas kernels with their gradients: as `custom_kernel`s, and of torch's attention.
 
 Their programs are lowered, not run, because Pallas would interpret them on the platform cpu.
 """
@@ -18,6 +18,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ke
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 
 from torch_google.tpu import custom_kernel, lowerings
+from torch_google.tpu.lowerings import attention
 from torch_google.tpu.target_platform import tracing_for
 
 DTYPES = ("float32", "bfloat16")
@@ -46,13 +47,36 @@ def _doubled(x: jax.Array) -> jax.Array:
     return doubled
 
 
-# For each subject, the operator in the namespace `aot`, and the shape of its arguments.
+def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    """Compute scaled_dot_product_attention with its lowering."""
+    key = jax.random.key(0)
+    return attention.efficient_attention(q, k, v, None, False, is_causal=True, key=key)[0]
+
+
+def _attention_vjp(
+    q: jax.Array, k: jax.Array, v: jax.Array, grad: jax.Array
+) -> tuple[jax.Array | None, ...]:
+    key = jax.random.key(0)
+    out, rows, seed, offset = attention.efficient_attention(
+        q, k, v, None, True, is_causal=True, key=key
+    )
+    out, mask = out.astype(q.dtype), [True, True, True, False]
+    return attention.efficient_attention_backward(
+        grad, q, k, v, None, out, rows, seed, offset, 0.0, mask, is_causal=True
+    )
+
+
+# For each subject, the operator in the namespace `aot`, or torch's attention, and the shape of its
+# arguments.
 KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "doubled": ("doubled", (256, 256)),
     "flash head_dim 64": ("flash", (1, 4, 512, 64)),
     "flash head_dim 128": ("flash", (1, 2, 512, 128)),
     "splash head_dim 64": ("splash", (1, 4, 512, 64)),
     "splash head_dim 128": ("splash", (1, 2, 512, 128)),
+    "attention head_dim 64": ("attention", (1, 4, 512, 64)),
+    "attention head_dim 128": ("attention", (1, 2, 512, 128)),
+    "attention head_dim 256": ("attention", (1, 2, 512, 256)),
 }
 
 
@@ -62,6 +86,10 @@ def traced(name: str, dtype: str) -> Iterator[tuple[str, jax.stages.Traced]]:
     array = jax.ShapeDtypeStruct(shape, dtype)
     if operator == "doubled":
         yield operator, _traced(operator, array)
+        return
+    if operator == "attention":
+        yield operator, jax.jit(_attention).trace(*[array] * 3)
+        yield f"{operator}_vjp", jax.jit(_attention_vjp).trace(*[array] * 4)
         return
     qkv = [array] * 3
     yield operator, _traced(operator, *qkv)

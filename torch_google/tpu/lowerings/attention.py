@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: torch's fused operators and their gradients.
 
-XLA fuses the softmax. A gradient recomputes the weights from the log-sum-exp. If an operator has
+XLA fuses the softmax. On a TPU, Pallas kernels replace both where they apply, because XLA would
+store all scores in HBM. A gradient recomputes the weights from the log-sum-exp. If an operator has
 dropout, it returns the seed of the dropout mask, so that the gradient uses the same mask.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
+from torch_google.tpu.lowerings import flash_attention as flash
 from torch_google.tpu.lowerings.opmath import is_zero, opmath
+from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
 
 _Bias: TypeAlias = jax.Array | None
@@ -80,7 +83,9 @@ def efficient_attention(
     key: jax.Array,
 ) -> tuple[jax.Array, ...]:
     seed = jax.random.randint(key, (), 0, _SEED, jnp.int64)
-    out, lse = _attend(q, k, v, attn_bias, is_causal, scale, dropout_p, seed)
+    out, lse = _attend(
+        q, k, v, attn_bias, is_causal, scale, dropout_p, seed, log_sums=compute_log_sumexp
+    )
     # torch pads the number of rows to a multiple of 32.
     room = -lse.shape[-1] % 32
     lse = jnp.pad(lse, [(0, 0)] * (lse.ndim - 1) + [(0, room)], constant_values=jnp.inf)
@@ -153,8 +158,46 @@ def _attend(
     scale: Any,
     dropout_p: Any,
     seed: jax.Array | None,
+    *,
+    log_sums: bool = True,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the attention output in q's dtype, and the log-sum-exp of each row's scores."""
+    """Return the attention output, and the log-sum-exp of each row's scores.
+
+    If `log_sums` is False, the caller ignores the log-sum-exp, so it may be wrong.
+    """
+
+    def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return _attend_to_scores(q, k, v, bias, is_causal, scale, dropout_p, seed)
+
+    if not flash.applies(q, k, v, bias, scale, seed is None or is_zero(dropout_p)):
+        return plain(q, k, v)
+    values: tuple[jax.Array, jax.Array] = choose(
+        q,
+        k,
+        v,
+        tpu=_as_float32(flash.forward(is_causal, scale, log_sums)),
+        default=plain,
+        x64=False,
+        one_device=True,
+    )
+    return values
+
+
+def _as_float32(function: Callable[..., Sequence[jax.Array]]) -> Callable[..., tuple[Any, ...]]:
+    """Widen a function's results, as the functions here widen theirs."""
+    return lambda *arrays: tuple(x.astype(jnp.float32) for x in function(*arrays))
+
+
+def _attend_to_scores(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    bias: _Bias,
+    is_causal: bool,
+    scale: Any,
+    dropout_p: Any,
+    seed: jax.Array | None,
+) -> tuple[jax.Array, jax.Array]:
     scores = _scores(q, k, bias, is_causal, scale)
     top = scores.max(-1, keepdims=True, initial=-jnp.inf)
     top = jnp.where(top == -jnp.inf, 0, top)
@@ -189,6 +232,56 @@ def _backward(
     `out` and `logsumexp` may cover more keys than `k`: context parallelism passes a part of the
     keys at a time, together with the results for all keys.
     """
+
+    def plain(
+        grad: jax.Array,
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        out: jax.Array,
+        logsumexp: jax.Array,
+    ) -> tuple[jax.Array | None, ...]:
+        results = (out, logsumexp)
+        return _backward_of_scores(grad, q, k, v, bias, *results, is_causal, scale, dropout_p, seed)
+
+    dropout_is_zero = seed is None or is_zero(dropout_p)
+    rows = q.shape[:-1]
+    if (
+        not flash.applies(q, k, v, bias, scale, dropout_is_zero)
+        or logsumexp.dtype != jnp.float32
+        or logsumexp.size < math.prod(rows)
+    ):
+        return plain(grad, q, k, v, out, logsumexp)
+    # torch pads the number of rows, and some of its operators merge the dimensions before it.
+    row_sums = logsumexp.reshape(*rows[:-1], -1)[..., : rows[-1]]
+    gradients: tuple[jax.Array, ...] = choose(
+        grad.astype(q.dtype),
+        q,
+        k,
+        v,
+        out.astype(q.dtype),
+        row_sums,
+        tpu=_as_float32(flash.backward(is_causal, scale)),
+        default=lambda *arrays: plain(*arrays)[:3],
+        x64=False,
+        one_device=True,
+    )
+    return *gradients, None
+
+
+def _backward_of_scores(
+    grad: jax.Array,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    bias: _Bias,
+    out: jax.Array,
+    logsumexp: jax.Array,
+    is_causal: bool,
+    scale: Any,
+    dropout_p: Any,
+    seed: jax.Array | None,
+) -> tuple[jax.Array | None, ...]:
     learned = bias is not None and bias.dtype != jnp.bool_
     grad, q, k, v, out = (opmath(x) for x in (grad, q, k, v, out))
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+from jax._src.sharding_impls import ShardingContext, SPMDAxisContext
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
@@ -26,18 +27,25 @@ _choice_p = Primitive("tpu_platform_choice")
 _choice_p.multiple_results = True
 
 
-def choose(*arrays: jax.Array, tpu: Function, default: Function, x64: bool = True) -> Any:
+def choose(
+    *arrays: jax.Array,
+    tpu: Function,
+    default: Function,
+    x64: bool = True,
+    one_device: bool = False,
+) -> Any:
     """Return `default(*arrays)`, or on a TPU `tpu(*arrays)`, with results of the same dtypes.
 
     Both take arrays only, and must not use other traced values. If `x64` is False, `tpu` is traced
-    and lowered with jax_enable_x64 off. It may raise NotImplementedError.
+    and lowered with jax_enable_x64 off. It may raise NotImplementedError. If `one_device`, programs
+    that XLA partitions over several devices use `default`: XLA cannot partition Pallas kernels.
     """
     program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
 
     def flat(*values: jax.Array) -> list[jax.Array]:
         return jax.tree.leaves(tpu(*values))
 
-    values = _choice_p.bind(*arrays, default=program, tpu=flat, x64=x64)
+    values = _choice_p.bind(*arrays, default=program, tpu=flat, x64=x64, one_device=one_device)
     return jax.tree.unflatten(jax.tree.structure(results), values)
 
 
@@ -106,9 +114,20 @@ def _lower(ctx: Any, *operands: Any, default: ClosedJaxpr, **_: Any) -> Any:
     return mlir.lower_fun(jaxpr_as_fun(default), multiple_results=True)(ctx, *operands)
 
 
-def _lower_for_tpu(ctx: Any, *operands: Any, tpu: Function, x64: bool, **_: Any) -> Any:
+def _lower_for_tpu(
+    ctx: Any, *operands: Any, default: ClosedJaxpr, tpu: Function, x64: bool, one_device: bool
+) -> Any:
+    if one_device and _is_partitioned(ctx.module_context.axis_context):
+        return _lower(ctx, *operands, default=default)
     with jax.enable_x64(x64):
         return mlir.lower_fun(tpu, multiple_results=True)(ctx, *operands)
+
+
+def _is_partitioned(context: Any) -> bool:
+    """Return whether XLA partitions the operators that are lowered in this context."""
+    if isinstance(context, SPMDAxisContext):
+        return frozenset(context.mesh.axis_names) != context.manual_axes
+    return isinstance(context, ShardingContext) and context.num_devices != 1
 
 
 mlir.register_lowering(_choice_p, _lower)
@@ -122,12 +141,14 @@ def _batch(
     default: ClosedJaxpr,
     tpu: Function,
     x64: bool,
+    one_device: bool,
 ) -> tuple[list[jax.Array], list[int]]:
     values = choose(
         *arrays,
         tpu=jax.vmap(tpu, in_axes=tuple(axes)),
         default=jax.vmap(jaxpr_as_fun(default), in_axes=tuple(axes)),
         x64=x64,
+        one_device=one_device,
     )
     return values, [0] * len(values)
 

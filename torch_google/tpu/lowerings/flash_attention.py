@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention with JAX's Pallas kernels for TPUs, which never store the matrix of scores.
+
+The kernels compute in blocks of rows and keys, so they take only some shapes and dtypes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+# A kernel's blocks are the largest of these that divide a length. The smallest is the number of
+# lanes of a TPU, which the kernels need.
+_BLOCKS = (512, 256, 128)
+_LANES, _SUBLANES = 128, 8
+# The kernels hold blocks of whole heads, which must fit in VMEM.
+_LARGEST_HEAD = 256
+_FEW_KEYS = 256
+# Mosaic has no product in three passes, which is the precision "high".
+_PRECISIONS = (None, "default", "highest")
+
+
+def applies(
+    q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, scale: Any, dropout_is_zero: bool
+) -> bool:
+    """Return whether the kernels take these arguments.
+
+    They take bfloat16 and float32 in four dimensions, lengths that are multiples of 128, and a
+    head_dim of 256 or at most 128. They take neither a mask nor dropout. With at most 256 keys,
+    the formula moves fewer bytes: the kernels store a row's log-sum-exp in the space of 128 scores.
+    """
+    head = q.shape[-1]
+    return (
+        bias is None
+        and dropout_is_zero
+        and (scale is None or type(scale) in (int, float))
+        and q.ndim == k.ndim == v.ndim == 4
+        and q.dtype == k.dtype == v.dtype
+        and q.dtype in (jnp.bfloat16, jnp.float32)
+        and q.shape[0] == k.shape[0] == v.shape[0]
+        and k.shape[1:3] == v.shape[1:3]
+        and q.shape[1] % k.shape[1] == 0
+        and head == k.shape[-1] == v.shape[-1]
+        and head % (_LANES if head > _LANES else _SUBLANES) == 0
+        and 0 < head <= _LARGEST_HEAD
+        and all(size > 0 and size % _LANES == 0 for size in (q.shape[-2], k.shape[-2]))
+        and k.shape[-2] > _FEW_KEYS
+        and jax.config.jax_default_matmul_precision in _PRECISIONS
+    )
+
+
+def forward(
+    causal: bool, scale: Any, log_sums: bool
+) -> Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+    """Return a function of q, k and v that returns the output and each row's log-sum-exp.
+
+    If `log_sums` is False, the log-sum-exps are zeros, and the kernel does not store any.
+    """
+
+    @_at_current_precision
+    def attend(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # Pallas takes a second to import, so import it only if a program uses it.
+        from jax.experimental.pallas.ops.tpu import flash_attention as pallas
+
+        blocks = _blocks(pallas, q, k)
+        heads = _for_heads(k, q), _for_heads(v, q)
+        results = pallas._flash_attention(
+            q, *heads, None, None, log_sums, causal, _scale(q, scale), blocks, False
+        )
+        if not log_sums:
+            return results, jnp.zeros(q.shape[:-1], jnp.float32)
+        out, sums, tops = results
+        return out, jnp.log(sums) + tops
+
+    return attend
+
+
+def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
+    """Return a function of the output's gradient, q, k, v, the output and the log-sum-exps.
+
+    It returns the gradients of q, k and v in their dtypes.
+    """
+
+    @_at_current_precision
+    def differentiate(
+        grad: jax.Array,
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        out: jax.Array,
+        log_sums: jax.Array,
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        from jax.experimental.pallas.ops.tpu import flash_attention as pallas
+
+        blocks = _blocks(pallas, q, k)
+        # The kernels divide exp(score - top) by the sum. The log-sum-exp is a top whose sum is 1.
+        tops, sums = log_sums, jnp.ones_like(log_sums)
+        shares = (out.astype(jnp.float32) * grad.astype(jnp.float32)).sum(-1)
+        arrays = (q, _for_heads(k, q), _for_heads(v, q), None, None, sums, tops, grad, shares)
+        options = {
+            "sm_scale": _scale(q, scale),
+            "causal": causal,
+            "mask_value": pallas.DEFAULT_MASK_VALUE,
+            "debug": False,
+        }
+        to_k, to_v = pallas._flash_attention_bwd_dkv(
+            *arrays,
+            block_q_major=blocks.block_q_major_dkv,
+            block_k_major=blocks.block_k_major_dkv,
+            block_k=blocks.block_k_dkv,
+            block_q=blocks.block_q_dkv,
+            **options,
+        )
+        to_q, _ = pallas._flash_attention_bwd_dq(
+            *arrays,
+            block_q_major=blocks.block_q_dq,
+            block_k_major=blocks.block_k_major_dq,
+            block_k=blocks.block_k_dq,
+            **options,
+        )
+        return to_q, _of_groups(to_k, k), _of_groups(to_v, v)
+
+    return differentiate
+
+
+def _at_current_precision(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Trace a function later with the precision that products have now.
+
+    A program's alternative for a TPU is traced when the program is lowered.
+    """
+    precision = jax.config.jax_default_matmul_precision
+
+    @functools.wraps(function)
+    def traced(*arrays: jax.Array) -> Any:
+        with jax.default_matmul_precision(precision):
+            return function(*arrays)
+
+    return traced
+
+
+def _blocks(pallas: Any, q: jax.Array, k: jax.Array) -> Any:
+    rows, keys = _block(q.shape[-2]), _block(k.shape[-2])
+    return pallas.BlockSizes(
+        block_b=1,
+        block_q=rows,
+        block_k_major=keys,
+        block_k=keys,
+        block_q_major_dkv=rows,
+        block_q_dkv=rows,
+        block_k_major_dkv=keys,
+        block_k_dkv=keys,
+        block_q_dq=rows,
+        block_k_major_dq=keys,
+        block_k_dq=keys,
+    )
+
+
+def _block(length: int) -> int:
+    return next(size for size in _BLOCKS if length % size == 0)
+
+
+def _scale(q: jax.Array, scale: Any) -> float:
+    return 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+
+
+def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
+    """Return the keys or values for each head of `q`. Grouped queries share keys and values."""
+    groups = q.shape[1] // x.shape[1]
+    return x if groups == 1 else jnp.repeat(x, groups, axis=1)
+
+
+def _of_groups(grad: jax.Array, x: jax.Array) -> jax.Array:
+    """Return the gradient of keys or values that the heads of a group share."""
+    groups = grad.shape[1] // x.shape[1]
+    if groups == 1:
+        return grad
+    batch, heads, *rest = x.shape
+    summed = grad.astype(jnp.float32).reshape(batch, heads, groups, *rest).sum(2)
+    return summed.astype(x.dtype)
