@@ -93,7 +93,7 @@ class Run:
         if not self.compiles:
             return function
         compiled: Any = torch.compile(function)
-        return compiled  # type: ignore[no-any-return]
+        return compiled
 
     def train(
         self,

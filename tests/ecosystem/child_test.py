@@ -34,6 +34,9 @@ def test_a_model_that_trains_passes_in_every_mode(tmp_path: Path) -> None:
     assert outcomes == [("passed", "")] * 3
 
 
+_DTYPES = {"cpu": torch.float32, "tpu": torch.float64}
+
+
 @pytest.mark.parametrize(
     ("function", "verdict", "cause"),
     [
@@ -49,9 +52,6 @@ def test_faults(function: Any, verdict: str, cause: str, tmp_path: Path) -> None
     ((found, text),) = _outcomes(function, tmp_path, "strict")
     assert found == verdict
     assert cause in text
-
-
-_DTYPES = {"cpu": torch.float32, "tpu": torch.float64}
 
 
 def _raise(run: Run, device: str) -> torch.Tensor:

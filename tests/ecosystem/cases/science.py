@@ -126,7 +126,7 @@ def exact_gp(run: Run) -> Any:
     x = run.put(torch.linspace(0, 1, 8))
     y = torch.sin(x * 6)
 
-    class Model(gpytorch.models.ExactGP):  # type: ignore[misc,name-defined]
+    class Model(gpytorch.models.ExactGP):
         def __init__(self, likelihood: Any) -> None:
             super().__init__(x, y, likelihood)
             self.mean = gpytorch.means.ConstantMean()

@@ -41,7 +41,7 @@ def _accelerator_name(run: Run) -> str:
 def trainer(run: Run) -> Any:
     import lightning
 
-    class Module(lightning.LightningModule):  # type: ignore[misc,name-defined]
+    class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.model = _mlp(4, 8, 1)
@@ -65,7 +65,7 @@ def trainer(run: Run) -> Any:
 def checkpoints(run: Run) -> Any:
     import lightning
 
-    class Module(lightning.LightningModule):  # type: ignore[misc,name-defined]
+    class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.model = torch.nn.Linear(4, 1)

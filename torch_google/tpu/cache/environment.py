@@ -35,7 +35,9 @@ def environment(devices: Sequence[jax.Device]) -> str:
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(
                 # The loader can place a program for a single device on any device of the CPU.
-                device.device_kind if on_any_device(devices) else f"{device.id} {device.device_kind}"
+                device.device_kind
+                if on_any_device(devices)
+                else f"{device.id} {device.device_kind}"
                 for device in devices
             ),
             # The device count matters: for several, runtime/platform.py starts more threads.

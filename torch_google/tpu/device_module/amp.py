@@ -19,7 +19,7 @@ custom_fwd = functools.partial(torch.amp.custom_fwd, device_type="tpu")
 custom_bwd = functools.partial(torch.amp.custom_bwd, device_type="tpu")
 
 
-class autocast(_Autocast):  # type: ignore[misc]  # noqa: N801 - as in torch.cuda.amp
+class autocast(_Autocast):  # noqa: N801 - as in torch.cuda.amp
     """`torch.autocast("tpu")`. The default dtype is bfloat16."""
 
     def __init__(
@@ -31,7 +31,7 @@ class autocast(_Autocast):  # type: ignore[misc]  # noqa: N801 - as in torch.cud
         super().__init__("tpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
-class GradScaler(_GradScaler):  # type: ignore[misc]
+class GradScaler(_GradScaler):
     """`torch.amp.GradScaler("tpu")`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

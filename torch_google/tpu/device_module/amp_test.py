@@ -33,7 +33,7 @@ def test_a_scaler_scales_on_this_device_and_skips_infinite_gradients() -> None:
 
 
 def test_a_function_with_custom_gradients_keeps_the_autocast_state() -> None:
-    class Product(torch.autograd.Function):  # type: ignore[misc]
+    class Product(torch.autograd.Function):
         @staticmethod
         @torch.tpu.amp.custom_fwd(cast_inputs=torch.float32)
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

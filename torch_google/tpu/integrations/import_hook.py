@@ -66,7 +66,7 @@ class _Loader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         spec.loader = self._loader  # a loader may look itself up
         try:
-            return self._loader.create_module(spec)  # type: ignore[no-any-return]
+            return self._loader.create_module(spec)
         finally:
             spec.loader = self
 

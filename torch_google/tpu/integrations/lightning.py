@@ -102,7 +102,10 @@ def _accelerator(base: type[Any]) -> type[Any]:
 
 def _register(registry: Any, accelerator: type[Any]) -> None:
     registry.register(
-        "tpu", accelerator, description=accelerator.__doc__.splitlines()[0], override=True
+        "tpu",
+        accelerator,
+        description=(accelerator.__doc__ or "").partition("\n")[0],
+        override=True,
     )
 
 
@@ -149,6 +152,6 @@ def _without_streams(ddp: type[Any], method: str) -> None:
     def no_ids(self: Any) -> list[int] | None:
         if self.root_device.type == "tpu":
             return None
-        return device_ids(self)  # type: ignore[no-any-return]
+        return device_ids(self)
 
     setattr(ddp, method, no_ids)

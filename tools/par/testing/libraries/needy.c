@@ -16,9 +16,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "par_test_needy", NULL, 0, methods, NULL, NULL,
-    NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                        "par_test_needy",
+                                        NULL,
+                                        0,
+                                        methods,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 PyMODINIT_FUNC PyInit_par_test_needy(void) {
   return PyModule_Create(&definition);
