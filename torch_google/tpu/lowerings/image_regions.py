@@ -264,7 +264,7 @@ def _sampling(
     roi_width, roi_height = x2 - x1, y2 - y1
     if aligned is False:
         roi_width, roi_height = jnp.maximum(roi_width, 1), jnp.maximum(roi_height, 1)
-    bin_height, bin_width = roi_height / pooled_height, roi_width / pooled_width
+    bin_height, bin_width = _divided(roi_height, pooled_height), _divided(roi_width, pooled_width)
     rows = jnp.full(bin_height.shape, ratio) if ratio > 0 else jnp.ceil(bin_height).astype(int)
     columns = jnp.full(bin_width.shape, ratio) if ratio > 0 else jnp.ceil(bin_width).astype(int)
     count = rows * columns
@@ -355,7 +355,7 @@ def _windows(
     x1, y1, x2, y2 = (_rounded(wide[:, i] * scale) for i in range(1, 5))
 
     def along(low: jax.Array, high: jax.Array, bins: int, size: int) -> _Window:
-        extent = jnp.maximum(high - low + inclusive, 1)[:, None] / bins
+        extent = _divided(jnp.maximum(high - low + inclusive, 1), bins)[:, None]
         index = jnp.arange(bins)
         start = jnp.floor(index * extent) + low[:, None]
         end = jnp.ceil((index + 1) * extent) + low[:, None]
@@ -366,6 +366,14 @@ def _windows(
         _Window(*(edge[:, :, None] for edge in rows)),
         _Window(*(edge[:, None, :] for edge in columns)),
     )
+
+
+def _divided(value: jax.Array, divisor: int) -> jax.Array:
+    """Divide exactly. The quotient decides which pixels belong to a bin.
+
+    XLA would multiply by the inverse of a constant, so hide that the divisor is one.
+    """
+    return value / jnp.where(jnp.isnan(value), jnp.nan, divisor).astype(value.dtype)
 
 
 def _rounded(value: jax.Array) -> jax.Array:

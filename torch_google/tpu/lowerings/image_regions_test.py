@@ -206,6 +206,17 @@ def test_roi_pool(scale: float) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("size", range(1, 12))
+def test_a_bin_ends_at_the_end_of_its_box(size: int) -> None:
+    image = torch.arange(12.0).expand(1, 1, 4, 12)  # the pixel after a box is larger than its own
+    box = torch.tensor([[0.0, 0.0, 0.0, size - 1, 3.0]])
+    largest = torch.tensor([math.ceil(size * (i + 1) / 3) - 1.0 for i in range(3)])
+    check(
+        vision.roi_pool.default, image, box, 1.0, 1, 3, only=1,
+        expect=lambda *_: (largest.reshape(1, 1, 1, 3), None),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_ps_roi_pool(scale: float) -> None:
     def expect(x: torch.Tensor, *_: Any) -> Results:
