@@ -17,6 +17,8 @@ registration.register()
 from tests.ecosystem import child  # noqa: E402 - it needs the device
 from tests.ecosystem.case import Case, Run  # noqa: E402
 
+_DTYPES = {"cpu": torch.float32, "tpu": torch.float64}
+
 
 def _outcomes(function: Any, tmp_path: Path, *modes: str) -> list[tuple[str, str]]:
     file = tmp_path / "journal"
