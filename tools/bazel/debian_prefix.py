@@ -38,7 +38,7 @@ PROGRAM_PACKAGES = (
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
 # The class path of Bazel's server, in order: each jar and the Debian package that contains it.
-# Debian's own class path has all jars that Bazel was built with. These are only the jars that the
+# Debian's own class path lists all jars that Bazel was built with. These are only the jars that the
 # server's classes need and A-server.jar lacks.
 JARS: Mapping[str, str] = {
     "grpc-api": "libgrpc-java",

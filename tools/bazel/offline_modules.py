@@ -59,7 +59,7 @@ def write_stubs(install_base: Path) -> None:
 
 
 def rc(install_base: Path, *, registry: Path) -> str:
-    """Return the bazelrc of the prefix with this install base. `registry` has no modules."""
+    """Return the bazelrc of the prefix with this install base. `registry` contains no modules."""
     lines = [
         "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
         *(

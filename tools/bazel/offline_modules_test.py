@@ -21,7 +21,7 @@ def test_every_dependency_of_the_workspace_is_served() -> None:
 
 
 def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
-    """The lock must pin each module's MODULE.bazel and source.json, which has the source hashes."""
+    """The lock must pin each module's MODULE.bazel and source.json, which lists source hashes."""
     text = (_WORKSPACE / "MODULE.bazel").read_text()
     named = re.findall(r'^bazel_dep\(name = "(.+?)", version = "(.+?)"\)$', text, re.MULTILINE)
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def archive() -> Iterator[Path]:
-    """Yield an archive in apt's layout whose suite `testing` has the packages `one` and `two`.
+    """Yield an archive in apt's layout whose suite `testing` contains the packages `one` and `two`.
 
     Its path is short, because apt turns an archive's whole URI into one file name.
     """
