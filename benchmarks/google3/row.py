@@ -44,7 +44,7 @@ class Row:
 class Figure:
     """The medians, over all rounds, of each side's seconds and of the round's ratio and difference.
 
-    `found` has the description that `Row.found` returned in each round.
+    `found` holds the description that `Row.found` returned in each round.
     """
 
     name: str

@@ -20,7 +20,7 @@ _PATCHED_EVERY_THIRD = 3
 class Upstream:
     """The files of an upstream project, as dicts from path to text.
 
-    `releases` has three releases. `steps` has the patches: each one's name, and the files that it
+    `releases` holds three releases, `steps` the patches: each one's name, and the files that it
     changes. The first patch applies to the first release, and each later one to the result of the
     previous one.
     """

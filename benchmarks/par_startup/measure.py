@@ -26,7 +26,7 @@ class Peer:
     `caches` lists the directories that a first start fills; `expected` is the expected output. If
     `interpreter` is true, the first word of the command is an interpreter that accepts `-c`. If
     `children` is true, the program also prints a line with the CPU seconds and peak KiB of its
-    child processes, and the sample has those instead of the program's own.
+    child processes, and the sample contains those instead of the program's own.
     """
 
     name: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program, started as a module or in a child process: `starts.py KIND`.
 
-For kinds with a child process, a second line has the CPU seconds and peak KiB of only that child.
+For kinds with a child process, a second line gives the CPU seconds and peak KiB of only that child.
 """
 
 from __future__ import annotations

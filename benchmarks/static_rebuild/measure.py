@@ -20,7 +20,7 @@ NOTHING = "nothing"
 class Figure:
     """The medians over the rounds, in seconds and MiB like `Build`.
 
-    `walls` has the wall time of each round, `runners` the counts of the last round.
+    `walls` holds the wall time of each round, `runners` the counts of the last round.
     """
 
     name: str
@@ -76,7 +76,7 @@ def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
 
 def _after(edit: Edit, make: Callable[[str], None], clone: Clone, flags: Sequence[str]) -> Build:
     before = clone.digest()
-    make(f"{time.time_ns():x}")  # The word is unique, so that no cache has the result.
+    make(f"{time.time_ns():x}")  # The word is unique, so that no cache contains the result.
     build = clone.build(*flags)
     if clone.digest() == before:
         raise EditError(

@@ -17,7 +17,7 @@ def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Array
 def adamw(
     parameters: Arrays, grads: Arrays, state: dict[str, Any]
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Apply torch.optim.AdamW(lr=1e-3). `state` has `step`, `mean`, `square`; zeros at first."""
+    """Apply torch.optim.AdamW(lr=1e-3). `state` holds `step`, `mean`, `square`; zeros at first."""
     step = state["step"] + 1
     mean = {n: state["mean"][n] * 0.9 + grads[n] * 0.1 for n in grads}
     square = {n: state["square"][n] * 0.999 + grads[n] * grads[n] * 0.001 for n in grads}
