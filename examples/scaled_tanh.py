@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CUDA kernel as an operator of torch: scale * tanh(x).
 
-The C++ code has the kernel and the operator for the CPU. This module has the operator for cuda,
-which needs torch's current stream, and the parts that autograd and torch.compile need.
+The C++ code contains the kernel and the operator for the CPU. This module has the operator for
+cuda, which needs torch's current stream, and the parts that autograd and torch.compile need.
 """
 
 from __future__ import annotations
