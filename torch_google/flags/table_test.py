@@ -237,7 +237,7 @@ def test_help_is_readable_and_by_module() -> None:
     lines = source.splitlines()
     comment = lines[lines.index("minimum_call_count = 1") - 1]
     assert comment.startswith("# ")
-    assert comment.removeprefix("# ") in text  # the help has the comment from torch's source
+    assert comment.removeprefix("# ") in text  # the help contains the comment from torch's source
     assert "@compile_ignored" not in text
 
 
