@@ -21,7 +21,8 @@ from torch_google.gfile.compile_cache import Backend
 from torch_google.gfile.testing.backends import Flaky
 
 _SECONDS = 300
-# The program has only a matrix product: inductor calls a library for it and needs no C++ compiler.
+# The program contains only a matrix product: inductor calls a library for it and needs no C++
+# compiler.
 _PROGRAM = """
 import json, sys
 from torch_google import gfile

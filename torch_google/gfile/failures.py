@@ -222,7 +222,7 @@ def explained(doing: str, path: object) -> Iterator[None]:
 def _explain(
     error: BaseException, doing: str, path: object, handled: BaseException | None
 ) -> OSError:
-    # The innermost exception that has the store's response has the most detail.
+    # The innermost exception that holds the store's response gives the most detail.
     transient = is_transient(error, handled=handled)
     origin = error
     for each in _origins(error, handled):

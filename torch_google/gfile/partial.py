@@ -10,8 +10,8 @@ directory. If the first writer is still alive, the second one uses the next numb
 On NFS, only the machine that took the lock sees it. So each boot of each machine uses its own
 names, and leftovers from another machine stay until they are a day old.
 
-Other users may be able to write to DIR; `private_directory.py` has the rules for that. If a name is
-taken by anything except a private directory of this user, it is not touched.
+Other users may be able to write to DIR; `private_directory.py` gives the rules for that. If a name
+is taken by anything except a private directory of this user, it is not touched.
 """
 
 from __future__ import annotations

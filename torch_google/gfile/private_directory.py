@@ -89,7 +89,7 @@ class PrivateDirectory:
         return True
 
     def remove(self) -> bool:
-        """Remove the directory, unless it was renamed or has files. Return whether it is gone."""
+        """Remove the directory, unless it was renamed or holds files. Return whether it is gone."""
         if not self.is_in_place():
             return False
         try:

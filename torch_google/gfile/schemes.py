@@ -169,7 +169,7 @@ def _stripped(system: Any, location: Location) -> str:
     """Return the name that a filesystem itself uses for a path.
 
     Some filesystems parse a path as a URL and drop `?...` from a name. So `_strip_protocol` gets
-    only the first component, which has the host or the bucket.
+    only the first component, which contains the host or the bucket.
     """
     pages = location.scheme in ("http", "https")
     if pages or not any(mark in location.inner for mark in ("?", "#", "::", "://")):

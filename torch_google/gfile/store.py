@@ -339,7 +339,7 @@ class StoreFilesystem(Filesystem):
             raise failure(errno.EROFS, f"{locate(path).scheme}:// is read-only", path)
 
     def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
-        """Return whether the store has these bytes: the upload's response may have been lost."""
+        """Return whether the store holds these bytes: the upload's response may have been lost."""
         self._system.invalidate_cache()
         try:
             info = self._call(lambda: self._system.info(inner), path)

@@ -44,7 +44,7 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
 def is_uploaded(
     spool: IO[bytes], info: dict[str, Any], open_stored: Callable[[], IO[bytes]]
 ) -> bool:
-    """Return whether a stored file with fsspec's `info` has exactly the bytes of `spool`.
+    """Return whether a stored file with fsspec's `info` contains exactly the bytes of `spool`.
 
     Compare the size, then the ETag if it is a digest. If that is inconclusive, read the file back.
     """
