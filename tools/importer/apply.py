@@ -62,7 +62,7 @@ def patched_files(
 def apply_patch(
     patch: Patch, work: dict[str, Blob | None], read: Read, *, absent: Collection[str] = ()
 ) -> None:
-    """Apply one patch to `work`, which has the files touched so far; `read` returns all others.
+    """Apply one patch to `work`, which holds the files touched so far; `read` returns all others.
 
     Changes to `absent` paths, which the tree's origin never contains, are skipped.
     """
@@ -78,7 +78,8 @@ def apply_patch(
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
     """Reject a path below a file or a link, because a write through a link could leave the tree.
 
-    `has_file` tells whether the tree has a path that the series does not touch. Raises ApplyError.
+    `has_file` tells whether the tree contains a path that the series does not touch. Raises
+    ApplyError.
     """
     for path, blob in work.items():
         parts = path.split("/") if blob is not None else []

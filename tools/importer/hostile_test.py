@@ -296,7 +296,7 @@ def test_a_mail_ends_with_a_signature() -> None:
 
 
 def test_a_file_that_has_lines_is_not_deleted_without_them(tmp_path: Path) -> None:
-    """As in git, a patch that has only a file's name may delete the file only if it is empty."""
+    """As in git, a patch with only a file's name may delete the file only if it is empty."""
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "x").write_text("wanted\n")

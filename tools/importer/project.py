@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An imported project's settings: origins, names of releases, chosen files, pin and patches.
 
-They are in third_party/<name>/import.json; README.md has a table of the keys.
+They are in third_party/<name>/import.json; README.md contains a table of the keys.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Project:
-    """The files of one project, as absolute paths. `origins` has the settings by origin kind."""
+    """The files of one project, as absolute paths. `origins` holds the settings by origin kind."""
 
     workspace: Path
     name: str

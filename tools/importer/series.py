@@ -54,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch. `line` is its line in `series`; `header` has every key in REQUIRED."""
+    """A patch. `line` is its line in `series`; `header` contains every key in REQUIRED."""
 
     name: str
     line: int

@@ -15,9 +15,9 @@ _TEXTS = ("tag", "tree_hash")
 
 @dataclass(frozen=True)
 class TreePin:
-    """A pin. `tag` names the series, `origin` has the hashes of upstream's files.
+    """A pin. `tag` names the series, `origin` holds the hashes of upstream's files.
 
-    `previous` has the tag, the origin and the tree hash of the previous release.
+    `previous` holds the tag, the origin and the tree hash of the previous release.
     """
 
     tag: str

@@ -3,7 +3,7 @@
 
 A compressed tar can only be read from front to back, so it is rewritten once, in one pass and with
 little memory. Nothing is extracted to disk. The zip keeps the archive's names. Its comment records
-the top directory, which is not part of the tree, and the commit if the archive has it.
+the top directory, which is not part of the tree, and the commit if the archive contains it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from tools.importer.verify import Rebuilt, rebuild
 
 
 class TorchWheel:
-    """The builder for torch's wheel. Its pin has tag, commit, version, wheel and tree_hash."""
+    """The builder for torch's wheel. Its pin contains tag, commit, version, wheel and tree_hash."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
         try:
@@ -65,7 +65,7 @@ class TorchWheel:
             "commit": new.commit,
             "version": new.pin["version"],
             "wheel": {
-                **old["wheel"],  # keep the URL of the index that has builds without CUDA
+                **old["wheel"],  # keep the URL of the index that serves builds without CUDA
                 "filename": new.pin["filename"],
                 "sha256": new.pin["sha256"],
             },

@@ -36,7 +36,7 @@ class Scope(enum.Enum):
     """The projects that a command uses: its module's constant SCOPE; the default is PROJECT."""
 
     PROJECT = "project"  # the project that --project names
-    WORKSPACE = "workspace"  # all projects or none; `project` has only the workspace
+    WORKSPACE = "workspace"  # all projects or none; `project` holds only the workspace
     STATE = "state"  # the unfinished command's project; `project` may have only the workspace
 
 

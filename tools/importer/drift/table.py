@@ -35,7 +35,7 @@ Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 class Target:
     """A release to check. `options` select it for an import, such as `--tag v2.14.1`.
 
-    `returned` names landed patches that the release has reverted; `snapshot` has them applied.
+    `returned` names landed patches that the release has reverted; `snapshot` includes them.
     """
 
     options: str
@@ -47,7 +47,7 @@ class Target:
 class FileCell:
     """One file of one patch on one release. `inner` is the diff from the patch to upstream.
 
-    `pairs` has both texts of a suspected patch, side by side; JSON documents omit them.
+    `pairs` holds both texts of a suspected patch, side by side; JSON documents omit them.
     """
 
     path: str

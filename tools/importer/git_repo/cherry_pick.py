@@ -50,7 +50,8 @@ class Header:
 class Picked:
     """A patch created from an upstream change.
 
-    `files` is the whole series directory; it is empty if the patched tree already has the change.
+    `files` is the whole series directory; it is empty if the patched tree already contains the
+    change.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Picked:
 
 
 class PickConflictError(UserError):
-    """An error for a conflict. `files` has the merged files; those in `conflicts` have markers."""
+    """An error for a conflict. `files` are the merged files; those in `conflicts` have markers."""
 
     def __init__(
         self, message: str, files: Mapping[str, Blob | None], conflicts: tuple[str, ...]
@@ -91,7 +92,7 @@ def cherry_pick(
 ) -> Picked:
     """Return the series with `change` as its last patch. `snapshot` is the unpatched tree.
 
-    `resolved` has the user's versions of conflicting files. Raises UserError, or its subclass
+    `resolved` holds the user's versions of conflicting files. Raises UserError, or its subclass
     PickConflictError. Writes nothing.
     """
     _refuse_second(series, change)

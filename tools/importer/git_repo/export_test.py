@@ -186,7 +186,7 @@ def test_identity_is_the_persons_own(
 
 
 def test_mail_applies_to_the_same_tree(tmp_path: Path, upstream: Path) -> None:
-    """The real `git am` applies a patch that has everything that mail easily corrupts."""
+    """The real `git am` applies a patch that contains everything that mail easily corrupts."""
     series = make_series(
         tmp_path / "series",
         upstream,

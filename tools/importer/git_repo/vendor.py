@@ -92,7 +92,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """An error for committed edits that no patch has. `edits` is the input for a fix-up patch."""
+    """An error for committed edits outside all patches. `edits` is the input for a fix-up patch."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)

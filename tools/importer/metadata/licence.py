@@ -2,8 +2,8 @@
 """Detect changes to upstream's licence: an import stops until the user has read the new text.
 
 The sha256 of a text's words is compared: white space may change, but nothing else, not even a
-year. The texts themselves are not stored here. licence.json, next to METADATA, has the hash of each
-file.
+year. The texts themselves are not stored here. licence.json, next to METADATA, records the hash of
+each file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark, which some editors write
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """The hash of each licence file, by path. `changes` has messages and is not stored."""
+    """The hash of each licence file, by path. `changes` holds messages and is not stored."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)

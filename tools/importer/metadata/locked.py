@@ -37,10 +37,10 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The locked wheels. `direct` has the keys in requirements.in.
+    """The locked wheels. `direct` holds the keys in requirements.in.
 
-    `of_torch` has the keys of torch's requirements. `of_tests` has the keys in the test groups; no
-    program contains those wheels.
+    `of_torch` holds the keys of torch's requirements. `of_tests` has the keys in the test groups;
+    no program contains those wheels.
     """
 
     packages: tuple[Locked, ...]

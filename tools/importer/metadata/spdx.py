@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bill of materials of the workspace: a deterministic SPDX 2.3 document in JSON.
 
-Its date is the date of the last upgrade of a vendored dependency, and its namespace has a hash of
-its content. So it depends on neither a clock nor random numbers.
+Its date is the date of the last upgrade of a vendored dependency, and its namespace contains a hash
+of its content. So it depends on neither a clock nor random numbers.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class Vendored:
     """A dependency. `metadata` is the path of its METADATA file, relative to the workspace's root.
 
     `version` is upstream's name for the version, `release` the package's own (torch: v2.13.0 and
-    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has keys in the lock file for
-    wheels.
+    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` holds keys in the lock file
+    for wheels.
     """
 
     name: str

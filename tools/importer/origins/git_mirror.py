@@ -67,7 +67,7 @@ _NO_SETTINGS = {
 
 
 class GitError(Exception):
-    """An error for a failed git command. The message has its exit status and output on one line."""
+    """An error for a failed git command. The one-line message gives status and output."""
 
     def __init__(self, command: str, status: object, stderr: str) -> None:
         super().__init__(f"git {command} exited {status}: {stderr}")

@@ -80,7 +80,7 @@ class _Entry:
 class GitSnapshot:
     """The tree of one commit. `repository` is the bare repository that contains it.
 
-    It has the whole history if the origin is on the local disk; otherwise, only this commit.
+    It contains the whole history if the origin is on the local disk; otherwise, only this commit.
     """
 
     natives = False

@@ -49,7 +49,7 @@ class Wanted:
 
 
 class NotHereError(Exception):
-    """An error for a release that an origin lacks. `known` has the names of its releases.
+    """An error for a release that an origin lacks. `known` holds the names of its releases.
 
     `complete` is False if this kind of origin lacks some releases, so the release may still exist.
     """
@@ -80,7 +80,7 @@ class Origin(Protocol):
         """Fetch a release. Raises NotHereError, EnvironmentProblem (unreachable) or UserError."""
 
     def open(self, pin: Pin) -> OriginSnapshot:
-        """Return the pinned tree again. Raises UserError if the origin now has other bytes."""
+        """Return the pinned tree again. Raises UserError if the origin's bytes have changed."""
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
@@ -89,7 +89,7 @@ def near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def text_of(pin: Pin, key: str) -> str:
-    """Return the string that the pin has for a key. Raises UserError if it has none."""
+    """Return the string that the pin holds for a key. Raises UserError if it has none."""
     value = pin.get(key)
     if not isinstance(value, str):
         raise UserError(

@@ -63,7 +63,7 @@ class SdistOrigin:
         return self._snapshot(pin)
 
     def releases(self) -> list[str]:
-        """Return the versions that the index has, oldest first."""
+        """Return the versions that the index lists, oldest first."""
         try:
             return sdist.versions(self._project)
         except sdist.SdistError as error:

@@ -35,7 +35,7 @@ _SOURCE_PLATFORMS = (
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# This variable overrides the URL of the index that has builds without CUDA, here and in
+# This variable overrides the URL of the index that serves builds without CUDA, here and in
 # //third_party/pypi.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
@@ -332,7 +332,7 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 
 def _extra_index(pin: Path) -> str | None:
-    """Return the address of the package index that has torch's CPU-only builds, from the pin."""
+    """Return the address of the package index that serves torch's CPU-only builds, from the pin."""
     settings = read_build_pin(pin).get("wheel")
     index = settings.get("extra_index") if isinstance(settings, dict) else None
     return index if isinstance(index, str) else None

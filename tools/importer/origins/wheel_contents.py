@@ -39,7 +39,8 @@ class WheelContents:
     def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
         """Return whether a wheel with files of these kinds would contain `path` if upstream had it.
 
-        A wheel has every Python module of its packages; it has other files if their kind is packed.
+        A wheel contains every Python module of its packages. It contains other files if their kind
+        is packed.
         """
         if not self.is_upstream(path) or self._left_out.match(path):
             return False

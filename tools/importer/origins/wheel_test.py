@@ -97,7 +97,7 @@ def test_other_bytes_under_the_pinned_name(project: Project, tmp_path: Path) -> 
 
 
 def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: Path) -> None:
-    # The usual Linux wheel has CUDA and is large, so it is tried last.
+    # The usual Linux wheel includes CUDA and is large, so it is tried last.
     make_wheel(tmp_path / "wheels", "2.14.1", cuda="'12.6'")
     make_wheel(tmp_path / "wheels", "2.14.1", _MAC)
     lines = Lines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place in a tree that no rule covers. A line in rewrites.txt has the user's decision on it."""
+"""A place in a tree that no rule covers. A line in rewrites.txt holds the user's decision on it."""
 
 from __future__ import annotations
 

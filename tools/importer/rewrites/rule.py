@@ -40,7 +40,7 @@ class Kept:
 class Rule:
     """A rewrite rule. No `guarded` callee may be called on a path from `__file__`, except `kept`.
 
-    `expected` has the number of rewritten calls per file, by the first release with that number.
+    `expected` gives the number of rewritten calls per file, by the first release with that number.
     `kept` and `expected` are data (see known_calls.py). `header` is the patch's header without its
     Subject.
     """

@@ -12,7 +12,7 @@ one rename:
 
 In it, `new/N` is the new content of file N, `old/N` a hard link to the old file, and `journal.json`
 lists the files. Each file is moved by one rename. If `new/N` is missing, that move is done.
-`state/` has the state of the command that the publication ended, so that `undo` restores it, too.
+`state/` holds the state of the command that the publication ended, so that `undo` restores it, too.
 """
 
 from __future__ import annotations

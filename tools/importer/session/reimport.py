@@ -46,7 +46,7 @@ class Source:
 class Carried:
     """A complete result: the new series directory's files, by name.
 
-    `landed` has the files of its series of landed patches, by path.
+    `landed` holds the files of its series of landed patches, by path.
     """
 
     label: str

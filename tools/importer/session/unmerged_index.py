@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A git repository around the files of a conflict, so that `git mergetool` can resolve them.
 
-Its index has the three versions of each file as git leaves them after a conflicting merge: base,
+Its index holds the three versions of each file as git leaves them after a conflicting merge: base,
 upstream's and the patch's. They differ only between the conflict markers, because the merge has
 settled everything else. The repository is written directly, because git may not be installed.
 """

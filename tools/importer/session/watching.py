@@ -36,8 +36,8 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 class Watched:
     """The landed patches on a new tree.
 
-    `returned` has the patches that upstream reverted, by name, and `files` the tree's files with
-    them. `landed` has the patches that upstream still has. `lost` names patches whose lines
+    `returned` holds the patches that upstream reverted, by name, and `files` the tree's files with
+    them. `landed` holds the patches that upstream still contains. `lost` names patches whose lines
     upstream has changed since.
     """
 

@@ -28,7 +28,7 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class WheelContents:
-    """All files in a wheel by path; `damaged` has unreadable paths with the reason."""
+    """All files in a wheel by path; `damaged` maps unreadable paths to reasons."""
 
     members: dict[str, Member]
     damaged: dict[str, str]
