@@ -41,7 +41,7 @@ class Submission:
 
     @property
     def workload(self) -> tuple[str, str]:
-        """The kind and name of the object that has the job's status."""
+        """The kind and name of the object that holds the job's status."""
         item = self.objects["items"][-1]
         return item["kind"].lower(), item["metadata"]["name"]
 

@@ -16,7 +16,7 @@ import aiohttp
 
 from torch_google.launch.submit.scheduler import SubmitError
 
-# Ray 2.9 has all calls and fields that this file uses.
+# Ray 2.9 provides all calls and fields that this file uses.
 OLDEST = (2, 9)
 _TIMEOUT = 120.0  # long, because a submission waits for the head's agent
 _UPLOAD_TIMEOUT = 600.0
@@ -83,7 +83,7 @@ class Cluster:
         ]
 
     def has_package(self, name: str) -> bool:
-        """Return whether the cluster has a package, which it then keeps for some minutes."""
+        """Return whether the cluster stores a package, which it then keeps for some minutes."""
         try:
             self._call("GET", f"/api/packages/gcs/{name}")
         except HttpError as error:
@@ -149,7 +149,7 @@ class Cluster:
                         failures = 0
                     if socket.close_code == aiohttp.WSCloseCode.OK:
                         if not position:
-                            # A log has at least Ray's own lines.
+                            # A log contains at least Ray's own lines.
                             raise Unreachable(f"{url} is empty; the agent of its node may be gone")
                         if rest:
                             write(rest)

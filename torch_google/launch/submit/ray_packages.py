@@ -49,7 +49,7 @@ class Packages:
 
 
 def upload(cluster: Cluster, program: Path, say: Callable[[str], None]) -> Packages:
-    """Upload a program, except for pieces that the cluster has. Raises SubmitError."""
+    """Upload a program, except for pieces that the cluster stores. Raises SubmitError."""
     pieces: list[str] = []
     uris: list[str] = []
     try:
@@ -73,7 +73,7 @@ def _pieces(program: Path) -> Iterator[bytes]:
 
 
 def _store(cluster: Cluster, files: dict[str, bytes]) -> str:
-    """Store a package, unless the cluster has it; return its URI, which depends on the contents."""
+    """Store a package unless it exists already; return its URI, which depends on the contents."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:  # without compression: a PAR is compressed
         for name, data in files.items():
