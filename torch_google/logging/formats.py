@@ -36,7 +36,7 @@ class TextFormatter(absl_logging.PythonFormatter):
 
     An example is `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`.
     Tools that parse Abseil's lines can parse these as well. Every record passes through `format`,
-    so the common case is kept cheap; benchmarks/google3 has the timings.
+    so the common case is kept cheap; benchmarks/google3 gives the timings.
     """
 
     def format(self, record: logging.LogRecord) -> str:
