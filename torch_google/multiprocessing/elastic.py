@@ -104,7 +104,7 @@ def _machines(nnodes: str) -> tuple[int, int]:
 
 
 def _failed(role: str, error: Any) -> ProcessFailedError:
-    """Convert elastic's exception. If the process crashed, the listener has the traceback."""
+    """Convert elastic's exception. If the process crashed, the listener holds the traceback."""
     rank, failure = error.get_first_failure()
     traceback = reports.listener().take(failure.pid)
     if not traceback and isinstance(failure.message, dict):

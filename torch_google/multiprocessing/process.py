@@ -164,7 +164,7 @@ def _end(processes: Sequence[Process]) -> None:
 
 
 def _gist(traceback: str) -> str:
-    """Return the most informative line of a traceback. The log has the full traceback."""
+    """Return the most informative line of a traceback. The log contains the full traceback."""
     lines = traceback.splitlines()
     if not lines:
         return "it reported no reason"
