@@ -91,7 +91,7 @@ def _config(
         "XDG_CACHE_HOME": program.CACHE,
     }
     env |= settings.env
-    inherited.pop("Cmd", None)  # Cmd has the arguments of the base image's own program
+    inherited.pop("Cmd", None)  # Cmd holds the arguments of the base image's own program
     config = dict(base)
     config["config"] = inherited | {
         "Entrypoint": [entrypoint],

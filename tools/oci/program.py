@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of programs: PARs are cut into parts, and each layer has parts that change together.
+"""The layers of programs: PARs are cut into parts. A layer holds parts that change together.
 
 The interpreter comes first, then the packages that the programs share, then other code of the
 workspace, then the programs' own packages. A large package has its own layer, so a registry stores
@@ -21,7 +21,7 @@ from tools.par.compiler import parts
 DIRECTORY = "/app"
 CACHE = "/cache"
 USER = 65532  # the conventional user ID of images that do not run as root
-# Bundles that every program has. They change only with the workspace's interpreter.
+# Bundles that every program contains. They change only with the workspace's interpreter.
 _INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
 # A smaller package shares a layer with others, because each layer costs a request per pull.
 _LARGE = 8 << 20
