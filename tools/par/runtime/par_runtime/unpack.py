@@ -59,8 +59,8 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 def bundle_directory(bundle: Bundle, group: str) -> str:
     """Return the directory that a group of a bundle's files is unpacked to. Unpack if needed.
 
-    Group "lib" has the libraries and, if the bundle is not zip-safe, all files. Group "dev" also
-    has the headers. Raises OSError if no directory is usable.
+    Group "lib" contains the libraries and, if the bundle is not zip-safe, all files. Group "dev"
+    also contains the headers. Raises OSError if no directory is usable.
     """
     directory = _find_directory(bundle, group)
     if directory is None:
