@@ -5,7 +5,7 @@
 
 It reads target labels, one per line, and prints the labels to run, one per line. It prints a
 summary to standard error. Each turn starts at a different target, so that successive turns cover
-everything. tests/seconds.json has the cost of each target; one without an entry counts as five
+everything. tests/seconds.json records the cost of each target; one without an entry counts as five
 minutes. This module imports only the standard library.
 """
 
