@@ -15,9 +15,9 @@ def steps(
 ) -> Iterator[int]:
     """Yield the numbers of the steps that remain, up to `total` - 1, and save the state.
 
-    First, restore the state from `directory`, if it has a checkpoint. Save it after each `every`
-    steps, at the end, and after SIGTERM to any rank. After SIGTERM, raise Preempted in all ranks.
-    All ranks must call this, in the main thread, and do the same steps.
+    First, restore the state from `directory`, if it contains a checkpoint. Save it after each
+    `every` steps, at the end, and after SIGTERM to any rank. After SIGTERM, raise Preempted in all
+    ranks. All ranks must call this, in the main thread, and do the same steps.
     """
     if total < 0 or every < 0:
         raise ValueError(f"steps: found total={total}, every={every}; expected 0 or more")
