@@ -23,7 +23,7 @@ _STUCK = 5
 
 
 class Died(Exception):
-    """Raised if the child ended before it answered. The message has its exit status."""
+    """Raised if the child ended before it answered. The message gives its exit status."""
 
 
 class Hung(Exception):

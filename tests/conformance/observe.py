@@ -31,7 +31,7 @@ class Seen:
     result: Any = None  # The unflattened result, for checks of single operators.
     random: bool = False
     parts: int = 0  # The number of values per call; 0 if there was only one call.
-    # The values that the CPU wrote to out=, if `values` has the results of a call without out=.
+    # The values that the CPU wrote to out=, if `values` holds the results of a call without out=.
     own: list[Any] = field(default_factory=list)
 
 

@@ -52,7 +52,7 @@ def few(dtype: str, check: str) -> int:
 def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Iterator[list[Row]]:
     """Run `count` samples, or all if None. Yield the rows before the first sample and after each.
 
-    For `forward`, a second row has the outcome of `strides`.
+    For `forward`, a second row gives the outcome of `strides`.
     """
     kind = str(dtype).removeprefix("torch.")
     if check == "refused":

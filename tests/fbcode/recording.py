@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that records outcomes in a file, and skips tests that the file already has."""
+"""A pytest plugin that records outcomes in a file, and skips tests that the file already lists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
     return report
 
 
-# Matches the line of a traceback that has the error.
+# Matches the line of a traceback that shows the error.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 _REPORTS = pytest.StashKey[list[pytest.TestReport]]()

@@ -62,8 +62,8 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # The tests ran, and the results file has the failures, even if pytest stopped at the first
-        # one.
+        # The tests ran, and the results file records the failures, even if pytest stopped at the
+        # first one.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
         if status > 0 or _size(results) == before:

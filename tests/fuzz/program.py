@@ -22,8 +22,8 @@ class Program:
     """A program: lines of source, each of which creates or changes tensors.
 
     `exact` names the tensors whose values must be equal on both devices; others may differ by
-    rounding. `by_value` has the lines that the CPU refuses because of values in tensors; tpu checks
-    these in debug mode only.
+    rounding. `by_value` holds the lines that the CPU refuses because of values in tensors; tpu
+    checks these in debug mode only.
     """
 
     lines: tuple[str, ...]
@@ -45,7 +45,7 @@ class Program:
 class Outcome:
     """The outcome of a run: the error of each line, and copies of the final tensors on the CPU.
 
-    `unreadable` has the type of the error for each tensor that cannot be read.
+    `unreadable` holds the type of the error for each tensor that cannot be read.
     """
 
     errors: tuple[str, ...]

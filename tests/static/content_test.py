@@ -58,7 +58,7 @@ def test_no_library_of_torch_is_in_the_archive() -> None:
 
 
 def test_shared_objects_are_those_of_the_wheels_that_are_listed() -> None:
-    """Shared objects must be trusted, unpacked and loaded, so `_WHEELS` has a reason for each."""
+    """Shared objects must be trusted, unpacked and loaded, so `_WHEELS` gives a reason for each."""
     owners = {_owner(name) for name in _natives()}
     assert owners == set(_WHEELS)
 

@@ -21,7 +21,7 @@ from torch.testing._internal.common_modules import ModuleErrorEnum, module_db, m
 from torch.testing._internal.common_utils import TestCase, gradcheck, noncontiguous_like
 from torch.utils import _pytree as pytree
 
-# One or two modules of each kind, enough to test the framework. gate_test.py has all modules.
+# One or two modules of each kind, enough to test the framework. gate_test.py covers all modules.
 _CHOSEN = {
     "nn.BatchNorm2d",
     "nn.Bilinear",
