@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source tarball that the build compiles. No other file has their versions and hashes.
+"""Every source tarball that the build compiles. No other file contains their versions and hashes.
 
 Each becomes the repository `<name>_src`, with third_party/<name>/<name>.BUILD as its BUILD file.
 third_party/README.md says how to update a pin.
@@ -176,7 +176,7 @@ _SOURCES = {
         strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
     ),
     "python": dict(
-        # The second file has the licences of expat, libmpdec and other code in CPython.
+        # The second file contains the licences of expat, libmpdec and other code in CPython.
         licences = ["LICENSE", "Doc/license.rst"],
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",

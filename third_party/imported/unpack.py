@@ -86,7 +86,7 @@ def build_site(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> st
 
 
 def write_metadata(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> None:
-    """Write NAME-VERSION.dist-info with upstream's metadata, unless the tree has it (a wheel)."""
+    """Write NAME-VERSION.dist-info with upstream's metadata, unless the tree (a wheel) holds it."""
     if any(path.name.endswith(".dist-info") for path in site.iterdir()):
         return
     upstream = whole(tree)

@@ -28,7 +28,7 @@ typedef struct {
 #define max(a, b) ((a) >= (b) ? (a) : (b))
 
 // OpenBLAS returns complex results as gfortran does, but f2c passes a pointer
-// to the result. native.c has wrappers.
+// to the result. native.c contains wrappers.
 #define cdotc_ lapack_cdotc_
 #define cdotu_ lapack_cdotu_
 #define zdotc_ lapack_zdotc_

@@ -57,15 +57,15 @@ BASE = "base.json"
 
 # Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests (with their models) and the
 # protobuf compiler. torch starts only one program, the shared-memory manager. Headers in lib/ are
-# internal to libshm (include/ has its interface). With them, a PAR would treat lib/ as a directory
-# that only compilers need, and unpack it separately.
+# internal to libshm (include/ declares its interface). With them, a PAR would treat lib/ as a
+# directory that only compilers need, and unpack it separately.
 _DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$)|lib/.*\.h$)")
 
 _CHUNK = 1 << 20
 
 
 class UnpackError(UserError):
-    """An error for an input that does not match the pin. The message has the next step."""
+    """An error for an input that does not match the pin. The message gives the next step."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def patched_tree(
 ) -> TreeBuild:
     """Return the result of `build_tree` without writing the tree, which saves time and 600 MB.
 
-    `members` has all files in the wheel, if the caller has already read it. Raises the same errors
-    as `build_tree`.
+    `members` holds all files in the wheel, if the caller has already read it. Raises the same
+    errors as `build_tree`.
     """
     series = load_series(patches)
     paths = {SEAM, VERSION}
@@ -219,7 +219,7 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
 class _Site:
-    """An unfinished tree. `members` has all of its files; `root` has all or some of them on disk.
+    """An unfinished tree. `members` holds all its files, `root` all or some of them on disk.
 
     Patches, seam and stamps need only a few files, so the others may be known only by their hashes.
     """

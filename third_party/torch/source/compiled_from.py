@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read from a shared library which source files it was compiled from.
 
-This is for a release of which only the wheel is available. A library has the name of each compiled
-file (in symbols of type FILE) and the paths of most files (in the messages of their checks).
+This is for a release of which only the wheel is available. A library contains the name of each
+compiled file (in symbols of type FILE) and the paths of most files (in the messages of their
+checks).
 """
 
 from __future__ import annotations

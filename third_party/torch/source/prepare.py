@@ -52,7 +52,7 @@ _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPA
 
 
 class SourceError(UserError):
-    """An error for a source tree that does not match the pin. The message has the next step."""
+    """An error for a source tree that does not match the pin. The message gives the next step."""
 
 
 # Suffixes of files that a wheel lacks: C++ sources, kernels for other devices, CMake templates.

@@ -157,7 +157,7 @@ def test_the_compiler_is_the_configurations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [True, False])
 def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
-    """A static program has no libtorch to link; the program itself has the symbols."""
+    """A static program has no libtorch to link; the program itself contains the symbols."""
     from torch._inductor import config, cpp_builder
 
     with config.patch({"aot_inductor.link_libtorch": link}):
