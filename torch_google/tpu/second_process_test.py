@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second process that uses the same compile cache compiles nothing and has equal results."""
+"""A second process that uses the same compile cache compiles nothing and gives equal results."""
 
 from __future__ import annotations
 

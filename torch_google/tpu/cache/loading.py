@@ -38,7 +38,7 @@ _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
     """Return a description that json can write, and XLA's bytes for the executable.
 
-    Raises ValueError for a program that has callbacks, effects, shardings without a mesh, or
+    Raises ValueError for a program that contains callbacks, effects, shardings without a mesh, or
     containers other than tuples, lists and dicts. Also raises XLA's serialization errors.
     """
     unloaded = getattr(compiled._executable, "_unloaded_executable", None)

@@ -25,7 +25,7 @@ _CREATOR = "_new_process_group_helper"
 def backend(options: Any, more: Any) -> Any:
     """Create a backend for torch's registry.
 
-    `options` has the store, rank, size and timeout. The backend also handles CPU tensors, with
+    `options` holds the store, rank, size and timeout. The backend also handles CPU tensors, with
     gloo. It connects all ranks of the group, so this function waits for them. Raises ValueError if
     `more` (pg_options) is given, because the backend has no options.
     """
@@ -96,7 +96,7 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
 
 
 def _global_ranks(options: Any) -> list[int]:
-    # The list is empty for the default group, which has all ranks.
+    # The list is empty for the default group, which contains all ranks.
     return list(options.global_ranks_in_group) or list(range(options.group_size))
 
 

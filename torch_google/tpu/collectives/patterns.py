@@ -35,8 +35,8 @@ class Target:
 class Signature:
     """One rank's call of a collective, without the values.
 
-    `inputs` has the shape and dtype of each input's array, and `outputs` the index of the target
-    for each output. `factors` has the shape of PREMUL_SUM's factor, or nothing. `largest` is the
+    `inputs` gives the shape and dtype of each input's array, and `outputs` the index of the target
+    for each output. `factors` gives the shape of PREMUL_SUM's factor, or nothing. `largest` is the
     number of elements in the largest part that any rank sends to another, for collectives whose
     parts may differ.
     """

@@ -23,7 +23,8 @@ Function = Callable[..., list[jax.Array]]
 class Programs:
     """Compiles programs for a group that has one device in each rank.
 
-    `devices` has the device of each rank, in order. `index` is the index of this rank's tpu device.
+    `devices` holds the device of each rank, in order. `index` is the index of this rank's tpu
+    device.
     """
 
     def __init__(self, devices: Sequence[jax.Device], index: int) -> None:

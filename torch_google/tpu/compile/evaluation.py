@@ -139,7 +139,7 @@ class Evaluation:
         return value
 
     def _key(self, drawn: Any, position: int) -> Any:
-        # `drawn` has the key of the forward graph, and the index of the node in the joint graph.
+        # `drawn` holds the key of the forward graph, and the index of the node in the joint graph.
         if isinstance(drawn, tuple):
             return jax.random.fold_in(jax.random.wrap_key_data(self._values_of(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)

@@ -57,7 +57,7 @@ class SplitGraph:
 class _Step:
     """A part of the graph. Its `run` reads the inputs and adds the outputs to the values.
 
-    `unused` has the nodes that no later step uses.
+    `unused` holds the nodes that no later step uses.
     """
 
     run: Callable[[dict[Node, Any]], None]

@@ -226,7 +226,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
 
 
 class _Signs(torch.optim.Optimizer):
-    """An optimizer that moves along the gradient's sign. `own` has extra attributes."""
+    """An optimizer that moves along the gradient's sign. `own` holds extra attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})

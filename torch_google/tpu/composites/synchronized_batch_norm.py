@@ -33,7 +33,7 @@ def _gather_stats_with_counts(
 ) -> tuple[_Tensor, _Tensor]:
     """Return the mean and inverse deviation over all ranks, and update the running statistics.
 
-    For each rank, `mean` and `invstd` have a row, and `counts` has the number of elements.
+    For each rank, `mean` and `invstd` have a row, and `counts` gives the number of elements.
     """
     share = (counts / counts.sum()).unsqueeze(1).to(mean.dtype)
     total = (mean * share).sum(0)

@@ -75,7 +75,7 @@ class Box {
   void resettle(const c10::TensorImpl& tensor);
   // Returns the value as a borrowed reference. If a trace or a collective
   // computes the value, first runs the trace or waits for the result. A box
-  // that was never written has zeros.
+  // that was never written contains zeros.
   PyObject* value(Reason reason);
   // Returns whether `array` is the current value, without a pending write or
   // error.

@@ -72,7 +72,7 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   return values;
 }
 
-// Creates a tensor over each array. `results` has a NewTensor for each
+// Creates a tensor over each array. `results` holds a NewTensor for each
 // (eager/normalized_call.py). `shardings` is empty if all arrays are on one
 // device.
 std::vector<at::Tensor> new_tensors(const py::sequence& arrays,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements torch.distributed's reductions with the reductions that gloo has.
+// Implements torch.distributed's reductions with the reductions that gloo
+// provides.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu` has all names from torch.cuda and torch.xpu that make sense for this device."""
+"""`torch.tpu` provides all names from torch.cuda and torch.xpu that make sense for this device."""
 
 from __future__ import annotations
 

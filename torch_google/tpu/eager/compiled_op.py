@@ -276,7 +276,7 @@ class _CallPlan:
         )
 
     def body(self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()) -> Body:
-        """Return the function to compile. `chosen` has the shardings of its results.
+        """Return the function to compile. `chosen` holds the shardings of its results.
 
         If it is empty, written tensors that are sharded keep their shardings; XLA chooses all
         others.
@@ -448,7 +448,7 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
 
 
 def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool, list[int]]:
-    """Parse a note. The last value has the results' shardings, if the program runs on a mesh.
+    """Parse a note. The last value holds the results' shardings, if the program runs on a mesh.
 
     An invalid note raises KeyError, ValueError, TypeError, AttributeError or RuntimeError.
     """

@@ -35,7 +35,8 @@ _COUNTED = 4096
 class ViewBlock:
     """A view that is a rectangular block of contiguous storage.
 
-    `dimensions` has, for each of the view's dimensions, the storage's dimension, or -1 for size 1.
+    `dimensions` holds, for each of the view's dimensions, the storage's dimension, or -1 for size
+    1.
     """
 
     shape: tuple[int, ...]

@@ -258,7 +258,8 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each case has two numbers of the same type: the dtype can represent the first, but not the second.
+# Each case contains two numbers of the same type: the dtype can represent the first, but not the
+# second.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (

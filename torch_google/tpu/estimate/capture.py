@@ -42,7 +42,7 @@ class Operator:
     """A node of the program's graph: an operator, the module that called it, and its line.
 
     `flops` counts products and convolutions, as torch's flop counter does, on all devices together.
-    `shapes` has the shapes of the tensors that it reads.
+    `shapes` holds the shapes of the tensors that it reads.
     """
 
     op: str
@@ -55,7 +55,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Captured:
-    """A program that is lowered but not compiled. `arguments` has the name of each argument."""
+    """A program that is lowered but not compiled. `arguments` holds the name of each argument."""
 
     lowered: jax.stages.Lowered
     fingerprint: str | None

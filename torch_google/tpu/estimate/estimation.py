@@ -42,7 +42,7 @@ def estimate(
     of the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
     returns a scalar. The optimizer is AdamW by default.
 
-    `mesh` has the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
+    `mesh` gives the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
     product is at most the topology's number of devices. The inputs' first dimension is distributed
     over the first axis. `shard(name, shape)` returns the axis of each dimension of a parameter, or
     None for a dimension that is not distributed. By default, parameters are distributed over all

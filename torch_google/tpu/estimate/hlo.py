@@ -81,7 +81,7 @@ def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
     return {
         i.name: 0
         if i.opcode in _FREE or i.opcode.endswith(_DONE)
-        # The type has both the operands and the results.
+        # The type contains both the operands and the results.
         else size_of(i.text)
         if i.opcode.endswith("-start") and i.opcode != "all-reduce-start"
         else i.bytes + sum(sizes.get(operand, 0) for operand in i.operands)

@@ -151,7 +151,7 @@ def exact_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
-    """Return beta * c + alpha * product. If beta is 0, c is ignored, even if it has NaN.
+    """Return beta * c + alpha * product. If beta is 0, c is ignored, even if it contains NaN.
 
     Raises RuntimeError unless c can be expanded to the shape of the product. torch's meta kernels
     do not check this: they accept a larger c.

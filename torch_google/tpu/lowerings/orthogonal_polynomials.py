@@ -46,7 +46,8 @@ def _same(x: Array) -> Array:
     return x
 
 
-# Each entry has a transform of x, the polynomial of degree 1, and the step from degree k to k + 1.
+# Each entry contains a transform of x, the polynomial of degree 1, and the step from degree k to k
+# + 1.
 _FAMILIES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], _Recurrence]] = {
     "chebyshev_polynomial_t": (_same, lambda x: x, _chebyshev),
     "chebyshev_polynomial_u": (_same, lambda x: 2 * x, _chebyshev),

@@ -50,7 +50,7 @@ def choose(
 
 
 class NotOnTpu(NotImplementedError):
-    """Raised if a program that is lowered for a TPU has an operator that a TPU rejects.
+    """Raised if a program that is lowered for a TPU contains an operator that a TPU rejects.
 
     The message names the operator, the dtype and the alternatives.
     """

@@ -10,8 +10,8 @@ barriers do not prevent this.
 which makes the integer part of the exponent undefined.
 
 Compiling without the passes `fusion` and `algsimp` avoids both bugs. This module looks for such
-fusions in the optimized program, and compiles a program again only if it has one. An update is safe
-if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`. An
+fusions in the optimized program, and compiles a program again only if it contains one. An update is
+safe if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`. An
 expression that `_Fusion` does not understand is treated as unsafe.
 """
 

@@ -162,7 +162,7 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A view as a block in a grid of elements. `shape` has the grid's sizes; the first is `rows`.
+    """A view as a block in a grid of elements. `shape` holds the grid's sizes; the first is `rows`.
 
     `order` sorts the view's dimensions by stride. The grid's last size is the distance between
     neighbouring elements.

@@ -35,7 +35,7 @@ class XLAShard:
 class XLAShardedTensor:
     """A view of the shards of a tensor.
 
-    `global_tensor` is the tensor itself. `partition_spec` has the names of the mesh axes for each
+    `global_tensor` is the tensor itself. `partition_spec` holds the names of the mesh axes for each
     dimension, in the form that `mark_sharding` accepts.
     """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies between the devices of a process for torch.nn.parallel: scatter, gather, broadcast.
 
-torch looks for these functions in torch._C, which has them only in builds for other accelerators,
-and only for tensors on those accelerators. No function here starts the device.
+torch looks for these functions in torch._C, which defines them only in builds for other
+accelerators, and only for tensors on those accelerators. No function here starts the device.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.parallel has the CPU's results with several devices in one process."""
+"""torch.nn.parallel gives the CPU's results with several devices in one process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates graphs with symbolic sizes on arrays that are padded to buckets.
 
-Each module has the rules for one family of operators. A rule defines how an operator handles
+Each module contains the rules for one family of operators. A rule defines how an operator handles
 padding.
 """
 
