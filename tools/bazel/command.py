@@ -22,7 +22,7 @@ def run(
     env: Mapping[str, str] | None = None,
     hold: Sequence[int] = (),
 ) -> str:
-    """Run `argv` and return its stdout. Raises CommandError.
+    """Run `argv` and return its stdout. Raises CommandError if it fails or takes too long.
 
     The limit applies even if this process is killed, because coreutils' timeout(1) enforces it.
     The child inherits the file descriptors in `hold`. If one of them is a lock, the lock is held
