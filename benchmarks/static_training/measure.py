@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a training with each build of torch in turn, in new processes, and compute medians."""
+"""Do a training run with each build of torch in turn, in new processes, and compute medians."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def interleaved(
 
 
 def train(peer: Peer, case: str, *, threads: int) -> Sample:
-    """Run one training, on as many processors as it has threads. Raises `RunError`."""
+    """Do one training run on a processor per thread. Raises `RunError` if the program fails."""
     command = [*peer.command, case, f"--threads={threads}"]
     done = subprocess.run(
         command,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one training; print its cost and torch's build settings as JSON.
+"""Do one training run; print its CPU and wall time and torch's build settings as JSON.
 
 Usage: `program.py CASE --threads N`, or `program.py data` for the digits packed into a PAR.
 """
