@@ -42,7 +42,7 @@ class Binary:
 def read_binary(lines: Sequence[bytes], index: int, old: str, new: str) -> tuple[Binary, int]:
     """Read the lines after `GIT binary patch`; return the change and the index of the next line.
 
-    Raises BinaryError.
+    Raises BinaryError if the lines are damaged.
     """
     forward, index = _side(lines, index)
     backward = None

@@ -70,7 +70,7 @@ def shown(name: bytes | str, *, limit: int = 200) -> str:
 
 
 def plain_path(name: bytes) -> str:
-    """Return a relative path without `.` and `..`, decoded. Raises NameProblem.
+    """Return a decoded relative path. Raises NameProblem if it is absolute, or holds `.` or `..`.
 
     Bytes that are not UTF-8 become surrogates, as in Python's own file functions.
     """

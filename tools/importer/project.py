@@ -108,7 +108,7 @@ class Project:
 
 
 def load_project(workspace: Path, name: str = "torch") -> Project:
-    """Read third_party/`name`/import.json. Raises UserError."""
+    """Read third_party/`name`/import.json. Raises UserError if it is missing or invalid."""
     file = workspace / "third_party" / name / "import.json"
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -124,7 +124,7 @@ def load_project(workspace: Path, name: str = "torch") -> Project:
 
 
 def parse_project(workspace: Path, name: str, data: object) -> Project:
-    """Return the project whose import.json contains `data`. Raises UserError."""
+    """Return the project of an import.json. Raises UserError if `data` is invalid."""
     file = workspace / "third_party" / name / "import.json"
     if not _NAME.fullmatch(name):
         raise UserError(

@@ -100,7 +100,7 @@ class FileDiff:
 
 
 def parse_diff(data: bytes) -> tuple[FileDiff, ...]:
-    """Parse a diff. Text before the first file is ignored. Raises DiffError."""
+    """Parse a diff. Text before the first file is ignored. Raises DiffError if invalid."""
     return _Reader(data).files()
 
 

@@ -58,7 +58,7 @@ class _Member:
 
 
 def write_tree(archive: Path, name: str, out: Path) -> None:
-    """Rewrite `archive`, called `name` in messages, as a zip at `out`. Raises UserError."""
+    """Rewrite `archive`, called `name` in messages, as a zip at `out`. Raises if it is damaged."""
     try:
         with archive.open("rb") as start:
             is_zip = start.read(2) == b"PK"

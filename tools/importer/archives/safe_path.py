@@ -32,7 +32,7 @@ def is_gits_own(path: str) -> bool:
 
 
 def check_link(path: str, target: str, source: str) -> str:
-    """Return a link's target if it stays in the tree. Raises UserError."""
+    """Return a link's target. Raises UserError if it leads out of the tree."""
     if escapes(path, target) or "\0" in target:
         raise UserError(
             f"{source}: the link {path!r} leads out of the tree, to {target!r}."
@@ -42,7 +42,7 @@ def check_link(path: str, target: str, source: str) -> str:
 
 
 def check_nesting(files: Iterable[str], source: str) -> None:
-    """Reject a file whose parent is another file or a link. Raises UserError."""
+    """Raise UserError if a file's parent is itself a file or a link."""
     known = set(files)
     parents: set[str] = set()
     for path in known:

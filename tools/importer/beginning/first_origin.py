@@ -41,7 +41,7 @@ class FirstOrigin:
 
 
 def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> FirstOrigin:
-    """Return the origin that `text` names. Raises UserError."""
+    """Return the origin that `text` names. Raises UserError if it names none, or no release."""
     match = _PACKAGE.fullmatch(text)
     if match:
         scheme, name, version = match.groups()

@@ -15,7 +15,7 @@ _BUILDERS: Mapping[str, Builder] = {"torch_wheel": TorchWheel(), TREE: TreeBuild
 
 
 def builder_of(project: Project) -> Builder:
-    """Return the project's builder. Raises UserError."""
+    """Return the project's builder. Raises UserError if it does not exist."""
     try:
         return _BUILDERS[project.builder]
     except KeyError:

@@ -46,7 +46,7 @@ def to_json(table: Table) -> str:
 
 
 def from_document(data: Mapping[str, object], *, where: str) -> Table:
-    """Read a document; errors name it `where`. Raises UserError."""
+    """Read a document, called `where` in errors. Raises UserError if it is damaged."""
     if data.get("format") != FORMAT:
         raise UserError(
             f"{where}: format is {data.get('format')!r}, this tool reads {FORMAT}. Generate it again"

@@ -65,7 +65,7 @@ class Desk:
         return laid_out
 
     def header(self) -> bytes:
-        """Return the current header. Raises UserError."""
+        """Return the current header. Raises UserError if its file cannot be read."""
         try:
             return self.header_file.read_bytes()
         except OSError as error:

@@ -26,7 +26,7 @@ def new_header(subject: str, values: Mapping[str, str]) -> bytes:
 
 
 def with_subject(header: bytes, subject: str) -> bytes:
-    """Return the header with another subject, without the old one's continuation lines."""
+    """Return the header with a new subject, without the old one's continuation lines."""
     if len(subject.splitlines()) != 1 or not subject.strip():
         raise UserError(f"Subject is {subject!r}. Give it in one line of text")
     line = b"Subject: " + subject.strip().encode()

@@ -115,7 +115,7 @@ def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
 
 
 def position_of(series: Series, name: str) -> int:
-    """Return the index of a patch, by its name with or without `.patch`. Raises UserError."""
+    """Return the index of a patch, by its name with or without `.patch`. Raises if absent."""
     patch_name = name if name.endswith(".patch") else f"{name}.patch"
     names = [patch.name for patch in series.patches]
     if patch_name not in names:

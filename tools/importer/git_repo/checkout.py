@@ -244,7 +244,7 @@ class Checkout:
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Let git write the files that it converts into a staging directory."""
+        """Have git write the files that it converts into a staging directory."""
         entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return

@@ -16,7 +16,7 @@ _LINKS = 40  # Linux follows at most this many links
 
 
 def check_destination(destination: str, repository: Repository, commit: str | None) -> str:
-    """Return `destination` as a plain path below the repository. Raises UserError.
+    """Return `destination` as a path below the repository. Raises UserError if it is not one.
 
     Each parent must be a directory, both in `commit` and in the working tree; links, files and
     submodules are rejected.
@@ -68,7 +68,7 @@ def path_fault(path: str) -> str | None:
 
 
 def check_paths(paths: Iterable[str], origin: str) -> None:
-    """Reject upstream paths that lead outside the destination. Raises UserError."""
+    """Raise UserError if an upstream path leads outside the destination."""
     for path in paths:
         fault = path_fault(path)
         if fault:
@@ -78,9 +78,9 @@ def check_paths(paths: Iterable[str], origin: str) -> None:
 
 
 def check_links(links: Mapping[str, str], origin: str) -> None:
-    """Reject symbolic links that lead out of their tree. `links` maps paths to targets.
+    """Raise UserError if a symbolic link leads out of its tree.
 
-    Raises UserError.
+    `links` maps paths to targets.
     """
     for path in sorted(links):
         fault = _escape(path, links)

@@ -11,7 +11,7 @@ from tools.importer.git_repo.repository import Person, Repository
 
 
 def configured_person(repository: Repository) -> Person:
-    """Return user.name and user.email from the user's git configuration. Raises UserError."""
+    """Return git's user.name and user.email. Raises UserError if one is not set."""
     values: list[str] = []
     for key, example in (("user.name", "Ada Lovelace"), ("user.email", "ada@example.org")):
         value = person_setting(repository.place, key)
@@ -25,7 +25,7 @@ def configured_person(repository: Repository) -> Person:
 
 
 def parse_person(text: str) -> Person:
-    """Parse `Name <address>`. Raises UserError."""
+    """Parse `Name <address>`. Raises UserError for any other form."""
     match = re.fullmatch(r"\s*([^<>\n]+?)\s*<([^<>\s]+)>\s*", text)
     if match is None:
         raise UserError(f"--author {text!r}: not a person. Write 'Name <address>'")

@@ -11,7 +11,7 @@ from tools.importer.errors import EnvironmentProblem
 
 
 def write_file(file: Path, data: bytes, *, executable: bool = False) -> bool:
-    """Write the file; return whether it changed. Raises EnvironmentProblem."""
+    """Write the file; return whether it changed. Raises EnvironmentProblem on an OSError."""
     try:
         if file.is_file() and file.read_bytes() == data:
             return False

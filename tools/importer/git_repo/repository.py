@@ -67,7 +67,7 @@ class Repository:
 
     @classmethod
     def open(cls, path: Path) -> Repository:
-        """Open the repository whose top directory is `path`. Raises UserError."""
+        """Open the repository whose top directory is `path`. Raises UserError if it is not one."""
         path = path.resolve()
         if not path.is_dir():
             raise UserError(f"{path}: no such directory. Name a git repository")
@@ -248,7 +248,7 @@ class Repository:
         return out.decode().strip()
 
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
-        """Move `ref` to `new` if it still points at `old` (None: no ref). Raises UserError.
+        """Move `ref` to `new`. Raises UserError if it no longer points at `old` (None: no ref).
 
         Only this step publishes anything. It is atomic: git renames a lock file.
         """

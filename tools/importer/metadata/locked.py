@@ -86,7 +86,7 @@ def modules(workspace: Path) -> tuple[Locked, ...]:
 
 
 def own_module(workspace: Path) -> tuple[str, str]:
-    """Return the name and version of the workspace itself. Raises UserError."""
+    """Return the workspace's own name and version. Raises UserError if one is absent."""
     for call in calls(workspace / "MODULE.bazel", "module"):
         if {"name", "version"} <= call.keys():
             return str(call["name"]), str(call["version"])

@@ -91,7 +91,7 @@ class Metadata:
 
 
 def load_metadata(file: Path) -> Metadata:
-    """Read a METADATA file. Raises UserError."""
+    """Read a METADATA file. Raises UserError if it is missing or invalid."""
     try:
         return loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def load_metadata(file: Path) -> Metadata:
 
 
 def loads(text: str) -> Metadata:
-    """Parse a METADATA file, the inverse of `Metadata.dumps`. Raises ValueError."""
+    """Parse a METADATA file, as `Metadata.dumps` writes it. Raises ValueError if it is invalid."""
     top = _Fields(read(text), "the file", ("name", "description", "third_party"))
     body = _Fields(top.block("third_party"), "third_party", _THIRD_PARTY)
     urls = tuple(

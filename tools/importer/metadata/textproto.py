@@ -60,7 +60,7 @@ def write(message: Message, *, indent: str = "") -> str:
 
 
 def read(text: str) -> Message:
-    """Return the fields in the order of the file. Raises TextprotoError."""
+    """Return the fields in file order. Raises TextprotoError for bad syntax."""
     return _Reader(text).message(open_at=None)
 
 

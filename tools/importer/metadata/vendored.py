@@ -160,7 +160,7 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
 
 
 def source_version(folder: str) -> str:
-    """Return the version in the name of a tarball's folder. Raises ValueError.
+    """Return the version in a tarball's folder name. Raises ValueError if it contains none.
 
     SQLite writes 3.40.0 as 3400000: two digits for each number after the first.
     """
@@ -254,7 +254,7 @@ def clang(workspace: Path) -> Vendored:
 
 
 def read_json(file: Path) -> Mapping[str, object]:
-    """Read a JSON object. Raises UserError."""
+    """Read a JSON object. Raises UserError if the file is missing or not an object."""
     try:
         data = json.loads(read_text(file))
     except json.JSONDecodeError as error:
@@ -265,7 +265,7 @@ def read_json(file: Path) -> Mapping[str, object]:
 
 
 def read_text(file: Path) -> str:
-    """Read a file that every checkout has. Raises UserError."""
+    """Read a file of the checkout. Raises UserError if it is missing or not UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

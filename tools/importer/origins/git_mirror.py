@@ -123,7 +123,7 @@ class GitMirror:
         return output.decode("ascii").strip()
 
     def read(self, command: str, arguments: list[str]) -> bytes:
-        """Run a git command in the cached repository. Raises GitError."""
+        """Run a git command in the cached repository. Raises GitError if it fails."""
         git = self.git()
         status, out, stderr = git.execute(
             ["git", command, *arguments],
@@ -219,7 +219,7 @@ class GitMirror:
 
 
 def check_url(url: str) -> str:
-    """Return a git origin's URL without `git+`. Raises UserError."""
+    """Return a git origin's URL without `git+`. Raises UserError if it is not usable."""
     plain = url.removeprefix("git+")
     parts = urlsplit(plain)
     if "://" not in plain and not Path(plain).is_absolute():

@@ -76,7 +76,7 @@ def setting(project: Project, kind: str, key: str) -> str:
 
 
 def read_build_pin(pin: Path) -> dict[str, object]:
-    """Read the build's pin; return {} if it does not exist yet. Raises UserError."""
+    """Read the build's pin; return {} if it does not exist. Raises UserError if it is damaged."""
     try:
         data = json.loads(pin.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -56,7 +56,7 @@ class WheelContents:
 
 
 def read_contents(file: Path) -> WheelContents:
-    """Read a project's patterns. Raises UserError."""
+    """Read a project's patterns. Raises UserError if the file is missing or damaged."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         return WheelContents(*(tuple(data[key]) for key in ("roots", "built", "left_out")))

@@ -111,7 +111,7 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Check that a tree with all patches has no guarded call without a reason. Raises UserError.
+    """Raise UserError if a tree with all patches contains a guarded call without a reason.
 
     Return the unchecked files, which use `__file__` but could not be parsed. With the
     `modules` used by `decisions`, only files that the patches changed are parsed.
@@ -190,7 +190,7 @@ def generated(series: Series) -> list[Patch]:
 
 
 def find_rule(name: str, rules: Sequence[Rule] = RULES) -> Rule:
-    """Return the rule of that name. Raises UserError."""
+    """Return the rule of that name. Raises UserError if none has it."""
     for rule in rules:
         if rule.name == name:
             return rule

@@ -31,7 +31,7 @@ class Last:
 
 
 def read_branches(project: Project) -> dict[str, Last]:
-    """Return the last import from each branch. Raises UserError."""
+    """Return the last import from each branch. Raises UserError if the file is damaged."""
     file = project.series / FILE
     try:
         rows = json.loads(file.read_text(encoding="utf-8"))

@@ -55,7 +55,7 @@ class Carried:
 
 
 def current_label(project: Project) -> str:
-    """Return the label that the build's pin names. Raises UserError."""
+    """Return the label in the build's pin. Raises UserError if the pin is missing or damaged."""
     try:
         label = json.loads(project.pin.read_text(encoding="utf-8"))["tag"]
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def current_label(project: Project) -> str:
 
 
 def load_source(project: Project, label: str) -> Source:
-    """Read the series of a release and its base. Raises UserError."""
+    """Read a release's series and its base. Raises UserError if it does not exist."""
     directory = project.series_of(label)
     if not directory.is_dir():
         known = sorted(path.parent.name for path in project.series.glob("*/series"))

@@ -101,7 +101,7 @@ def digest_of_header(header: bytes) -> str:
 
 
 def refuse_edited(paths: Collection[str], what: str) -> None:
-    """Raise UserError if the user has changed any of `paths`, which going back would delete."""
+    """Raise UserError if `paths`, the files whose edits an undo would delete, is not empty."""
     if paths:
         named = ", ".join(sorted(paths)[:3]) + (", ..." if len(paths) > 3 else "")
         raise UserError(

@@ -52,7 +52,7 @@ class Watched:
 
 
 def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
-    """Carry the landed patches of a series to a new tree. Raises UserError."""
+    """Carry the landed patches of a series to a new tree. Raises UserError for a bad `landed/`."""
     directory = ours.root / LANDED
     if base is None or not (directory / "series").is_file():
         return Watched({}, {}, (), ())
