@@ -88,7 +88,7 @@ class TorchLogger(OneStreamLogger):
 
 
 def adopt_all() -> None:
-    """Adopt torch's existing and future loggers. torch need not be imported yet."""
+    """Give torch's existing and future loggers this module's classes. torch may be loaded later."""
     _adopt(_TORCH, TorchLogger)
     for name in LIBRARY_LOGGERS:
         _adopt(name, LibraryLogger)
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Adopt the loggers that torch has registered. Their descendants propagate to them."""
+    """Change the class of all loggers that torch has registered; descendants propagate to them."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
