@@ -48,7 +48,7 @@ class Layout:
         return layout
 
     def path(self, descriptor: Descriptor) -> Path:
-        """Return the path of a blob. Raises LayoutError if it is missing or has another size."""
+        """Return the path of a blob. Raises LayoutError if it is missing or has the wrong size."""
         path = self.blobs / descriptor.hex
         if not descriptor.digest.startswith("sha256:") or "/" in descriptor.hex:
             raise LayoutError(f"{self.directory}: found the digest {descriptor.digest}, not sha256")
