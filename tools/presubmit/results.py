@@ -114,7 +114,7 @@ def read(path: pathlib.Path) -> Cases:
     """Return the cases of a JUnit XML file written by pytest or Bazel.
 
     Raises:
-        ResultsError: the file does not exist, or has another format.
+        ResultsError: the file does not exist, or has a different format.
     """
     return _read(path)[0]
 

@@ -43,7 +43,7 @@ def read(file: pathlib.Path = FILE) -> Table:
     """Return the committed table.
 
     Raises:
-        ResultsError: the file is missing or has another format.
+        ResultsError: the file is missing or has a different format.
     """
     try:
         runs = json.loads(file.read_text(encoding="utf-8"))

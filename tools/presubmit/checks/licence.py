@@ -13,7 +13,7 @@ _SHELL_SUFFIX = ".sh"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each source without a licence line or with another licence.
+    """Yield a finding for each source without a licence line or with a different licence.
 
     BUILD and module files are only declarations, so they need no licence line. Patches keep
     upstream's licence.
