@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check `refused`: the device must refuse every sample that the CPU refuses.
+"""The check `refused`: the device must reject every sample that the CPU rejects.
 
 The error must have the same type.
 """

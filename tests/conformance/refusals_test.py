@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device refuses op_db's error inputs, and every write that the CPU refuses."""
+"""The device rejects op_db's error inputs, and every write that the CPU rejects."""
 
 from __future__ import annotations
 

@@ -20,15 +20,15 @@ TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
 )
 
-# Operators whose results are sums of many larger terms. The tolerance is relative to the largest
-# element, as in the error bounds for these algorithms.
+# Operators whose results are sums of many terms that cancel. The tolerance is relative to the
+# largest element, as in the error bounds for these algorithms.
 NORMWISE: dict[str, str] = {
     "matrix_exp": "a product of matrices with elements of any size",
     "nn.functional.avg_pool2d": "sums of windows that overlap, which cancel",
     "nn.functional.conv_transpose3d": "sums of many products, which cancel",
 }
 
-# Operators whose gradients are sums of many larger terms.
+# Operators whose gradients are sums of many terms that cancel.
 NORMWISE_GRADIENTS: dict[str, str] = {
     "grid_sampler_2d": "sums over nearby points, which cancel",
     "grid_sampler_3d": "sums over nearby points, which cancel",

@@ -136,7 +136,7 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 
 
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
-    """Compare values and the elements that the indices select: equal ones may have any order.
+    """Compare values, and the elements that the indices select, so that ties may be in any order.
 
     `position` is the position of the argument `dim`, which defaults to -1.
     """

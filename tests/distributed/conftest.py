@@ -13,7 +13,7 @@ from tests.distributed.launcher import CaseRanks
 
 @pytest.fixture(scope="session")
 def ranks() -> Iterator[Callable[[int], CaseRanks]]:
-    """Return a function that starts `size` ranks, and first ends the ranks of another size."""
+    """Return a function that starts `size` ranks, and first ends those of a different size."""
     with ExitStack() as stack:
         started: dict[int, CaseRanks] = {}
 

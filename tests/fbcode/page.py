@@ -18,7 +18,7 @@ torch's tables it covers. `known`: the test ran and failed, and `devices/known.j
 
 
 def write(results: Iterable[Ran], file: Path) -> None:
-    """Write the page to a file. Raises OSError."""
+    """Write the page to a file, atomically."""
     put(text(list(results)), file)
 
 
@@ -73,7 +73,7 @@ def failures(results: Sequence[Ran]) -> list[str]:
 
 
 def put(page: str, file: Path) -> None:
-    """Write a page to a file atomically. Raises OSError."""
+    """Write a page to a file atomically."""
     temporary = file.with_name(f"{file.name}.part")
     temporary.write_text(page, encoding="utf-8")
     temporary.replace(file)

@@ -88,10 +88,10 @@ class Operator:
     """A template with its conditions and flags.
 
     `sharp`: the result is discontinuous, so the line may read exact tensors only. `refused`: the
-    CPU must refuse the line; a line that it accepts is dropped. `values`: the CPU refuses the line
+    CPU must reject the line; a line that it accepts is dropped. `values`: the CPU rejects the line
     because of values in tensors, which the device checks in debug mode only. `tame`: never ignore
-    the conditions, because a tensor holds indices, the CPU refuses more than the device does, or
-    rounding decides whether a line is refused.
+    the conditions, because a tensor holds indices, the CPU rejects more than the device does, or
+    rounding decides whether a line is rejected.
     """
 
     template: str
@@ -117,7 +117,7 @@ def row(
 def refusal(
     template: str, *conditions: tuple[Condition, ...], values: bool = False, tame: bool = False
 ) -> Operator:
-    """Return a template whose lines the CPU refuses if the tensors meet the conditions."""
+    """Return a template whose lines the CPU rejects if the tensors meet the conditions."""
     return Operator(template, conditions, refused=True, values=values, tame=tame)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's older tables of modules, losses and functions. A row is one configuration of an entry."""
+"""The tables of modules, losses and functions in torch's common_nn, which predate module_db."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any 
 def check(sample: Sample, expected: Run, first: bool) -> None:
     """Run a sample on tpu and compare.
 
-    For the first one, also test copies and files. Raises Mismatch.
+    For the first one, also test copies and files. Raises Mismatch if the results differ.
     """
     _compare(sample, expected)
     if first:

@@ -26,7 +26,7 @@ of passed tests among those that ran. Seconds are wall-clock time in the tests o
 
 
 def write(results: Iterable[Ran], file: Path) -> None:
-    """Write the page to a file. Raises OSError."""
+    """Write the page to a file, atomically."""
     put(text(list(results)), file)
 
 
