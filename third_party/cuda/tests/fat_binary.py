@@ -33,7 +33,7 @@ class Image:
 
 
 def images(data: bytes) -> Iterator[Image]:
-    """Yield the images of a fat binary. Raises ValueError."""
+    """Yield the images of a fat binary. Raises ValueError for any other data."""
     magic, _version, header, size = struct.unpack_from("<IHHQ", data)
     if magic != _MAGIC:
         raise ValueError(f"a fat binary begins with {_MAGIC:#x}, this one with {magic:#x}")
@@ -55,7 +55,7 @@ class Cubin:
 
 
 def read_cubin(data: bytes) -> Cubin:
-    """Parse a cubin, which is an ELF file for NVIDIA's GPUs. Raises ValueError."""
+    """Parse a cubin, an ELF file for NVIDIA's GPUs. Raises ValueError for any other data."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("a cubin is an ELF file of 64 bits, little endian")
     (machine,) = struct.unpack_from("<H", data, 18)

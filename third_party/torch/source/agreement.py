@@ -2,12 +2,12 @@
 """Check that files compiled in one unit refer to the same names as when compiled separately.
 
 In a unit, a file sees the declarations of its neighbours. One of their overloads may fit a call
-better than the intended one, so the code compiles and links but calls another function. Without
+better than the intended one, so the code compiles and links but calls the wrong function. Without
 optimisation every call is a relocation, so the two ways to compile can be compared: each function
 in the unit must refer to the same names as in one of the separately compiled files.
 
 The script reads the relocations that `objdump -r` prints. For example, in v2.6.0,
-torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp calls another function if a file in its unit
+torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp calls the wrong function if a file in its unit
 includes torch/csrc/jit/frontend/ir_emitter.h.
 """
 

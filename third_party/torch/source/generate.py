@@ -69,7 +69,7 @@ def run(generator: str, root: Path, out: Path) -> None:
 
 
 def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
-    """Move the sources to their files and the rest below `headers`. Raises GenerateError."""
+    """Move listed sources to their files, headers to `headers`. Raises if a list does not match."""
     remaining = dict(sources)
     for file in sorted(output.rglob("*")):
         name = file.relative_to(output).as_posix()
