@@ -67,7 +67,7 @@ class UnloadedEntry:
         return self.description is not None
 
     def loaded(self, devices: Sequence[jax.Device]) -> Entry:
-        """Return the entry with its executable loaded on `devices`. Raises UnusableEntry."""
+        """Return the entry with its executable loaded on `devices`. Raises if that fails."""
         if not self.has_executable:
             return Entry(None, self.note)
         try:
@@ -77,7 +77,7 @@ class UnloadedEntry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Convert an entry to bytes. Raises UnstorableProgram."""
+    """Convert an entry to bytes. Raises UnstorableProgram if JAX cannot serialize it."""
     description, code = None, b""
     try:
         if entry.executable is not None:
@@ -90,7 +90,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(data: bytes) -> UnloadedEntry:
-    """Convert bytes to an entry. Raises UnusableEntry."""
+    """Convert bytes to an entry. Raises UnusableEntry if they are damaged."""
     if not data.startswith(_HEADER):
         raise UnusableEntry("it does not start with an entry's header")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]

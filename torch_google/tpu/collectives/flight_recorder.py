@@ -53,7 +53,8 @@ def trace() -> dict[str, Any]:
 def dump_flight_record(rank: int, environ: Mapping[str, str] = os.environ) -> str:
     """Write this rank's records and return the path, or return "" if the recorder is off.
 
-    Raises OSError. The file is replaced atomically, and only its owner can read it.
+    Raises OSError if it cannot be written. The file is replaced atomically, and only its owner can
+    read it.
     """
     content = trace()
     if not content["entries"]:

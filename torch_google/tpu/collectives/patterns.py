@@ -60,7 +60,7 @@ class Signature:
         return [array for array in _PATTERNS[self.name].pack(self, flat) if array.size]
 
     def unpack(self, results: Sequence[Any], olds: Sequence[Any]) -> list[Any]:
-        """Return the targets' new arrays. `olds` has the old array of each target with `keeps`."""
+        """Return the targets' new arrays. `olds` holds the old arrays of targets with `keeps`."""
         old = iter(olds)
         arrays = [
             next(old) if target.keeps else jnp.zeros(target.shape, dtypes.to_jax(target.dtype))

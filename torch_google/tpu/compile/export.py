@@ -59,7 +59,7 @@ def export_stablehlo(
 
 
 def _drop_checks(graph: torch.fx.GraphModule) -> None:
-    """Remove checks of values, because a program cannot raise an error. They have no results."""
+    """Remove nodes that check values: a program cannot raise an error. No other node uses them."""
     for node in list(graph.graph.nodes):
         if node.target is torch.ops.aten._linalg_check_errors.default:
             graph.graph.erase_node(node)

@@ -120,7 +120,11 @@ STEPS: dict[str, _Function] = {
 
 @dataclass(frozen=True)
 class GraphStep:
-    """An operation. `first` and `second` select operands; the name gives `a` and `b` a meaning."""
+    """A step of a random function: STEPS[name](x, y, a, b).
+
+    `first` and `second` select the operands x and y among the values computed so far. `a` and `b`
+    are integers from which the step derives dimensions and options.
+    """
 
     name: str
     first: int

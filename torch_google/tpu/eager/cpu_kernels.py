@@ -3,7 +3,7 @@
 
 There, a device's buffers are host memory. C++ (`../csrc/cpu_kernels.cpp`) calls `admit` once for
 each kind of call: calls of one kind differ only in sizes. So a new size runs no Python and compiles
-nothing. `admit` checks a call as `miss` does, so the device refuses the same calls with and without
+nothing. `admit` checks a call as `miss` does, so the device rejects the same calls with and without
 CPU kernels. If a kernel raises an error, C++ calls `miss`, which raises the device's error or
 compiles the call.
 """

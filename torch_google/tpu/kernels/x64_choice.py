@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses whether a kernel's function is traced with 64 bits, which the device enables for JAX.
+"""Chooses whether a kernel's function is traced in JAX's x64 mode, which the device enables.
 
 With 64 bits, JAX's indices and counters are int64. Mosaic, the compiler of Pallas kernels for TPU,
 rejects int64, and some JAX code mixes int64 with int32 and cannot be traced at all.

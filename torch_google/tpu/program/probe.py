@@ -73,7 +73,7 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
 
 
 def run(op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False) -> None:
-    """Run an operator on the CPU with stand-ins for all device tensors. Raises Refusal.
+    """Run an operator on the CPU with stand-ins for device tensors. Raises Refusal if it fails.
 
     The run changes neither the CPU's default generator nor CPU tensors among the arguments. If
     `sized`, the stand-ins for out= arguments have those arguments' sizes; otherwise they are empty.

@@ -2,7 +2,7 @@
 """The setting that lets torch's CPU kernels run operators on the platform `cpu`.
 
 A program takes about 50 ms to compile, and each new size needs one. A CPU kernel needs none. The
-setting belongs to the process, because autograd's threads must use the kernels that the forward
+setting is process-wide, because autograd's threads must use the kernels that the forward
 pass used: kernels and programs may differ in the lowest bits.
 """
 

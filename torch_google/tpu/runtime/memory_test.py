@@ -200,7 +200,7 @@ _REFUSED = (
 
 @pytest.fixture
 def _too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the compiler reject every program, as a TPU's does if the program does not fit."""
+    """Make the compiler reject every program, as a TPU's does if the program does not fit."""
 
     def refuse(_: Any) -> NoReturn:
         raise jax.errors.JaxRuntimeError(f"{_REFUSED}\n\nLargest program allocations in hbm:")

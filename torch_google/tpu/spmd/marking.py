@@ -30,7 +30,7 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
     the same sharding. In-place operators keep the sharding. XLA chooses the sharding of the results
     of other operators.
 
-    In torch.compile, this function breaks the graph; `mark_sharding_with_gradients` does not.
+    In torch.compile, this function causes a graph break; `mark_sharding_with_gradients` does not.
 
     Raises ValueError if the spec does not fit the mesh or the tensor, if the tensor is not on tpu,
     or if it is a view that does not cover its storage.

@@ -176,7 +176,7 @@ def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
 
 
 def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | None) -> PaddedArray:
-    """Return x, with all dimensions except `axis` padded like those of an index."""
+    """Return x padded to match `index` in every dimension except `axis`."""
     for position, (own, index_dim) in enumerate(zip(x.dims, index.dims, strict=True)):
         if position == axis:
             x = leading(scope, x, position)
