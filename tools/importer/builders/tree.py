@@ -77,7 +77,7 @@ class TreeBuilder:
 
 
 def patched_entries(series: Series, snapshot: Snapshot) -> dict[str, Entry]:
-    """Return the files of `snapshot` with the series applied. Raises ApplyError if a patch fails."""
+    """Return `snapshot`'s files with the series applied. Raises ApplyError if a patch fails."""
     absent = record_base(series, snapshot).absent
     tree = OverlaySnapshot(snapshot, apply_to_snapshot(series, snapshot, absent=absent))
     entries: dict[str, Entry] = {}
