@@ -21,7 +21,7 @@ UPDATE = "tools/import.py metadata"
 
 _HEADER = f"""\
 # Yours to write: name, description, the HOMEPAGE url, license_type and license_note, an SPDX licence
-# expression. Everything else follows the pin. After an edit of either: {UPDATE}
+# expression. The other fields come from the pin. After you edit this file or the pin: {UPDATE}
 
 """
 _SEE = "See tools/importer/metadata/README.md for its fields"
