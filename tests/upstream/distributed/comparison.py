@@ -144,11 +144,19 @@ def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
             if names := sorted(test.name for test in passed if test.use == use):
                 inner.append(f'  "{key}": {json.dumps(names)}')
         for test in sorted(others, key=lambda test: test.name):
-            outcome = [test.tpu.value, test.tpu_reason]
-            outcome += [test.cpu.value, test.cpu_reason] if test.cpu else []
+            outcome = [test.tpu.value, _without_folders(test.tpu_reason)]
+            outcome += [test.cpu.value, _without_folders(test.cpu_reason)] if test.cpu else []
             inner.append(f"  {json.dumps(test.name)}: {json.dumps(outcome)}")
         lines.append(f' "{name}": {{\n' + ",\n".join(inner) + "\n }")
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+# The folders before the last folder `torch` of a path, which depend on the machine.
+_FOLDERS = re.compile(r"(?<![\w.])(/[\w.+-]+)+/(?=torch/)")
+
+
+def _without_folders(reason: str) -> str:
+    return _FOLDERS.sub("", reason)
 
 
 def load(file: Path = RESULTS) -> list[Outcomes]:

@@ -63,6 +63,14 @@ def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
     assert comparison.incomplete(file) == ["test_c10d_common"]
 
 
+def test_saved_reasons_do_not_have_the_folders_of_the_machine(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    reason = 'File "/tmp/x/torch/site/torch/nn/linear.py", line 8: a/torch/b'
+    comparison.save([Outcomes(_FILE, "f::C::bad", _FAILED, reason)], file, whole=[])
+    (test,) = comparison.load(file)
+    assert test.tpu_reason == 'File "torch/nn/linear.py", line 8: a/torch/b'
+
+
 def test_a_run_updates_only_its_files_in_the_results(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     kept = Outcomes("pipelining/test_stage", "s::C::kept", _PASSED)
