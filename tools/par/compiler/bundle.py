@@ -222,8 +222,11 @@ class BundleBuilder:
         name = module_name(done.path)
         assert name is not None
         package = pure.name == "__init__.py"
-        # A package takes precedence over a module of the same name, as it does on disk.
-        if package or name not in self._index.modules:
+        # As on disk, a package takes precedence over an extension, and an extension over a module
+        # of the same name. The extension may be in an earlier group of files.
+        if package:
+            self._index.extensions.pop(name, None)
+        if package or not (name in self._index.modules or name in self._index.extensions):
             self._index.modules[name] = (self._number, done.path, package, *where)
         self._packages.add(name.rpartition(".")[0])
 
@@ -293,7 +296,6 @@ class BundleBuilder:
         self._add_to_stamp(path, mode, data)
         name = extension_name(path)
         if name is not None and not self._is_package(name):
-            # An extension takes precedence over a module of the same name, as it does on disk.
             self._index.modules.pop(name, None)
             self._index.extensions[name] = (self._number, path)
             self._packages.add(name.rpartition(".")[0])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -37,13 +38,23 @@ def _sources(directory: Path, files: dict[str, str]) -> list[tuple[str, str]]:
     return rows
 
 
-def _link(directory: Path, files: dict[str, str], bundles: list[Path] | None = None) -> Path:
+def _link(
+    directory: Path,
+    files: dict[str, str],
+    bundles: list[Path] | None = None,
+    extensions: dict[str, Path] | None = None,
+) -> Path:
+    """Link a program. Each extension is a copy of the launcher, an ELF file that nothing loads."""
     output = directory / "program.par"
+    rows = _sources(directory / "src", files)
+    for name, path in (extensions or {}).items():
+        shutil.copy(_LAUNCHER, path)
+        rows.append((name, str(path)))
     link(
         output,
         launcher=_LAUNCHER,
         bundles=_BASE + (bundles or []),
-        files=_sources(directory / "src", files),
+        files=sorted(rows) if extensions else rows,
         settings={"main": "app.main", "fast_exit": True, "startup_gc": False},
         info={},
     )
@@ -324,6 +335,24 @@ def test_a_standard_name_in_a_package_is_the_programs_own(
     par = _link(tmp_path, {"app/main.py": "import random, logging; print(1)\n", name: ""})
     done = _run(par, cache)
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.parametrize("is_package", [False, True])
+def test_an_extension_precedes_a_module_but_not_a_package(
+    tmp_path: Path, cache: dict[str, str], is_package: bool
+) -> None:
+    module = "app/twin/__init__.py" if is_package else "app/twin.py"
+    files = {
+        "app/main.py": (
+            "import importlib.util\n"
+            "print(importlib.util.find_spec('app.twin').origin.rpartition('/')[2])\n"
+        ),
+        module: "",
+    }
+    extension = tmp_path / "src" / "app" / "twin.abi3.so"
+    par = _link(tmp_path, files, extensions={"app/twin.abi3.so": extension})
+    expected = "__init__.py" if is_package else "twin.abi3.so"
+    assert _run(par, cache).stdout == f"{expected}\n"
 
 
 def _runfiles(directory: Path, files: dict[str, str]) -> Path:
