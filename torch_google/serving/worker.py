@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -56,7 +57,18 @@ class Done:
 
 
 def main(connection: Connection, api: LitAPI, device: str) -> None:
-    """Run a worker until the server closes the connection."""
+    """Run a worker until the server closes the connection. Ends the process."""
+    try:
+        _serve(connection, api, device)
+    finally:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # The interpreter's end takes seconds on a busy machine, with torch; nothing is left to do.
+    os._exit(0)
+
+
+def _serve(connection: Connection, api: LitAPI, device: str) -> None:
     # The server decides when a worker ends: it closes the connection after the last response. The
     # terminal sends SIGINT, and some schedulers send SIGTERM, to all processes of the job.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
