@@ -54,7 +54,7 @@ void connect(const py::dict& functions) {
   }
 }
 
-py::object value_of(const at::Tensor& tensor) {
+py::object stored_value(const at::Tensor& tensor) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
   end_round();
@@ -67,7 +67,7 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   collect_released();
   py::list values;
   for (const auto& tensor : tensors) {
-    values.append(value_of(tensor));
+    values.append(stored_value(tensor));
   }
   return values;
 }
@@ -163,7 +163,7 @@ py::tuple shape_of(const at::Tensor& tensor) {
   return shape;
 }
 
-c10::ScalarType dtype_of(const at::Tensor& tensor) {
+c10::ScalarType natural_dtype_of(const at::Tensor& tensor) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
   return box.dtype;
@@ -372,9 +372,9 @@ PYBIND11_MODULE(_C, module) {
   module.def("shardings", shardings_of);
   module.def("reshard", reshard);
   module.def("is_blank", is_blank);
-  module.def("value", value_of);
+  module.def("value", stored_value);
   module.def("natural_shape", shape_of);
-  module.def("natural_dtype", dtype_of);
+  module.def("natural_dtype", natural_dtype_of);
   module.def("store", store, py::arg("tensor"), py::arg("array"),
              py::arg("sharding") = kOneDevice);
   module.def("counts", [] {
