@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.resources
 import sys
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ def test_the_module_keeps_its_own_loader(package: str) -> None:
     late = importlib.import_module(f"{package}.late")
     assert late.__spec__ is not None
     assert late.__loader__ is late.__spec__.loader
-    assert type(late.__loader__) is type(importlib.import_module("tokenize").__loader__)
+    assert isinstance(late.__loader__, importlib.machinery.SourceFileLoader)
     assert importlib.resources.files(package).joinpath("data.txt").read_text() == "data"
 
 
