@@ -13,7 +13,7 @@ source_archive = _source_archive
 # repack without files that Debian may not ship; the build compiles none of them. A pin without
 # `urls` comes only from Debian. `version` is for METADATA, if the folder's name does not contain it.
 # `licences` lists the licence files; if the project offers several licences, only those of the
-# chosen one. `licence_comment` names a source that begins with the licence.
+# chosen one. `licence_comment` names a source file whose first comment is the licence.
 _SOURCES = {
     "abseil": dict(
         licences = ["LICENSE"],

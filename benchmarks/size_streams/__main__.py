@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare steps whose sizes keep changing on the device tpu and in torch; see README.md."""
+"""Compare the device tpu with stock torch on steps with changing sizes; see README.md."""
 
 from __future__ import annotations
 

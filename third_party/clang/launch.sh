@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Starts the pinned program of this script's name on the pinned C library: the machine's own programs
-# and libraries have no part in it. Paths stay as relative as the name that the caller used.
+# Runs the pinned program that has the same name as this script, with the pinned C library. It uses no
+# program or library of the machine. If the caller used a relative path, all paths are relative.
 root=${0%/*}/../root
 llvm=$root/usr/lib/llvm-19
 name=${0##*/}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetch a pinned wheel in a repository rule."""
 
-# The script and the modules that it loads. The repository rule runs again after an edit of any.
+# The script and the modules that it imports. Bazel runs the repository rule again if one changes.
 _SCRIPT = Label("//third_party/pypi:fetch_wheel.py")
 _MODULES = [
     Label("//third_party/pypi:host_pip.py"),

@@ -25,7 +25,7 @@ _DEBIAN_WHEELS = Path("/usr/share/python-wheels")
 
 
 class NoPipError(Exception):
-    """An error for a host without pip, to which none could be fetched. The message says why."""
+    """Raised if the host has no pip and none could be downloaded. The message says why."""
 
 
 @dataclass(frozen=True)

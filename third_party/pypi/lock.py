@@ -57,8 +57,8 @@ class Lock:
     of the input file, and `torch_needs` the Requires-Dist lines of torch's wheel. With both, an
     update asks pip only about new lines, and does not fetch torch.
 
-    `resolved_with` is for a lock of another workspace: the versions of torch and of packages in
-    other locks that it was resolved with. Bazel rejects the lock if the build has other versions.
+    Only a lock of another workspace has `resolved_with`: the versions of torch, and of packages in
+    other locks, that pip assumed. Bazel rejects the lock if the build has different versions.
     """
 
     inputs: str

@@ -79,7 +79,7 @@ class Dispatcher:
         return bool(self._pids)
 
     async def submit(self, payload: Any) -> worker.Reply:
-        """Return the reply to a request. Raises RequestError if the queue is full, or too slow."""
+        """Return the reply to a request. Raises RequestError if it is late or the queue is full."""
         if not self.is_ready:
             raise self._unavailable("no worker is ready", "the model is loading", 1)
         if len(self._queue) >= self._limits.queue:

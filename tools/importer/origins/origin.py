@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of origins, the requests to them, and the error for a missing release."""
+"""The interface of origins, from which the importer fetches releases, and their requests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of wheels that the machine's real pip fetches from directories that the test creates."""
+"""Fetch wheels with the machine's pip from local directories, which the tests create."""
 
 from __future__ import annotations
 

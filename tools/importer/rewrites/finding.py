@@ -14,7 +14,7 @@ TABLE = "patches/torch/rewrites.txt"
 
 @dataclass(frozen=True)
 class Finding:
-    """Calls that no rule covers: `sites`, in one `function`, or in a file to be rewritten.
+    """Calls (`sites`) that no rule covers, in one function or in a whole file.
 
     For a file, `function` is "". `what` describes the problem, `step` the possible next steps.
     """

@@ -113,8 +113,8 @@ def check_guards(
 ) -> tuple[str, ...]:
     """Raise UserError if a tree with all patches contains a guarded call without a reason.
 
-    Return the unchecked files, which use `__file__` but could not be parsed. With the
-    `modules` used by `decisions`, only files that the patches changed are parsed.
+    Return the unchecked files, which use `__file__` but could not be parsed. If
+    `modules` is given, as for `decisions`, only the files that the patches change are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)

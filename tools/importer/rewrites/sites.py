@@ -38,7 +38,7 @@ class Site:
 
 
 def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
-    """Return the calls that have a path from `__file__` as first argument or before the dot.
+    """Return the calls whose first argument or receiver is a path derived from `__file__`.
 
     Calls that write are excluded: writing next to the sources is wrong even without a PAR.
     """

@@ -57,7 +57,7 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 
 
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
-    """Return whether the user's files can be read. A kill before they were written leaves none."""
+    """Return whether the files for the user exist. They do not if the import was killed earlier."""
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 

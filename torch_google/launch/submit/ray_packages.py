@@ -42,7 +42,11 @@ exec "$program" "$@"
 
 @dataclasses.dataclass(frozen=True)
 class Packages:
-    """A program in the cluster. environment: for a job's runtime_env. command: starts it."""
+    """A program that was uploaded to the cluster.
+
+    environment: the runtime_env of jobs that run it.
+    command: the command that starts the program in such a job.
+    """
 
     environment: dict[str, Any]
     command: tuple[str, ...] = ("sh", "./start")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products at JAX's default precision. Half dtypes are accumulated in float32.
 
-A TPU has no products of int64, so they are computed from int8 there.
+A TPU cannot multiply int64 matrices, so there the operands are split into int8 pieces.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def exact_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return a matrix product of int64, computed from int8."""
+    """Return the product of int64 matrices. The operands are split into int8 pieces."""
     product = partial(jnp.matmul, preferred_element_type=jnp.int32)
     return exact_product(product, a, b, axes=(a.ndim - 1, max(b.ndim - 2, 0)))
 

@@ -14,7 +14,7 @@ from torch_google.tpu import shardings
 from torch_google.tpu.lowerings.table import lowering
 
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
-# `sharding` is a text from shardings.text_of for an array with the tensor's shape.
+# `sharding` is the string that shardings.text_of returns for an array of the tensor's shape.
 _OURS.define("shard(Tensor self, str sharding) -> Tensor")
 _OURS.define("shard_(Tensor(a!) self, str sharding) -> Tensor(a!)")
 
