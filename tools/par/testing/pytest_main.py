@@ -60,9 +60,7 @@ def run(
     files = [str(root / test) for test in tests if _collected(test)]
     selection = Selection(sample, in_full_run=in_full_run)
     if not forked:
-        sharding = _Sharding()
-        status = int(pytest.main(_options(root) + files, plugins=[selection, sharding, _Record()]))
-        return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED and sharding.is_idle else status
+        return int(pytest.main(_options(root) + files, plugins=[selection, _Sharding(), _Record()]))
     results = os.environ.get("XML_OUTPUT_FILE")
     return forked_files.run(
         files,
@@ -155,22 +153,14 @@ def is_idle_shard() -> bool:
 
 
 class _Sharding:
-    """A pytest plugin that supports a test rule's `shard_count`: it keeps every n-th test case.
-
-    is_idle: whether other shards have test cases and this one has none.
-    """
-
-    def __init__(self) -> None:
-        self.is_idle = False
+    """A pytest plugin that supports a test rule's `shard_count`: it keeps every n-th test case."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
         if status_file:
             Path(status_file).touch()
         total = int(os.environ.get("TEST_TOTAL_SHARDS") or 1)
-        kept = items[int(os.environ.get("TEST_SHARD_INDEX") or 0) :: total]
-        self.is_idle = bool(items) and not kept
-        items[:] = kept
+        items[:] = items[int(os.environ.get("TEST_SHARD_INDEX") or 0) :: total]
 
 
 class _Record:

@@ -38,22 +38,3 @@ def test_hypothesis_parses_the_workspace_only() -> None:
     assert providers.is_local_module_file(pytest_main.__file__)
     assert not providers.is_local_module_file(pytest.__file__)
     assert not providers.is_local_module_file(os.__file__)
-
-
-@pytest.mark.parametrize(
-    ("cases", "index", "idle"), [(1, "0", False), (1, "1", True), (2, "1", False), (0, "1", False)]
-)
-def test_a_shard_is_idle_only_if_others_have_the_cases(
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-    cases: int,
-    index: str,
-    *,
-    idle: bool,
-) -> None:
-    monkeypatch.delenv("TEST_SHARD_STATUS_FILE", raising=False)
-    monkeypatch.setenv("TEST_TOTAL_SHARDS", "2")
-    monkeypatch.setenv("TEST_SHARD_INDEX", index)
-    sharding = pytest_main._Sharding()
-    sharding.pytest_collection_modifyitems([request.node] * cases)
-    assert sharding.is_idle == idle
