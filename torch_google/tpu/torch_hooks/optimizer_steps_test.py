@@ -74,7 +74,7 @@ print(torch.optim.AdamW.step is theirs[torch.optim.AdamW])
 bound()
 optimizer, _ = train(torch.optim.SGD)
 print(torch.optim.SGD.add_param_group.__wrapped__.__dynamo_disable._torchdynamo_disable)
-print(any(type(finder).__module__.startswith("torch_google") for finder in sys.meta_path))
+print(any("torch_hooks" in type(finder).__module__ for finder in sys.meta_path))
 """
     assert _run(program) == ["False False", "True True", "True True", "True", "True", "False"]
 
