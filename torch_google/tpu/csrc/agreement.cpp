@@ -73,7 +73,8 @@ void check_numel(const Collective& collective, const Tensor& tensor,
                     expected);
 }
 
-// Fills `sends` and `expects`, and checks this rank's arguments.
+// Checks the sizes of this rank's arguments, and fills in `agreement.sends` and
+// `agreement.expects`.
 void describe_sizes(const Collective& collective, int rank, int size,
                     Agreement& agreement) {
   const auto& inputs = collective.inputs;

@@ -16,14 +16,15 @@ struct Agreement {
   std::string text;
   // A description that must be equal on all ranks.
   std::string common;
-  // The bytes that this rank sends to each rank, and those that it expects from
-  // each. Empty if equal `common` strings imply equal sizes.
+  // The bytes that this rank sends to each rank and expects from each rank.
+  // Empty if equal `common` strings imply equal sizes.
   std::vector<int64_t> sends;
   std::vector<int64_t> expects;
 };
 
-// Throws c10::Error (ValueError, TypeError) if no rank could accept the
-// arguments. Does not read values, so the tensors may be on any device.
+// Describes this rank's arguments of a collective. Throws ValueError or
+// TypeError if they are invalid regardless of the other ranks' arguments. Does
+// not read values, so the tensors may be on any device.
 Agreement agreement_of(const Collective& collective, int rank, int size);
 
 }  // namespace torch_google::tpu

@@ -24,7 +24,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  // Returns the box of the storage at an address, or null.
+  // Returns the box of the storage with this data pointer, or null if this
+  // device did not allocate it.
   static Box* box(const c10::DataPtr& pointer);
   void copy_data(void* target, const void* source,
                  std::size_t bytes) const override;
@@ -39,21 +40,21 @@ class Allocator final : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
-  // The maximum number of bytes for all storages on a device. Unlimited by
+  // Sets the maximum number of bytes in all storages on a device. Unlimited by
   // default.
   void set_limit(c10::DeviceIndex device, size_t bytes);
   size_t limit(c10::DeviceIndex device) const;
-  // Returns the part of an error message that states the bytes in live storages
-  // and the limit.
+  // Returns the bytes in live storages and the limit, as text for an error
+  // message.
   std::string usage(c10::DeviceIndex device);
   bool has_room(c10::DeviceIndex device, size_t bytes) const;
-  // Throws c10::OutOfMemoryError unless the device has room for this many more
-  // bytes. `what` begins the message.
+  // Throws c10::OutOfMemoryError unless `bytes` more bytes fit on the device.
+  // The error message begins with `what`.
   void check_room(c10::DeviceIndex device, size_t bytes,
                   const std::string& what);
 
-  // Called by boxes when they are created, destroyed or resized, with
-  // Box::mutex() held.
+  // Updates the statistics. Boxes call it when they are created, destroyed or
+  // resized, with Box::mutex() held.
   void count(c10::DeviceIndex device, int64_t bytes, int64_t storages);
   // Like check_room(), but the caller must hold Box::mutex().
   void check_room_locked(c10::DeviceIndex device, size_t bytes,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The results of one collective. A background thread on the host delivers them.
+// The pending results of one collective, delivered by a background thread on
+// the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,19 +20,18 @@ namespace torch_google::tpu {
 // signals.
 inline constexpr std::chrono::milliseconds kPollInterval{200};
 
-// Boxes hold an arrival, and read its results only when their values are
-// needed. So the thread that delivers the results does not need the GIL. All
+// A box holds an arrival until its value is needed, and only then reads the
+// results. Therefore the delivering thread does not need the GIL. All member
 // functions are thread-safe.
 class Arrival {
  public:
-  // While a thread waits, it calls `poll` about five times a second, without
-  // the GIL. `poll` may call deliver() or fail().
+  // wait() calls `poll` about five times a second, without the GIL. `poll` may
+  // call deliver() or fail().
   explicit Arrival(std::function<void()> poll) : poll_(std::move(poll)) {}
 
-  // Completes the arrival with results or with an error. The first call to
-  // either function returns true. Later calls have no effect and return false.
-  // `storages` are contiguous CPU tensors in the order of the collective's
-  // outputs.
+  // Completes the arrival with contiguous CPU tensors, in the order of the
+  // collective's outputs. The first call to deliver(), deliver_arrays() or
+  // fail() returns true. Later calls have no effect and return false.
   bool deliver(std::vector<at::Tensor> storages);
   // Completes the arrival with arrays on the device, in the order of the
   // collective's outputs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Autocast for the device. It uses torch's own lists of operators that run in
+// Autocast for the device, with torch's own lists of the operators that run in
 // lower precision or in float32.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
@@ -11,8 +11,8 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-// torch's macros expect the library to be named `m`, and look up their policy
-// in this namespace.
+// torch's macros expect the library to be named `m`, and resolve their policies
+// in at::autocast.
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define TORCH_GOOGLE_LOWER(...) \
   KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

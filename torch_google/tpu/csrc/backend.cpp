@@ -38,10 +38,10 @@ class Backend final : public c10d::Backend {
         : c10d::Backend::Options("tpu", timeout) {}
   };
 
-  // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. They
-  // are separate because gloo matches the calls on a connection by their order.
-  // `transport` moves the data of collectives on the device. If it is null,
-  // gloo moves it on the host.
+  // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. Each
+  // has its own connections, because gloo matches the calls on a connection by
+  // their order. `transport` moves the data of collectives between devices. If
+  // it is null, the data moves through the host, by gloo.
   Backend(c10::intrusive_ptr<c10d::Backend> gloo,
           c10::intrusive_ptr<c10d::Backend> cpu,
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,
@@ -60,7 +60,7 @@ class Backend final : public c10d::Backend {
     group_->set_timeout(timeout);
     options_->timeout = timeout;
   }
-  // Returns the group for collectives that compiled programs start.
+  // Returns the group that runs the collectives of compiled programs.
   std::shared_ptr<HostGroup> host_group() {
     group_->set_description(getGroupDesc());
     return group_;
@@ -110,9 +110,9 @@ class Backend final : public c10d::Backend {
         std::move(names), options->timeout, std::move(transport));
   }
 #endif
-  // Return false so that batch_isend_irecv() calls send and recv one by one. If
-  // it used a coalescing block and a call failed, torch would ignore all later
-  // collectives of the group. Users can still coalesce collectives.
+  // Return false so that batch_isend_irecv() issues every send and recv
+  // separately. If one failed inside a coalescing block, torch would ignore all
+  // later collectives of the group. Explicit coalescing blocks still work.
   bool supportsCoalescing() const override { return false; }
   void startCoalescing() override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -353,7 +353,8 @@ class Backend final : public c10d::Backend {
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     if (started()) {
-      // As on a GPU, the device finishes its pending work before the barrier.
+      // Flush all traces first: as on a GPU, a barrier follows the pending
+      // work.
       Gil gil;
       FusedTrace::finish_all(-1, Reason::collective);
     }
@@ -381,7 +382,7 @@ class Backend final : public c10d::Backend {
     if (const auto* supplement =
             dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
         supplement && supplement->tensor_factor.defined()) {
-      // Copy the factor to the host, because the group's thread needs it there.
+      // Copy the factor to the host, where the group's thread reads it.
       collective.op = c10d::makePreMulSum(supplement->tensor_factor.cpu());
     }
   }
@@ -478,7 +479,7 @@ void define_backend(py::module_& module) {
 #if !TORCH_GOOGLE_TORCH_2_6
   py::class_<Backend::Options, c10d::Backend::Options,
              c10::intrusive_ptr<Backend::Options>>(module, "Options")
-      // torch copies the options of a group when it splits the group.
+      // torch copies a group's options when it splits the group.
       .def("__deepcopy__", [](const Backend::Options& self, const py::dict&) {
         return c10::make_intrusive<Backend::Options>(self);
       });
@@ -488,14 +489,14 @@ void define_backend(py::module_& module) {
 #if !TORCH_GOOGLE_TORCH_2_6
       .def_property_readonly("options", &Backend::getBackendOptions)
 #endif
-      // torch looks up this function by its name.
+      // torch.distributed looks up this method by name.
       .def(
           "_set_default_timeout",
           [](Backend& self, std::chrono::milliseconds timeout) {
             self.set_timeout(timeout);
           },
           py::arg("timeout"))
-      // torch calls this in ranks that are not in a new group. A no-op.
+      // A no-op, called by torch on the ranks that are not in a new group.
       .def("perform_nocolor_split", [](Backend&, const py::object&) {})
       .def(
           py::init([](const c10::intrusive_ptr<c10d::Backend>& gloo,

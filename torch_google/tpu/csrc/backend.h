@@ -11,7 +11,7 @@
 
 namespace torch_google::tpu {
 
-// Defines the class `Backend`. Call this function after torch.distributed has
+// Defines the Python class `Backend`. Call it after torch.distributed has
 // defined its C++ classes.
 void define_backend(pybind11::module_& module);
 

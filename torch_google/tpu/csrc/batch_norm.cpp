@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// native_batch_norm writes to its running statistics, but its schema does not
-// declare that. Redirect it to its successor, whose schema declares them.
+// The schema of native_batch_norm does not declare that it updates the running
+// statistics. Redirect it to _native_batch_norm_legit, whose schema does.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <torch/library.h>

@@ -32,8 +32,8 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
-// Returns the natural shape and dtype for the storage of a tensor. `bytes` is
-// the size of the storage.
+// Returns the natural shape and dtype of a tensor's storage, which has `bytes`
+// bytes.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
                                              size_t bytes) {
   const auto sizes = tensor.sizes();
@@ -44,7 +44,8 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
   if (covers && tensor.is_contiguous()) {
     shape.assign(sizes.begin(), sizes.end());
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    // For a permuted tensor such as channels_last, sort dimensions by stride.
+    // Order the dimensions of a permuted tensor, such as a channels_last one,
+    // by stride.
     std::vector<size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -56,7 +57,8 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
   } else if (bytes % item == 0) {
     shape.assign({static_cast<int64_t>(bytes / item)});
   } else {
-    // The storage size is not a multiple of the element size.
+    // Store bytes, because the storage size is not a multiple of the element
+    // size.
     return {{static_cast<int64_t>(bytes)}, c10::ScalarType::Byte};
   }
   return {std::move(shape), dtype_of(tensor)};
@@ -65,7 +67,8 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
 }  // namespace
 
 std::mutex& Box::mutex() {
-  // Never destroyed: boxes in static variables may outlive it.
+  // Never destroyed, because boxes held by static variables may be destroyed
+  // later.
   static auto* instance = new std::mutex;
   return *instance;
 }
@@ -144,7 +147,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
     if (elements.get() == Py_None) {
       return;
     }
-    // Another thread may have written in the meantime.
+    // Another thread may have written to the box during the call.
     if (holds(bytes.get())) {
       store(elements.give());
       break;
@@ -174,7 +177,7 @@ PyObject* Box::value(Reason reason) {
     Ref zeros = Ref::checked(PyObject_CallFunction(
         callbacks().zeros, "OOii", tuple_of(shape).get(),
         torch::getTHPDtype(dtype), static_cast<int>(device), sharding));
-    // Another thread may have written in the meantime.
+    // Another thread may have written to the box during the call.
     if (is_blank() && sharding_ == sharding) {
       value_ = zeros.give();
       value_sharding_ = sharding;
@@ -231,7 +234,7 @@ void Box::receive() {
     torch::translate_exception_to_python(std::current_exception());
     error = caught();
   }
-  // Another thread may have received or replaced the value in the meantime.
+  // Another thread may have received or replaced the value during the wait.
   if (arrival_ != arrival) {
     return;
   }

@@ -44,9 +44,9 @@ constexpr size_t kReasons = 9;
 using Sharding = int32_t;
 constexpr Sharding kOneDevice = 0;
 
-// Values and shapes are accessed under the GIL. Links between boxes and traces
-// are guarded by mutex() as well, because a box may be destroyed without the
-// GIL.
+// The contents of one storage. Values and shapes are accessed under the GIL.
+// Links between boxes and traces also require mutex(), because a box may be
+// destroyed without the GIL.
 class Box {
  public:
   Box(c10::DeviceIndex device, size_t bytes, const void* address);
@@ -54,8 +54,8 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  // The natural shape, which is the shape of the array. The elements of the
-  // array cover the whole storage, in order.
+  // The natural shape: the shape of the jax.Array that holds all elements of
+  // the storage in order.
   Sizes shape;
   // Undefined until the first tensor is created over the storage.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
@@ -68,35 +68,35 @@ class Box {
   // Sets the natural shape to that of a tensor over this storage, unless the
   // box already has one.
   void settle(const c10::TensorImpl& tensor);
-  // torch copies a storage through a one-dimensional tensor of bytes. If the
-  // box has the shape of such a tensor, and `tensor` covers the whole storage,
-  // changes the shape to that of `tensor`. Then the copy uses the same programs
-  // as the original tensor.
+  // torch copies a storage through a one-dimensional tensor of bytes, which
+  // gives the new box the shape of that tensor. If the box has such a shape and
+  // `tensor` covers the whole storage, adopts the shape and dtype of `tensor`,
+  // so that operators on the copy use the same programs as on the original.
   void resettle(const c10::TensorImpl& tensor);
-  // Returns the value as a borrowed reference. If a trace or a collective
-  // computes the value, first runs the trace or waits for the result. A box
-  // that was never written contains zeros.
+  // Returns a borrowed reference to the value. First runs the trace that
+  // computes the value, or waits for the collective that does. A box that was
+  // never written contains zeros.
   PyObject* value(Reason reason);
-  // Returns whether `array` is the current value, without a pending write or
+  // Returns whether `array` is the current value, with no pending write or
   // error.
   bool holds(const PyObject* array) const {
     return value_ == array && !writer_ && !arrival_ && !error_;
   }
-  // Replaces the value and steals the reference. The replaced objects are moved
-  // to `replaced`, because their destructors may run arbitrary code: the caller
-  // decides when to destroy them.
+  // Replaces the value and steals the reference. Moves the replaced objects to
+  // `replaced`, so that the caller decides when to destroy them: their
+  // destructors may run arbitrary code.
   void store(PyObject* array, std::vector<Ref>& replaced,
              Sharding sharding = kOneDevice);
   void store(PyObject* array, Sharding sharding = kOneDevice);
-  // Replaces the value, its shape, dtype and sharding. The bytes of the
-  // elements and their order must stay the same. If `array` is null, the box
-  // must be unwritten; its zeros are then created with this sharding.
+  // Replaces the value and its shape, dtype and sharding. The new array must
+  // contain the same bytes in the same order. If `array` is null, the box must
+  // be unwritten, and its zeros are later created with this sharding.
   void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                Sharding sharding);
   // Sets the sharding of an unwritten box.
   void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
-  // Makes one output of a collective the next value of the whole storage. If
-  // the box is written before the output is read, the output is dropped.
+  // Makes an output of a collective the next value of the box. If the box is
+  // written before that output is read, the output is dropped.
   void expect(std::shared_ptr<Arrival> arrival, size_t output);
   // Returns the collective that computes the value, or null.
   const std::shared_ptr<Arrival>& arrival() const { return arrival_; }
@@ -144,7 +144,7 @@ class Box {
   size_t bytes_;
   c10::StreamId stream_ = 0;
   bool shared_ = false;
-  // The trace that computes the value, and the slot of the value in it.
+  // The trace that computes the value, and the value's slot in that trace.
   FusedTrace* writer_ = nullptr;
   uint32_t slot_ = 0;
   // The collective that computes the value. While it is set, value_ is null.

@@ -11,10 +11,10 @@
 
 namespace torch_google::tpu {
 
-// Integers up to this absolute value are part of a kind: they are dimensions
-// and modes. Larger ones are usually sizes.
+// Integers up to this absolute value are part of a kind, because they are
+// usually dimensions or modes. Larger ones are usually sizes.
 inline constexpr int64_t kLargestMode = 8;
-// Builds the key of a kind.
+// Builds the key that identifies the kind of a call.
 class KindKey {
  public:
   enum Word : int64_t {

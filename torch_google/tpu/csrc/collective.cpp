@@ -168,8 +168,8 @@ void all_to_all(const Collective& collective, c10d::Backend& gloo) {
   }
 }
 
-// Runs reduce_scatter on a list. If all parts have equal sizes, this is a
-// single reduction.
+// Runs reduce_scatter on a list of inputs: a single reduce_scatter if they have
+// equal sizes, otherwise one reduce per rank.
 void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
   const auto& inputs = collective.inputs;
   const auto& output = collective.outputs[0];
@@ -195,7 +195,7 @@ void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
           std::chrono::milliseconds timeout) {
   const bool done = work->wait(timeout);
-  // After an error, wait() of gloo's reduce_scatter does not throw.
+  // wait() of gloo's reduce_scatter does not throw if the operation failed.
   if (const auto error = work->exception()) {
     std::rethrow_exception(error);
   }
@@ -272,7 +272,8 @@ void finish_exchange(const Collective& collective, const Tensors& ranks) {
     return;
   }
   const auto numbers_of = [&](const Tensor& raw) {
-    // Cloning aligns the bytes, which a view with another dtype requires.
+    // Clone the bytes to align them, because a view with another dtype must be
+    // aligned.
     Tensor numbers =
         reducible(raw.clone().view(output.scalar_type()).view(output.sizes()));
     scale(numbers, collective.op);

@@ -41,24 +41,25 @@ struct Collective {
 const Tensors& shown(const Collective& collective);
 // Returns whether the operation is a send or a recv.
 bool is_message(c10d::OpType type);
-// Returns the bytes of each rank's part of a tensor. `splits` are sizes in
-// dimension 0; if empty, the parts are equal.
+// Returns the number of bytes in each rank's part of a tensor. `splits` are the
+// sizes of the parts in dimension 0; if empty, the parts are equal.
 std::vector<int64_t> split_bytes(const at::Tensor& tensor,
                                  const std::vector<int64_t>& splits, int size);
 
 // Returns the number of bytes that each rank contributes if the collective can
-// be done by exchanging small messages, otherwise -1.
+// be implemented as an exchange of small messages, otherwise -1.
 int64_t exchanged_bytes(const Collective& collective);
-// Computes the outputs from the bytes of all ranks. It combines them in rank
-// order, so that every rank gets the same result.
+// Computes the outputs from the exchanged bytes of all ranks. Combines them in
+// rank order, so that every rank gets the same result.
 void finish_exchange(const Collective& collective, const Tensors& ranks);
-// Returns this rank's contribution: a view of its input, or a tensor of zeros.
+// Returns this rank's contribution to the exchange: a view of its input, or
+// zeros if it has no input.
 at::Tensor bytes_to_exchange(const Collective& collective);
 
 // Runs the collective. All tensors must be contiguous and on the CPU.
 void run(const Collective& collective, c10d::Backend& gloo);
 
-// Waits for a gloo operation, and throws its error.
+// Waits for a gloo operation, and throws its error if it failed.
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
           std::chrono::milliseconds timeout = kNoTimeout);
 

@@ -25,17 +25,20 @@ namespace {
 
 namespace py = pybind11;
 
-// The fused mode compiles a call that recurs in this many rounds.
+// Fused mode compiles a call once it has occurred in this many rounds; see
+// end_round().
 constexpr uint32_t kRounds = 3;
-// A kind with more sizes than kManySizes must recur in kManyRounds rounds. Its
-// sizes change, so a single size is unlikely to be useful for long.
+// If a kind has more than kManySizes sizes, a call must occur in kManyRounds
+// rounds instead, because none of the changing sizes is likely to be useful for
+// long.
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
-// Without a read by the host, a round ends after this many calls.
+// A round ends after this many calls if the host does not read a value earlier.
 constexpr uint64_t kLongestRound = 4096;
-// The counts of an operator are reset when it has had this many sizes.
+// The counts of an operator are reset after it has been called with this many
+// different sizes.
 constexpr size_t kMostSizes = 8192;
-// Results of the Python function `admit`, see Admission in
+// Values returned by the Python function `admit`. See Admission in
 // eager/cpu_kernels.py.
 constexpr long kNever = 0;
 constexpr long kAgain = 1;
@@ -56,9 +59,9 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Returns whether CPU kernels give the values that the device gives for these
-// tensors: they are on one device, without lazy bits, and no written tensor
-// partly overlaps another one.
+// Returns whether CPU kernels compute the same values as the device for this
+// call. Its tensors must be on one device, without a conj or neg bit, and a
+// written tensor must not partially overlap another.
 bool is_plain(const SchemaInfo& schema_info, const Call& call) {
   if (call.generator.defined() ||
       at::globalContext().float32MatmulPrecision() !=
@@ -99,7 +102,7 @@ std::shared_ptr<Arrival> arrived(at::Tensor flat) {
 }
 
 // Returns the values of a box as flat host memory, which must not be written
-// to. The box keeps them there until a program needs them.
+// to. The box keeps its values in that memory until a program needs them.
 at::Tensor host_values(Box& box) {
   for (;;) {
     if (const auto& arrival = box.arrival(); arrival && arrival->is_done() &&
@@ -121,16 +124,15 @@ at::Tensor host_values(Box& box) {
     if (box.is_shared() || !box.holds(array.get())) {
       return alias.clone();  // other code may use the array's memory
     }
-    // Copy the values, because the array's memory belongs to JAX, which may
-    // reuse it.
+    // Copy the values, because JAX owns the array's memory and may reuse it.
     at::Tensor values = alias.clone();
     box.expect(arrived(values), 0);
     return values;
   }
 }
 
-// Returns a new result as a tensor that owns all of its storage, with the
-// strides that the device gives its results.
+// Returns the result, cloned if necessary, as a tensor that fills a storage of
+// its own and has the strides of a result on the device.
 at::Tensor owned(const at::Tensor& result,
                  const std::vector<const c10::StorageImpl*>& others) {
   const bool is_own = std::find(others.begin(), others.end(),
@@ -146,7 +148,7 @@ at::Tensor owned(const at::Tensor& result,
   return result.clone(at::MemoryFormat::Preserve);
 }
 
-// Returns a CPU tensor's storage as a flat tensor.
+// Returns the whole storage of a CPU tensor as a flat tensor.
 at::Tensor flat(const at::Tensor& values) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(values.storage()),
@@ -156,7 +158,7 @@ at::Tensor flat(const at::Tensor& values) {
   return tensor;
 }
 
-// Creates the device's tensor for a result.
+// Creates a tensor on the device whose value is a result of a CPU kernel.
 at::Tensor to_device(const at::Tensor& result, c10::DeviceIndex device) {
   Sizes natural(result.sizes());
   if (result.numel() != 0) {
@@ -211,8 +213,8 @@ class HostCall {
     });
   }
 
-  // Returns whether the written storages still hold the values that were read.
-  // Another thread may have written to one in the meantime.
+  // Returns whether the written storages still hold the values that the kernel
+  // read. Another thread may have replaced them.
   bool is_up_to_date() const {
     return std::all_of(copies_.begin(), copies_.end(), [](const Copy& copy) {
       const auto& now = copy.box->arrival();
@@ -220,8 +222,8 @@ class HostCall {
     });
   }
 
-  // Stores the new results, as CPU tensors, in order. Undefined results stay
-  // undefined.
+  // Collects the new results as CPU tensors. Returns false if a result is not a
+  // plain CPU tensor. Undefined results stay undefined.
   bool collect_results() {
     results_.clear();
     std::vector<const c10::StorageImpl*> others;
@@ -296,8 +298,9 @@ class HostCall {
     return next == results_.size();
   }
 
-  // Creates the results on the device, then stores the written values. Nothing
-  // is stored if memory is short.
+  // Creates the results on the device, and only then stores the written values,
+  // so that nothing is written if memory runs out. Returns what the operator
+  // returns.
   std::vector<c10::IValue> store() {
     std::vector<at::Tensor> created;
     for (const auto& result : results_) {
@@ -328,7 +331,7 @@ class HostCall {
   }
 
  private:
-  // A written storage, and its new values.
+  // A written storage and its new values.
   struct Copy {
     Box* box;
     at::Tensor values;
@@ -366,8 +369,9 @@ class HostCall {
     if (!tensor.defined()) {
       return tensor;
     }
-    // The dispatcher handles the conj, neg and zero-tensor keys before it calls
-    // a kernel; this call bypasses that step. A zero tensor has no memory.
+    // The dispatcher resolves the conj, neg and zero-tensor keys before it
+    // calls a kernel, but this call bypasses the dispatcher. A zero tensor has
+    // no memory.
     is_lazy_ = is_lazy_ || tensor.is_conj() || tensor.is_neg() ||
                tensor._is_zerotensor();
     if (is_lazy_ || !tensor.device().is_privateuseone()) {
@@ -395,7 +399,8 @@ class HostCall {
     return mine;
   }
 
-  // Returns the argument with this alias annotation.
+  // Returns the written argument that a result with this alias annotation
+  // aliases.
   const c10::IValue& argument_of(const c10::AliasInfo& alias) const {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const auto* own = schema_.arguments()[i].alias_info();
@@ -464,7 +469,7 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
     expected = Ref::checked(PyObject_CallFunction(
         admit, "OOOi", python.op.ptr(), python.values.ptr(), python.bases.ptr(),
         static_cast<int>(call.device)));
-    // `admit` may have run other operators, which may have changed the map.
+    // `admit` may have run other operators, which may have changed kinds_.
     if (PyLong_Check(expected.get())) {
       const long answer = PyLong_AsLong(expected.get());
       if (answer == kNever) {
@@ -480,8 +485,8 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
   if (may_record && recurs(call, known->second)) {
     return compile;
   }
-  // Let the kernels and copies see plain CPU tensors. Without this guard, a
-  // transform of torch.func that is active in this thread would wrap them.
+  // Make sure that kernels and copies see plain CPU tensors. Otherwise, an
+  // active torch.func transform would wrap them.
   const c10::impl::ForceDispatchKeyGuard plain(
       c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
       c10::autograd_dispatch_keyset_with_ADInplaceOrView |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs operators with torch's CPU kernels, on platforms whose buffers are host
-// memory. So a call with a new size compiles nothing.
+// Runs operators with torch's CPU kernels on platforms whose buffers are host
+// memory, so that calls with new sizes need no compilation.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -19,13 +19,14 @@ namespace torch_google::tpu {
 bool uses_cpu_kernels();
 void set_uses_cpu_kernels(bool enabled);
 
-// Sets the Python function that decides which calls may use CPU kernels
-// (eager/cpu_kernels.py). It takes the arguments of miss(), and returns an
+// Sets the Python function that decides which calls may use CPU kernels; see
+// eager/cpu_kernels.py. The function takes the arguments of miss(). It returns
+// the expected results if the call may use its CPU kernel, otherwise an
 // Admission.
 void set_cpu_kernel_policy(PyObject* admit);
 
-// Starts a new round. The fused mode compiles calls that recur in several
-// rounds. A read by the host ends a round, because it is usually the end of a
+// Starts a new round. Fused mode compiles calls that recur in several rounds. A
+// read by the host starts a new round, because it usually marks the end of a
 // training step or of a generated token.
 void end_round();
 
@@ -33,7 +34,8 @@ void end_round();
 uint64_t cpu_kernel_calls();
 void reset_cpu_kernel_calls();
 
-// One operator's calls on CPU kernels. Accessed under the GIL.
+// Runs the calls of one operator that may use CPU kernels. Accessed under the
+// GIL.
 class CpuKernels {
  public:
   enum Outcome {
@@ -42,10 +44,10 @@ class CpuKernels {
     compile,  // the call needs a program
   };
 
-  // Runs a call if it is allowed to use its CPU kernel. If the kernel throws,
-  // nothing has been written, and the call needs a program, which raises the
-  // error or accepts the call. `may_record` means that the current mode can
-  // record a program instead; a call that recurs then gets one.
+  // Runs the call with a CPU kernel if the policy allows it. If the kernel
+  // throws, nothing has been written, and the call needs a program, which
+  // either raises the error or accepts the call. If `may_record` is true, the
+  // current mode can record programs, and a call that recurs gets one.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
               bool scalars_are_inputs, bool may_record);
@@ -68,8 +70,8 @@ class CpuKernels {
   std::unordered_map<Key, Recurrence, KeyHash> recurrences_;
 };
 
-// Returns the arguments of miss() for a call: the values and the storages of
-// its tensors (miss.cpp).
+// The arguments of miss() for a call: the operator, the argument values, and
+// the storages of the tensors. See miss.cpp.
 struct PythonCall {
   pybind11::object op;
   pybind11::list values;

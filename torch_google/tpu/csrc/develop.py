@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the folder with object files for this torch, these flags and this checkout."""
+    """Return the folder for object files. Each torch, set of flags and checkout has its own."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
@@ -76,7 +76,7 @@ def _objects() -> Path:
 
 
 def _generate(objects: Path) -> None:
-    """Write the table of operators. An unchanged table keeps its timestamp."""
+    """Write the operator policy table. An unchanged table keeps its timestamp."""
     command = [sys.executable, str(_HERE / "operator_policy.py")]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     table = objects / _HERE.relative_to(_ROOT) / "operator_policy_table.inc"
@@ -86,7 +86,7 @@ def _generate(objects: Path) -> None:
 
 
 def _prefix(objects: Path) -> Path:
-    """Return the precompiled header that all sources share, and build it once."""
+    """Return the header that all sources include first, after precompiling it if necessary."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)
@@ -130,7 +130,7 @@ def _includes() -> list[str]:
 
 
 def _xla_headers() -> Path:
-    """Return the folder with the headers of XLA's FFI, as `jax.ffi.include_dir()` does."""
+    """Return jaxlib's folder of XLA FFI headers. `jax.ffi.include_dir()` would import JAX."""
     found = importlib.util.find_spec("jaxlib")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("develop.py: no jaxlib. Install it in this environment")

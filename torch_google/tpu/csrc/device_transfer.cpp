@@ -24,7 +24,7 @@ py::object own(Ref reference) {
   return py::reinterpret_steal<py::object>(reference.give());
 }
 
-// Returns the arguments of the class View in runtime/strides.py.
+// Returns a layout as the constructor arguments of View in runtime/strides.py.
 py::tuple view_of(const Layout& layout) {
   return py::make_tuple(
       own(tuple_of(layout.sizes)), own(tuple_of(layout.strides)), layout.offset,

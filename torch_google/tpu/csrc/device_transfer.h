@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives whose data moves from device to device, without gloo. Python
-// compiles and runs the program (collectives/transport.py).
+// (collectives/transport.py) compiles and runs their programs.
 #pragma once
 
 #include <Python.h>
@@ -14,14 +14,15 @@
 
 namespace torch_google::tpu {
 
-// Passes the inputs to the transport, and waits until they are computed.
-// `on_device` of the returned Results runs the collective. Call it in the
-// group's thread.
+// Passes the inputs to the transport, and waits until they are computed. The
+// `on_device` function of the returned Results runs the collective. Call
+// prepare_on_device() in the group's thread.
 HostGroup::Results prepare_on_device(const Transfer& transfer,
                                      const Collective& collective,
                                      PyObject* transport);
-// Returns a description of the tensors' layouts in their storages. If it is the
-// same on all ranks, one program can include the copies to and from views.
+// Describes how the tensors are laid out in their storages. If all ranks have
+// the same description, the collective's program can include the copies to and
+// from views.
 std::string layout_of(const Transfer& transfer);
 // Returns the transport for a subgroup of these ranks. Call it with the GIL.
 SharedObject part_of(PyObject* transport, const std::vector<int>& ranks);

@@ -33,8 +33,8 @@ struct Kind {
   OpType type;
 };
 
-// The names are those of eager collectives, so that a collective in a compiled
-// program on one rank matches an eager one on another.
+// These names equal those of eager collectives, so that one rank may run a
+// collective in a compiled program while another runs it eagerly.
 constexpr Kind kKinds[] = {
     {"all_gather_into_tensor", OpType::_ALLGATHER_BASE},
     {"all_gather_into_tensor_coalesced", OpType::_ALLGATHER_BASE},
@@ -126,9 +126,9 @@ Tensors copies_of(const Tensors& tensors) {
   return copies;
 }
 
-// One call of the handler. XLA's memory is valid until the promise is
-// fulfilled. If the group breaks, the promise is fulfilled while gloo may still
-// use its tensors, so gloo works on copies.
+// One call of the handler. XLA's buffers are valid until the promise is
+// fulfilled. If the group fails, the promise is fulfilled while gloo may still
+// use its tensors, so gloo gets copies of the buffers.
 class Call {
  public:
   Call(Collective collective, Tensors inputs, Tensors outputs)
@@ -138,7 +138,8 @@ class Call {
 
   ffi::Future future() { return ffi::Future(promise_); }
 
-  // Throws if this rank's arguments are invalid.
+  // Queues the collective in its group. Throws if this rank's arguments are
+  // invalid.
   std::shared_ptr<Arrival> post(const std::string& group_name,
                                 const std::shared_ptr<Call>& self) {
     Gil gil;
@@ -154,7 +155,8 @@ class Call {
                        [self](Collective& job) { return self->prepare(job); });
   }
 
-  // Fulfils the promise. `error` is null if the collective succeeded.
+  // Copies the results to XLA's buffers and fulfils the promise. `error` is
+  // null if the collective succeeded.
   void end(const Arrival* arrival, std::exception_ptr error) {
     if (!error) {
       if (is_root_) {
@@ -192,8 +194,8 @@ class Call {
     return {job.outputs, {}};
   }
 
-  // runtime/errors.py converts the result to an exception. The error code
-  // determines the exception's type.
+  // Converts an exception to an XLA error. runtime/errors.py converts that to a
+  // Python exception, whose type depends on the error code.
   static ffi::Error translated(std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
@@ -283,9 +285,9 @@ ffi::Future run_call(std::string_view name, std::string_view group,
     call->end(nullptr, error);
     return future;
   }
-  // Fulfil the promise in a separate thread: XLA runs the dependent operations
-  // in the thread that fulfils it, and the group's thread must stay free.
-  // While that thread waits, it also checks for failures of other ranks.
+  // Fulfil the promise in a separate thread, because XLA runs the dependent
+  // operations in the thread that fulfils it, and the group's thread must stay
+  // free. wait() also checks for failures of other ranks.
   run_apart([call, arrival] {
     arrival->wait();
     call->end(arrival.get(), arrival->error());

@@ -48,8 +48,8 @@ py::list names_of(const std::vector<c10::ScalarType>& dtypes) {
   return names;
 }
 
-// Returns the caller's Python frames, or none if the thread runs no Python
-// code.
+// Returns the caller's Python frames, or an empty vector if the thread runs no
+// Python code.
 std::vector<std::pair<PyObject*, int>> frames() {
   std::vector<std::pair<PyObject*, int>> found;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
@@ -75,7 +75,8 @@ FlightRecord::~FlightRecord() {
 FlightRecorder::FlightRecorder() : capacity_(capacity()) {}
 
 FlightRecorder& FlightRecorder::get() {
-  // Never destroyed: its records hold Python objects.
+  // Never destroyed, because its records hold Python objects, and static
+  // destructors run after the interpreter has ended.
   static auto* instance = new FlightRecorder;
   return *instance;
 }

@@ -34,7 +34,8 @@ struct FlightRecord {
   int64_t created = 0, started = 0, completed = 0;
   int64_t timeout;
   bool failed = false;
-  // The caller's Python frames, innermost first: code objects and lines.
+  // The code objects and line numbers of the caller's Python frames, innermost
+  // first.
   std::vector<std::pair<PyObject*, int>> frames;
 
   FlightRecord() = default;

@@ -49,8 +49,8 @@ void Generator::set_state(const c10::TensorImpl& state) {
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const std::array<uint64_t, 2> words{state_->seed, state_->offset};
-  // Do not call at::empty, because in a FakeTensorMode it returns a tensor
-  // without memory.
+  // Do not call at::empty, which returns a tensor without memory under
+  // FakeTensorMode.
   auto state = at::detail::empty_cpu(
       {sizeof(words)}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
   std::memcpy(state.mutable_data_ptr(), words.data(), sizeof(words));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random number generator: a seed, and the number of operators that have
-// drawn from it.
+// The device's random number generator. Its state is a seed and an offset,
+// which is the number of operators that have drawn random numbers.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -63,7 +63,8 @@ void wait(PyObject* marker) {
   Ref::checked(PyObject_CallMethod(marker, "wait", nullptr));
 }
 
-// Waits for the collectives on a device. Throws the error of a failed one.
+// Waits for the collectives on a device. Throws the error of the first one that
+// failed.
 void wait_for_collectives(c10::DeviceIndex device) {
   for (const auto& arrival : Box::arrivals(device)) {
     arrival->wait();
@@ -91,7 +92,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 #if !TORCH_GOOGLE_TORCH_2_6
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    // These dtypes must be the same as in torch_google/tpu/dtypes.py.
+    // Keep these dtypes in sync with torch_google/tpu/dtypes.py.
     c10::DeviceCapability known;
     known.capability_data.capability_bits = 0;
     auto& types = known.capability_data.supported_scalar_types;
@@ -157,9 +158,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     destroyEvent(*event, device);
     *event = new Event{marker.give()};
   }
-  // Makes later waits for `stream` include the event. Later operators need no
-  // delay, because values are immutable, and an operator waits for each value
-  // that it reads.
+  // Makes later waits for `stream` include the event. Operators issued later on
+  // the stream are not delayed: values are immutable, and an operator waits for
+  // the values that it reads.
   void block(void* event, const c10::Stream& stream) const override {
     Gil gil;
     refuse_child();

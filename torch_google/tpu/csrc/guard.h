@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices and streams, and each thread's current ones.
+// Devices, streams, and the current device and stream of each thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,8 +20,8 @@ void finish();
 // Marks this process as forked. Runs in the child after a fork.
 void forked();
 bool is_forked();
-// Sets the device count to report before the platform starts, because torch
-// asks for it early and must not have to wait for the start.
+// Sets the device count that is reported until the platform starts. torch asks
+// for the count early, and must not have to wait for the start.
 void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();
 

@@ -9,7 +9,7 @@
 
 namespace torch_google::tpu {
 
-// A header that precedes each rank's part of an exchange, and each message.
+// Precedes each rank's data in an exchange, and the data of each message.
 struct Header {
   uint64_t sequence;
   uint64_t hash;     // hash of `common`
@@ -21,10 +21,11 @@ struct Header {
 };
 static_assert(sizeof(Header) == 256);
 
-// Returns the largest payload that is sent together with the header.
+// Returns the number of payload bytes that fit into the same transmission as
+// the header, for a group of `size` ranks.
 int64_t inline_bytes(int size);
-// `common` must be the same on all ranks. `layout` may differ. `text` is used
-// in error messages.
+// Returns the header of a collective or message. `common` must be the same on
+// all ranks, but `layout` may differ. Error messages contain `text`.
 Header header_of(uint64_t sequence, const std::string& common,
                  const std::string& text, bool refused, int64_t bytes = 0,
                  const std::string& layout = "");

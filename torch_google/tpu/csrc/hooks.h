@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrivateUse1 hooks: torch's interface to its accelerator.
+// The device's PrivateUse1 hooks, through which torch uses its accelerator.
 #pragma once
 
 namespace torch_google::tpu {

@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kStatesTimeout{1500};
 // How long an idle thread waits for work before it exits.
 constexpr std::chrono::seconds kIdleTimeout{10};
-// A message and its acknowledgement use different tags. Users may use tags in
-// the lower half of the range.
+// Offset from a message's tag to the tag of its acknowledgement. The tags of
+// users must be smaller.
 constexpr int kAcknowledgement = 1 << 30;
 
 std::exception_ptr backend_error(const std::string& message) {
@@ -165,7 +165,7 @@ std::shared_ptr<Arrival> HostGroup::post(Collective collective, Prepare prepare,
 }
 
 void HostGroup::work(LaneKey key) {
-  // Copy tensors in this thread only: otherwise OpenMP would start a team of
+  // Copy tensors in this thread only. Otherwise, OpenMP would start a team of
   // threads.
   const c10::ParallelGuard alone(true);
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -194,9 +194,8 @@ void HostGroup::work(LaneKey key) {
   }
 }
 
-// A Python error (for example, if the program of an input failed) or a
-// disagreement between ranks ends only this job. Any other error means that the
-// connection failed.
+// If the ranks disagree, or an input failed to compute, only this job fails.
+// Any other error means that the connection failed, and breaks the group.
 void HostGroup::run_job(Job& job) {
   try {
     {
@@ -217,7 +216,7 @@ void HostGroup::run_job(Job& job) {
           results = job.prepare(job.collective);
         } catch (const std::exception& error) {
           // Take part in the collective anyway, so that the other ranks learn
-          // of the error instead of waiting for this one.
+          // of the error instead of waiting for this rank.
           job.refusal = "an input has failed: " + reason_of(error);
           failed = std::current_exception();
         }

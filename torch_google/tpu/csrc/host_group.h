@@ -29,9 +29,9 @@
 namespace torch_google::tpu {
 
 // Before a collective moves any data, all ranks exchange a description of it.
-// If they disagree, every rank throws an error that shows both sides. Without
-// the exchange, gloo would abort a process that receives more than it expects.
-// The data of small collectives travels with the descriptions.
+// If the descriptions differ, every rank throws an error that lists them.
+// Without the exchange, gloo would abort a process that receives more than it
+// expects. The data of small collectives travels with the descriptions.
 //
 // If the connection fails, every rank learns about it from the store within a
 // fraction of a second. The group is then broken, and each later call throws.
@@ -49,11 +49,11 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   };
   struct Results {
     Tensors storages;  // the outputs, which the arrival delivers
-    // (view of a storage, contiguous output) pairs, to copy after the
-    // collective.
+    // Pairs of a view and a contiguous output, which is copied to the view
+    // after the collective.
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
-    // If set, runs the collective instead of gloo, and returns the outputs as
-    // arrays on the device.
+    // If set, this function runs the collective instead of gloo. It returns the
+    // outputs as arrays on the device.
     std::function<std::vector<SharedObject>(const Exchanged&)> on_device;
   };
   // Replaces the device tensors of `collective` with contiguous CPU tensors.
@@ -78,24 +78,25 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
 
   int rank() const { return gloo_->getRank(); }
   int size() const { return gloo_->getSize(); }
-  // Sets the name that error messages use.
+  // Sets the group's name in error messages.
   void set_description(const std::string& description);
   std::string description() const;
   const Names& names() const { return names_; }
   std::chrono::milliseconds timeout() const;
   void set_timeout(std::chrono::milliseconds timeout);
-  // The number of collectives so far, which is equal on all ranks.
+  // Returns the number of collectives that were posted so far.
   uint64_t sequence() const;
 
  private:
   struct Job {
     Collective collective;
     Agreement agreement;
-    // The reason why this rank rejects the collective. Empty if it does not.
+    // The reason why this rank rejects the collective. Empty if it accepts the
+    // collective.
     std::string refusal;
     Prepare prepare;
     std::shared_ptr<Arrival> arrival;
-    // The sender of the message, if recv accepts any rank.
+    // Receives the sender's rank if recv accepts any rank, otherwise null.
     std::shared_ptr<int> source;
     std::string layout;
     std::unique_ptr<Turn> turn;  // null unless the device moves the data
@@ -123,8 +124,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   // Exchanges the headers and small payloads of all ranks. Throws if the ranks
   // disagree.
   Exchanged exchange(const Job& job, const at::Tensor& payload);
-  // Checks whether another rank has failed or the device has timed out.
-  // Threads that wait for an arrival call it.
+  // Checks whether another rank has failed or the device has timed out. Called
+  // by threads that wait for an arrival.
   void poll();
   // Breaks the group: tells the other ranks, and ends all pending work.
   void fail(const std::string& what, const std::string& why);

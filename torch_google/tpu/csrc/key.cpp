@@ -16,7 +16,8 @@
 namespace torch_google::tpu {
 namespace {
 
-// Tags. Each argument in a key begins with a tag that states its kind.
+// Tags. The part of a key that describes an argument begins with a tag for the
+// argument's kind.
 enum Word : int64_t {
   kUndefined = -1000,
   kTensor,
@@ -80,10 +81,10 @@ bool is_of(const Number& number, at::ScalarType dtype) {
   }
 }
 
-// Returns a bit for each of the first 63 numbers that the dtype of some tensor
-// cannot represent, such as 300 in int8. torch rejects some of these calls, so
-// they get separate keys, and the first call with each key runs on the CPU as a
-// check.
+// Returns a bit mask of the first 63 numbers. A bit is set if the dtype of some
+// tensor cannot represent the number, such as 300 in int8. torch rejects some
+// of these calls. Therefore they get separate keys, and the first call with
+// each key runs on the CPU as a check.
 int64_t misfits(const Call& call) {
   uint64_t dtypes = 0;
   for (const at::Tensor* tensor : call.tensors) {
@@ -101,8 +102,8 @@ int64_t misfits(const Call& call) {
   return bits;
 }
 
-// Returns whether the tensor's dtype can represent the fill value, which must
-// be the operator's last number.
+// Returns whether the first tensor's dtype can represent the fill value, which
+// must be the call's last number.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
   return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }
@@ -119,8 +120,9 @@ bool fits_dtype(const Call& call, Arguments arguments) {
          is_of(number, c10::get_default_dtype_as_scalartype());
 }
 
-// Returns whether a tensor is contiguous and its strides equal those of a new
-// tensor, even in dimensions of size 1. The strides of results depend on them.
+// Returns whether a tensor has exactly the strides of a new contiguous tensor.
+// is_contiguous() ignores dimensions of size 1, but the strides of results
+// depend on those as well.
 bool has_natural_strides(const c10::TensorImpl& tensor) {
   if (!tensor.is_contiguous()) {
     return false;
@@ -188,8 +190,8 @@ class Describer {
     }
   }
 
-  // Records which tensors share a storage, because that matters if one of them
-  // is written.
+  // Records which tensors share a storage. Used for operators that write to a
+  // tensor.
   void sharing() {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const auto* mine = call_.tensors[i]
@@ -302,7 +304,8 @@ class Describer {
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
     if (wrapped && is_number(tensor, scalars_are_inputs_)) {
-      // A Python number is stored as int64 or float64.
+      // Read the value of a Python number, which is stored as int64 or float64,
+      // without a dispatcher call.
       const void* number = tensor.const_data_ptr();
       if (tensor.scalar_type() == at::kDouble) {
         call_.numbers.emplace_back(*static_cast<const double*>(number));
@@ -451,7 +454,7 @@ bool is_number(const at::Tensor& tensor, bool scalars_are_inputs) {
     return false;  // inputs are int64, which cannot hold all of uint64
   }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    // Inputs cannot be bools: True would become the integer 1.
+    // A bool cannot be an input: True would become the integer 1.
     return scalars_are_inputs && tensor.scalar_type() != at::kBool &&
            !c10::isComplexType(tensor.scalar_type());
   }

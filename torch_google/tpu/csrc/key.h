@@ -36,16 +36,16 @@ struct SchemaInfo {
   // The schema that these fields describe. The recorder compares it with the
   // operator's current one, because an operator may be redefined.
   const c10::FunctionSchema* schema;
-  // States which types of number may be program inputs for one argument.
+  // The types of Python numbers that may be program inputs for one argument.
   struct Argument {
     bool doubles = false;
     bool integers = false;
   };
   c10::SmallVector<Argument, 8> arguments;
   bool writes = false;
-  // If this function returns false, the call gets a distinct key, so it always
-  // misses the cache and Python raises the error. Null if any number is
-  // accepted.
+  // If this function returns false, the call gets a distinct key. It then
+  // always misses the cache, and Python raises the error. Null if the operator
+  // accepts all numbers.
   Admits admits = nullptr;
 
   bool is_number(size_t argument, const c10::IValue& value,
@@ -69,10 +69,10 @@ struct Call {
   void clear();
 };
 
-// Fills `call` from the operator's arguments on the stack. Throws if the
-// tensors are on several devices. `precision` is the precision of matrix
-// products; 0 means the platform's default. The key includes it, and also
-// torch's default dtype unless that is float32.
+// Fills `call` from an operator's arguments. Throws if the tensors are on
+// several devices. `precision` is the precision of matrix products, or 0 for
+// the platform's default. The key includes the precision, and also torch's
+// default dtype unless that is float32.
 void describe(const SchemaInfo& schema_info,
               c10::ArrayRef<c10::IValue> arguments, bool scalars_are_inputs,
               int precision, Call& call);

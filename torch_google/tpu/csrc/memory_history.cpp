@@ -19,13 +19,15 @@ int64_t epoch_microseconds() {
 }  // namespace
 
 MemoryHistory& MemoryHistory::get() {
-  // Never destroyed: boxes in static variables may outlive it.
+  // Never destroyed, because boxes held by static variables may be destroyed
+  // later.
   static auto* instance = new MemoryHistory;
   return *instance;
 }
 
 void MemoryHistory::start(size_t entries, size_t frames) {
-  // Destroyed after the lock is released, because they own Python objects.
+  // Declared before the lock, and thus destroyed after it is released, because
+  // the events own Python objects.
   std::deque<Event> old_events;
   std::unordered_map<const void*, Event> old_live;
   std::lock_guard<std::mutex> lock(Box::mutex());
@@ -87,7 +89,7 @@ void MemoryHistory::freed(const void* address) {
   if (!recording_) {
     return;
   }
-  // Storages from before start() are not in the map.
+  // Storages that were allocated before start() are not in the map.
   const auto found = live_.find(address);
   if (found == live_.end()) {
     return;

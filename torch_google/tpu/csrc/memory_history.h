@@ -22,10 +22,9 @@ namespace torch_google::tpu {
 class MemoryHistory {
  public:
   struct Stack {
-    // Each frame's code object and the offset of its instruction, innermost
-    // frame first.
+    // The code object and instruction offset of each frame, innermost first.
     std::vector<std::pair<SharedObject, int>> frames;
-    // The label that the thread had.
+    // The thread's label when it allocated the storage. See set_label().
     std::string label;
   };
   using StackRef = std::shared_ptr<const Stack>;
@@ -41,26 +40,27 @@ class MemoryHistory {
 
   static MemoryHistory& get();
 
-  // Keeps the last `entries` events, with at most `frames` frames each. Forgets
-  // earlier events. 0 entries end the recording.
+  // Forgets earlier events, and from now on keeps the last `entries` events
+  // with at most `frames` frames each. If `entries` is 0, stops recording.
   void start(size_t entries, size_t frames);
   bool is_recording() const { return recording_; }
   // Returns the events, oldest first.
   std::vector<Event> events() const;
-  // Returns the allocations since start() that are not freed, in any order.
+  // Returns the allocations since start() that have not been freed, in any
+  // order.
   std::vector<Event> live() const;
 
-  // Returns the stack of this thread, or null if nothing is recorded. It
-  // creates Python objects, so call it without Box::mutex(). Without the GIL,
-  // the stack has no frames.
+  // Returns the stack of this thread, or null if recording is off. Do not call
+  // it while holding Box::mutex(), because it creates Python objects. Without
+  // the GIL, the stack has no frames.
   StackRef stack() const;
 
-  // Called by boxes with Box::mutex() held.
+  // Boxes call these functions with Box::mutex() held.
   void allocated(c10::DeviceIndex device, const void* address, size_t bytes,
                  StackRef stack);
   void freed(const void* address);
 
-  // Sets the label for the following allocations of this thread.
+  // Sets the label of later allocations in this thread.
   static void set_label(std::string label);
 
  private:

@@ -13,11 +13,12 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever changed its own settings. Usually none has, and
-// then the lookup of a thread's settings is skipped.
+// Whether any thread has ever overridden a setting. Usually none has, and then
+// lookups of thread-local settings are skipped.
 std::atomic<bool> threads_differ{false};
 
-// The name is so short that std::string does not allocate memory.
+// This name is short enough for std::string to store it without a heap
+// allocation.
 const std::string& name() {
   static const auto* name = new std::string("tpu.settings");
   return *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution settings. Each has a value for the process and, optionally, one for
-// the thread, which takes precedence.
+// Execution settings. Each has a value for the process, which a thread may
+// override.
 #pragma once
 
 #include <Python.h>
@@ -12,8 +12,7 @@ namespace torch_google::tpu {
 
 enum class Mode : int { strict = 0, debug = 1, fused = 2 };
 
-// Settings whose values are small integers. The process has a value for each
-// setting, which a thread may override.
+// Settings whose values are integers from 0 to 14.
 enum class Setting : int { mode, fallback, precision, cache_only };
 
 // All settings packed into one word, four bits each. 0 means unset.
@@ -46,8 +45,8 @@ int global(Setting setting);
 void set_thread(Setting setting, std::optional<int> value);
 std::optional<int> of_thread(Setting setting);
 
-// A snapshot of the settings that apply in this thread. Create it with the GIL
-// held.
+// A snapshot of the settings that are in effect for this thread. Create it with
+// the GIL held.
 class ThreadSettings {
  public:
   ThreadSettings();

@@ -62,8 +62,8 @@ py::object stored_value(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
-  // Drop released references once per call of a compiled graph. recorder.cpp
-  // does so for each eager operator.
+  // Drop released references once per call of a compiled graph, as recorder.cpp
+  // does for each eager operator.
   collect_released();
   py::list values;
   for (const auto& tensor : tensors) {
@@ -72,9 +72,9 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   return values;
 }
 
-// Creates a tensor over each array. `results` holds a NewTensor for each
-// (eager/normalized_call.py). `shardings` is empty if all arrays are on one
-// device.
+// Creates a tensor for each array. `results` contains the NewTensor
+// (eager/normalized_call.py) that describes each tensor. `shardings` is empty
+// if every array is on a single device.
 std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
                                     const py::sequence& results,
                                     c10::DeviceIndex device,
@@ -129,8 +129,8 @@ py::dict flushes() {
   return found;
 }
 
-// Defines accessors for a setting: the value for the process, the value for the
-// thread, and the effective value.
+// Defines Python functions for a setting: accessors for the process's and the
+// thread's value, and a function that returns the effective value.
 template <typename Value>
 void define_setting(py::module_& module, const std::string& name,
                     Setting setting) {
@@ -178,8 +178,8 @@ void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
   tensor.unsafeGetTensorImpl()->bump_version();
 }
 
-// Returns the sharding of each tensor, or an empty list if every tensor is on
-// one device.
+// Returns the sharding of each tensor, or an empty list if no tensor is
+// sharded.
 std::vector<Sharding> shardings_of(const std::vector<at::Tensor>& tensors) {
   std::vector<Sharding> shardings;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -206,7 +206,7 @@ void reshard(const at::Tensor& tensor, const py::object& array,
               Sizes(shape.begin(), shape.end()), box.dtype, sharding);
 }
 
-// Returns a label and the frames of a stack, each as (file, function, line).
+// Returns the label of a stack, and its frames as (file, function, line).
 py::tuple describe_stack(const MemoryHistory::StackRef& stack) {
   py::list frames;
   if (!stack) {
@@ -237,8 +237,8 @@ bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
 
 #if TORCH_GOOGLE_TORCH_2_6
 
-// Returns the statistics in the format that torch.accelerator has in later
-// releases.
+// Returns memory statistics in the format of torch.accelerator.memory_stats(),
+// which v2.6 lacks.
 py::dict memory_stats(c10::DeviceIndex device) {
   const auto stats = Allocator::get().getDeviceStats(device);
   py::dict found;

@@ -21,7 +21,7 @@ class NumberCheck(enum.Enum):
     """The condition that an operator imposes on a call's numbers. key.cpp implements each member.
 
     A call that fails the check gets a distinct key, so it always misses the cache and Python raises
-    the error. Without a check, it would run the program of an accepted call.
+    the error. Without the check, such a call would run the program of an accepted call.
     """
 
     ASCENDING = "ascending"  # first number <= last number
@@ -43,7 +43,7 @@ class Releases(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Properties that all overloads of an operator share; the fields of C++'s OperatorPolicy."""
+    """Properties that all overloads of an operator share, as in C++'s OperatorPolicy."""
 
     name: str  # the name with its namespace, without an overload
     crosses_devices: bool = False  # whether a call with tensors on several devices is a transfer
@@ -75,7 +75,8 @@ POLICIES: Final = (
     Policy(name="aten::cauchy_", numbers=NumberCheck.POSITIVE),  # numbers: median, sigma
     Policy(name="aten::exponential_", numbers=NumberCheck.POSITIVE),
     Policy(name="aten::log_normal_", numbers=NumberCheck.POSITIVE),  # numbers: mean, std
-    # Operators that write a fill value. For example, uint8 cannot represent the value 300.
+    # Operators with a fill value, which the dtype must represent. uint8, for example, cannot
+    # represent 300.
     Policy(name="aten::full", numbers=NumberCheck.FITS_DTYPE),
     *(
         Policy(name=f"aten::{name}", numbers=NumberCheck.FITS_TENSOR)
@@ -86,13 +87,13 @@ POLICIES: Final = (
     ),
 )
 
-# Names of scalar arguments whose integers are always part of the key, for every operator. For
-# example, alpha in add(x, y, alpha=1) is nearly always the integer 1.
+# Names of scalar arguments, of any operator, whose integer values are always part of the key. alpha
+# in add(x, y, alpha=1), for example, is nearly always the integer 1.
 KEYED_INTEGERS: Final = ("alpha",)
 
 
 def table(policies: Iterable[Policy] = POLICIES) -> str:
-    """Return the table in C++, sorted by name. Raises ValueError if a name occurs twice."""
+    """Return the policies as a C++ table, sorted by name. Raises ValueError for duplicates."""
     rows: dict[str, str] = {}
     for policy in policies:
         if policy.name in rows:

@@ -63,16 +63,16 @@ def test_checked_operators_take_numbers() -> None:
     for policy in POLICIES:
         if policy.numbers is not None:
             types = {str(a.type) for schema in _schemas([policy.name]) for a in schema.arguments}
-            # Empty if only the other torch release has the operator.
+            # `types` is empty if only the other torch release has the operator.
             assert not types or types & {"number", "float"}, policy
 
 
 def test_the_dtype_that_is_checked_is_the_third_argument() -> None:
     policies = [policy for policy in POLICIES if policy.numbers is NumberCheck.FITS_DTYPE]
     for schema in _schemas(policy.name for policy in policies):
-        # Two kinds of overload may lack the dtype argument. In v2.6, torch composes overloads with
-        # `names` out of other operators, so they are not checked. For out= overloads, the check
-        # uses the default dtype.
+        # Skip two kinds of overload, which may lack the dtype argument. In v2.6, torch composes
+        # overloads with `names` out of other operators, so they are not checked. For out=
+        # overloads, the check uses the default dtype.
         if not {"names", "out"} & {argument.name for argument in schema.arguments}:
             assert schema.arguments[2].name == "dtype", schema
 
@@ -150,7 +150,7 @@ def _wrong_names(policies: Iterable[Policy], *, v2_6: bool) -> Iterator[str]:
 
 
 def _schemas(names: Iterable[str]) -> Iterator[torch.FunctionSchema]:
-    """Yield the schema of each overload that the dispatcher knows."""
+    """Yield the schema of every registered overload of the named operators."""
     wanted = set(names)
     for name in torch._C._dispatch_get_all_op_names():
         packet, _, overload = name.partition(".")

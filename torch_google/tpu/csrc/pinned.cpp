@@ -36,8 +36,8 @@ class PinnedAllocator final : public at::HostAllocator {
     return behind != ends_.begin() && data < (--behind)->second;
   }
 
-  // A transfer finishes copying before it returns. So this allocator tracks no
-  // events, and does not cache freed memory.
+  // Track no events and cache no freed memory, because a transfer has finished
+  // copying when it returns.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
@@ -65,7 +65,8 @@ class PinnedAllocator final : public at::HostAllocator {
 };
 
 PinnedAllocator& instance() {
-  // Never destroyed: tensors in static variables may outlive it.
+  // Never destroyed, because tensors held by static variables may be destroyed
+  // later.
   static auto* instance = new PinnedAllocator;
   return *instance;
 }

@@ -112,8 +112,8 @@ void Program::replicate(c10::SmallVectorImpl<PyObject*>& arguments,
 }
 
 Results Program::run(const Call& call, bool debug) const {
-  // Allocate first: if memory is short, throw before drawing random numbers or
-  // computing anything.
+  // Allocate the results first, so that an out-of-memory error is thrown before
+  // random numbers are drawn or anything is computed.
   Results results = this->results(call);
   std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
@@ -154,12 +154,14 @@ Results Program::run(const Call& call, bool debug) const {
     } else {
       arrays = this->call(arguments);
     }
-    // This loop terminates: if several threads write to the same storage, one
-    // of them always succeeds in storing its values.
+    // Run again if another thread has written to an input. The loop terminates,
+    // because one of the competing threads always succeeds in storing its
+    // values.
     if (!is_up_to_date(call, owned)) {
       continue;
     }
-    // Do not release the GIL until all values are stored.
+    // Destroy the replaced objects after the loop, because their destructors
+    // may release the GIL, and all values must be stored before.
     std::vector<Ref> replaced;
     Py_ssize_t next = 0;
     each_target(call, results, [&](Box& box) {
@@ -213,8 +215,8 @@ PyObject* Program::function() const {
   if (function_.get() == Py_None) {
     Ref loaded =
         Ref::checked(PyObject_CallMethod(compiled_.get(), "load", nullptr));
-    // Another thread may have loaded the function in the meantime, and may be
-    // running it.
+    // Another thread may have loaded the function in the meantime. Keep that
+    // one, because the other thread may be running it.
     if (function_.get() == Py_None) {
       function_ = std::move(loaded);
     }

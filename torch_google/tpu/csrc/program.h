@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled program for one operator call, and the handling of a cache miss,
-// which creates it.
+// Compiled programs for operator calls, and the cache misses that create them.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -21,8 +20,8 @@ namespace torch_google::tpu {
 
 using Results = c10::SmallVector<at::Tensor, 3>;
 
-// Describes one result of an operator: a new tensor, one of its arguments, or
-// none.
+// Describes one result of an operator: a new tensor, an argument, or an
+// undefined tensor.
 struct Result {
   enum Kind { new_tensor, argument, undefined } kind;
   size_t position = 0;  // index of the argument among the tensor arguments
@@ -33,7 +32,7 @@ struct Result {
 };
 
 // Parses a result from Python: a NewTensor (eager/normalized_call.py), the
-// position of an argument, or None.
+// index of an argument, or None.
 Result read_result(PyObject* object);
 
 class Program : public LastUse {
@@ -41,16 +40,16 @@ class Program : public LastUse {
   // Parses a CompiledOp (eager/compiled_op.py), which Python's miss() returns.
   explicit Program(PyObject* compiled);
 
-  // Runs the program on the arguments of a call with a matching key. Stores the
-  // values of written and new tensors. In debug mode, waits until all values
-  // are computed.
+  // Runs the program for a call with a matching key, and stores the values of
+  // written and new tensors. In debug mode, waits until all values have been
+  // computed.
   Results run(const Call& call, bool debug) const;
 
-  // These functions are the parts of run(). The fused mode calls them
-  // separately, because it runs programs later.
+  // The functions below are the steps of run(). Fused mode calls them
+  // separately, because it runs the program later.
   Results results(const Call& call) const;
-  // Calls `function` with the box for each value that the program returns, in
-  // order.
+  // Calls `function` with the destination box of each value that the program
+  // returns, in order.
   template <typename Function>
   void each_target(const Call& call, const Results& results,
                    Function function) const {
@@ -74,29 +73,29 @@ class Program : public LastUse {
   const std::string& name() const { return name_; }
   // Indices of the tensor arguments that are inputs of the function.
   c10::ArrayRef<size_t> inputs() const { return inputs_; }
-  // The types of the numbers that follow the tensors: 'f' for a float, 'i' for
-  // an integer. Includes the seed and the offset.
+  // The types of the numbers, which are passed after the tensors: 'f' for a
+  // float, 'i' for an integer. Includes the seed and the offset.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
   // Returns the sharding of an array that is replicated on this program's mesh,
   // or kOneDevice if the program runs on one device.
   Sharding mesh() const { return mesh_; }
-  // Returns the sharding of one of the program's values, which are numbered in
-  // order.
+  // Returns the sharding of the value that the program returns at index
+  // `value`.
   Sharding sharding(size_t value) const {
     return mesh_ == kOneDevice ? kOneDevice : shardings_[value];
   }
-  // Replaces each input that is on one device by a replicated copy on the mesh.
-  // `arguments` has the same format as in call(); `owned` keeps the copies
-  // alive.
+  // Replaces each input that is on a single device with a replicated copy on
+  // the mesh. `arguments` has the same format as in call(). `owned` keeps the
+  // copies alive.
   void replicate(c10::SmallVectorImpl<PyObject*>& arguments,
                  c10::SmallVectorImpl<Ref>& owned) const;
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
-  // Returns whether partially written storages still hold the values that the
-  // function read. Another thread may have written to a storage in the
-  // meantime. `read` starts with the values of inputs_.
+  // Returns whether storages that the operator both reads and writes still hold
+  // the values that the function read. Another thread may have written to one
+  // of them in the meantime. `read` starts with the values of inputs_.
   bool is_up_to_date(const Call& call,
                      const c10::SmallVectorImpl<Ref>& read) const;
 
@@ -112,15 +111,15 @@ class Program : public LastUse {
   // Indices of the tensor arguments whose boxes get new values. The function
   // returns these values first.
   c10::SmallVector<size_t, 4> written_;
-  // Positions in inputs_ of the tensors that the operator also writes.
+  // Positions in inputs_ of the tensors that the operator also writes to.
   c10::SmallVector<size_t, 4> updated_;
   c10::SmallVector<Result, 1> results_;
   std::string numbers_;
   bool random_;
   Sharding mesh_ = kOneDevice;
   c10::SmallVector<Sharding, 2> shardings_;
-  // Positions in inputs_ of the tensors on one device. Empty if the program
-  // runs on one device.
+  // Positions in inputs_ of the tensors that are on a single device and must be
+  // replicated. Empty if the program runs on one device.
   c10::SmallVector<size_t, 4> on_one_device_;
 };
 

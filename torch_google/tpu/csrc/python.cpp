@@ -46,8 +46,8 @@ Callbacks& callbacks() {
 }
 
 void release(PyObject* object) {
-  // A tensor in a static variable outlives the interpreter. Leave its memory to
-  // be freed when the process exits.
+  // A tensor held by a static variable may outlive the interpreter. Leak its
+  // value, because the process is about to exit.
   if (!object || !Py_IsInitialized()) {
     return;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls from C++ into Python, and references from C++ to Python objects.
+// Wrappers for the Python C API: the GIL, references to Python objects, and
+// Python functions that C++ calls.
 #pragma once
 
 #include <Python.h>
@@ -61,8 +62,8 @@ void release(PyObject* object);
 // GIL.
 void collect_released();
 
-// Translates the current Python error with runtime/errors.py, and throws the
-// result.
+// Throws the current Python error, translated by runtime/errors.py. `program`
+// is the name of the program that failed.
 [[noreturn]] void explain(const std::string& program);
 
 // Throws the current Python error with its type and traceback.
@@ -78,8 +79,8 @@ inline SharedObject shared_object(PyObject* stolen) {
 
 class Ref;
 // Returns a copy of an exception without its traceback. A traceback keeps the
-// callers' frames and their tensors alive. If one of these tensors held the
-// exception, they would never be freed.
+// callers' frames and their tensors alive. If the box of such a tensor held the
+// exception, neither would ever be freed.
 Ref without_trace(PyObject* error);
 
 // Holds the GIL for its lifetime.

@@ -28,7 +28,7 @@
 namespace torch_google::tpu {
 namespace {
 
-// One operator's programs and properties. Accessed under the GIL.
+// The programs and properties of one operator. Accessed under the GIL.
 struct Operator {
   bool scalars_are_inputs = false;
   bool crosses_devices = false;
@@ -58,8 +58,8 @@ Operator& operator_named(const std::string& name) {
 
 Counts counters{};
 
-// Performs copy_ between devices, which is a transfer and not a program.
-// Returns whether the tensors were on different devices.
+// Performs a copy_ between devices, which is a transfer and not a program.
+// Returns false if both tensors are on the same device.
 bool transferred(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const at::Tensor target = arguments[0].toTensor();
@@ -77,13 +77,13 @@ bool transferred(torch::jit::Stack& stack) {
   return true;
 }
 
-// Moves the index tensors of x[i] to x's device. Scalar indices stay on the
-// CPU, because they are treated as numbers. uint8 masks cause a warning, as on
-// every device.
+// Moves the index tensors of x[i] to x's device. Zero-dimensional indices stay
+// on the CPU, because they are treated as numbers. uint8 masks cause a warning,
+// as on every device.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();
-  // TorchScript passes the indices as a generic list.
+  // Accept any list, because TorchScript passes the indices as a generic one.
   const auto indices = arguments[1].toListRef();
   const auto is_elsewhere = [&](const at::Tensor& index) {
     return device.is_privateuseone() && index.device().is_cpu() &&
@@ -120,8 +120,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   start();
   Gil gil;
   // Drop the references that were released without the GIL. The main thread
-  // also does this, but not while it waits for a backward pass, whose thread
-  // releases values and never runs Python code.
+  // also drops them, but not while it waits for a backward pass. The thread of
+  // the backward pass releases values, but never runs Python code.
   collect_released();
   ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {
@@ -152,8 +152,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
              settings.get(Setting::precision), *call);
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
-    // In strict mode, a call never changes from its CPU kernel to a program,
-    // because the two may differ in the lowest bits.
+    // In strict mode, a call that runs on its CPU kernel never switches to a
+    // program, because the results of the two may differ in the lowest bits.
     if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&
                      settings.get(Setting::precision) == 0 &&
                      (mode == Mode::strict || found == self.programs.end()))) {
@@ -190,9 +190,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
                                 call->numbers.size() + 2 * program->random(),
                             "tpu: ", program->name(), " takes other numbers (",
                             program->numbers(), ") than its call has");
-      // Another thread may have built the program in the meantime. Swap, so
-      // that its program is destroyed after the map is consistent: destruction
-      // may release the GIL.
+      // Another thread may have added a program for the same key in the
+      // meantime. Swap, so that the other program is destroyed when the map is
+      // consistent again: destruction may release the GIL.
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
@@ -225,8 +225,8 @@ std::string full_name(const c10::OperatorHandle& handle) {
                                     : name.name + "." + name.overload_name;
 }
 
-// Handles operators from other libraries, and torch operators that are not
-// registered.
+// Handles operators of other libraries, and torch operators that
+// record_operators() has not registered.
 void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator* recorded;
   {
@@ -276,8 +276,8 @@ size_t forget_unused() {
   const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
   std::nth_element(uses.begin(), middle, uses.end());
   const uint64_t since = middle == uses.end() ? 0 : *middle;
-  // Declare this first, so that it is destroyed last, when no map is in use:
-  // destroying programs may release the GIL.
+  // Declared first, and thus destroyed last, when no map is in use: destroying
+  // programs may release the GIL.
   std::vector<std::shared_ptr<const LastUse>> forgotten;
   for (auto& [name, from] : operators()) {
     std::erase_if(from->programs, [&](auto& entry) {
@@ -294,8 +294,8 @@ size_t forget_unused() {
 }
 
 void clear_programs() {
-  // Declare this first, so that it is destroyed last, when no map is in use:
-  // destroying programs may release the GIL.
+  // Declared first, and thus destroyed last, when no map is in use: destroying
+  // programs may release the GIL.
   std::vector<decltype(Operator::programs)> forgotten;
   for (auto& [name, cleared] : operators()) {
     forgotten.push_back(std::exchange(cleared->programs, {}));
@@ -304,8 +304,8 @@ void clear_programs() {
 }
 
 #if TORCH_GOOGLE_TORCH_2_6
-// v2.6 lacks this fallback for PrivateUse1. It handles library operators that
-// do not define a gradient.
+// v2.6 lacks this fallback for PrivateUse1, which handles library operators
+// without a gradient formula.
 TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, library) {
   library.fallback(torch::autograd::basicAutogradNotImplementedFallback());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of every operator. It keeps a cache of compiled programs, keyed by
-// the call.
+// The kernel of every operator. It looks up the compiled program for a call in
+// a cache, and runs it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace torch_google::tpu {
 
 // Registers the recorder as the kernel of these operators. A backend fallback
 // is not enough: torch's own kernels for structured operators take precedence
-// over a fallback, and silently lose results. Idempotent for each name.
+// over a fallback, and silently lose results. Registering a name twice has no
+// effect.
 void record_operators(const std::vector<std::string>& names);
 
 // Sets whether an operator's scalar arguments are inputs of its programs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the duration of DistributedDataParallel's steps for its logger.
-// Without a timer for the device, the logger prints a warning in each program.
+// The timer that DistributedDataParallel's logger uses for steps on the device.
+// Without a timer, the logger prints a warning in every process.
 #include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
@@ -9,15 +9,16 @@
 namespace torch_google::tpu {
 namespace {
 
-// Measures host time when an event is recorded, like torch's timer for the CPU.
+// Uses the host time at which each event is recorded, like torch's timer for
+// the CPU.
 class ReducerTimer final : public c10d::Timer {
  public:
   explicit ReducerTimer(c10::Device) {}
 
   std::optional<int64_t> measureDifference(Event start, Event end) override {
     const int64_t difference = getTimeRef(end) - getTimeRef(start);
-    // The time is negative if this iteration has not recorded the end event
-    // yet.
+    // The difference is negative if this iteration has not recorded its end
+    // event yet.
     if (difference < 0) {
       return std::nullopt;
     }

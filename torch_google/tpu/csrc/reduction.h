@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements torch.distributed's reductions with the reductions that gloo
+// torch.distributed's reductions, implemented with the reductions that gloo
 // provides.
 #pragma once
 
@@ -17,15 +17,16 @@ const char* name_of(c10d::ReduceOp::RedOpType op);
 // is the collective's name.
 void check_reduction(const at::Tensor& tensor, const c10d::ReduceOp& op,
                      const std::string& name);
-// Returns the gloo operation that implements `op`, together with scale() before
+// Returns the gloo operation that implements `op` if scale() is called before
 // it and complete() after it.
 c10d::ReduceOp gloo_op(const c10d::ReduceOp& op, c10::ScalarType dtype);
-// Returns the tensor as numbers that gloo can reduce: a view if possible,
+// Returns the tensor in a dtype that gloo can reduce: a view if possible,
 // otherwise a copy.
 at::Tensor reducible(const at::Tensor& tensor);
 // Multiplies the numbers by PREMUL_SUM's factor. A no-op for other reductions.
 void scale(const at::Tensor& numbers, const c10d::ReduceOp& op);
-// Completes a reduction over `size` ranks, and stores the result in `output`.
+// Computes `output` from the reduced numbers: divides by `size` for AVG, and
+// converts to its dtype.
 void complete(const at::Tensor& output, at::Tensor numbers,
               const c10d::ReduceOp& op, int size);
 // Combines another rank's numbers into `total`. `op` must be an operation that

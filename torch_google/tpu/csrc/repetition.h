@@ -8,7 +8,7 @@
 
 namespace torch_google::tpu {
 
-// A sequence of words and the lengths of its borders, as in the
+// A sequence of words, with the longest border of each prefix, as in the
 // Knuth-Morris-Pratt algorithm. The shortest period of n words is n minus the
 // length of their longest border.
 class Rounds {
@@ -42,15 +42,17 @@ class Rounds {
 
 class Repetition {
  public:
-  // Appends a word. Returns whether the trace should end after this word, so
-  // that the next trace starts at the beginning of a round.
+  // Appends a word, which identifies a program. Returns whether the trace
+  // should end after it, so that the next trace starts at the beginning of a
+  // round.
   bool add(uint32_t word) {
     if (whole_.add(word, 2) && whole_.size() >= kShort) {
       return true;
     }
-    // `whole_` does not detect a loop if other operators come before it.
-    // `recent_` does, because it restarts whenever the length doubles. It
-    // requires more rounds, because a network's layers also look like rounds.
+    // `whole_` does not detect a loop if other operators precede it. `recent_`
+    // does, because it restarts whenever the length of the trace doubles.
+    // `recent_` requires more rounds, because the layers of a network also look
+    // like rounds.
     if (whole_.size() == next_) {
       recent_.clear();
       next_ *= 2;

@@ -16,14 +16,14 @@ namespace {
 
 namespace py = pybind11;
 
-// A trace with fewer operators than this runs operator by operator.
+// Traces with fewer operators run operator by operator.
 constexpr size_t kMinFusedOps = 4;
 
 struct FusedProgram : LastUse {
   // `trial` means that the program is compiled but has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
-  // The temporary memory that a run needs, in bytes.
+  // The bytes of temporary memory that each run needs.
   size_t scratch = 0;
 };
 
@@ -41,9 +41,9 @@ FusedProgramCache& cache() {
 
 FusedCounts fused_counters{};
 
-// Disables Python's garbage collector while a trace runs, because boxes lack
-// their values then and a finalizer could read one. Several threads may run
-// traces at the same time; the last one to finish enables it again.
+// Disables Python's garbage collector while a trace runs, because boxes have no
+// values during the run and a finalizer could read one. If several threads run
+// traces at the same time, the last one to finish enables the collector again.
 class NoCollection {
  public:
   NoCollection() {
@@ -110,7 +110,8 @@ class Run {
   }
 
  private:
-  // Runs the fused program if there is one. Returns whether it ran.
+  // Runs the fused program if it is compiled and fits into memory. Returns
+  // whether it ran.
   bool run_fused() {
     const auto program = find();
     if (program->state != FusedProgram::ready &&
@@ -173,15 +174,15 @@ class Run {
       }
     }
     if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
-      // An interruption such as Ctrl-C: throw it later.
+      // Throw an interruption, such as Ctrl-C, later.
       refused_ = Ref::borrow(error.get());
     }
     return false;
   }
 
-  // Runs a program for the first time. If it fails, Python restores the donated
-  // inputs. A program that has run once needs no additional memory in later
-  // runs.
+  // Runs a program for the first time. If the run fails, Python restores the
+  // donated inputs. After one successful run, later runs need no additional
+  // memory.
   bool run_trial(FusedProgram& program,
                  const c10::SmallVectorImpl<PyObject*>& arguments) {
     py::list given;
@@ -229,8 +230,8 @@ class Run {
   }
 
   // Stores the results of the fused program. On a mesh, the program returns all
-  // values on all devices, so values that belong to one device are extracted
-  // first.
+  // values on all devices, so values that belong on a single device are
+  // extracted first.
   void store(PyObject* arrays) {
     py::list positions;
     if (trace_.mesh != kOneDevice) {
@@ -252,8 +253,8 @@ class Run {
         trace_.store(kept_, localized.get());
         return;
       }
-      // Defer an interruption such as Ctrl-C: the values are computed, and the
-      // donated inputs are gone.
+      // Defer an interruption, such as Ctrl-C, because the values have been
+      // computed and the donated inputs are gone.
       Ref error = caught();
       if (PyObject_IsInstance(error.get(), PyExc_Exception) == 1) {
         throw_again(error.get());
@@ -311,8 +312,8 @@ class Run {
     return steps;
   }
 
-  // Copies donated arrays that have other owners, so that the run can use the
-  // program that donates them.
+  // Copies donated arrays that have other owners, so that the trace can still
+  // use the program that donates them.
   void own_what_is_donated() {
     for (const uint32_t i : donated_) {
       auto& array = trace_.externals[i].array;
@@ -414,8 +415,8 @@ class Run {
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
   size_t pairs_;
-  // The error to throw after the values are stored. It comes from Python, if
-  // compiling the program is forbidden, or from a signal handler.
+  // The error to throw after the values are stored: an interruption by a signal
+  // handler, or an error of the Python function that compiles programs.
   Ref refused_;
 };
 
@@ -427,8 +428,8 @@ void run(FusedTrace& trace, Reason reason) {
   // Detach the trace before another thread can get the GIL. After this, no box
   // refers to the trace.
   Run prepared(trace);
-  // First drop the references of dead objects: otherwise, donated arrays would
-  // look shared and be copied.
+  // First drop references that were released without the GIL. Otherwise,
+  // donated arrays would look shared and be copied.
   collect_released();
   prepared.run();
 }
@@ -475,8 +476,8 @@ void forget_fused(uint64_t since,
 }
 
 void clear_fused() {
-  // The evicted programs are destroyed last, when no map is in use: destructors
-  // may run arbitrary code.
+  // Destroy the evicted programs last, when no map is in use, because
+  // destructors may run arbitrary code.
   const auto programs = std::exchange(cache().programs, {});
   cache().unresolved.clear();
 }

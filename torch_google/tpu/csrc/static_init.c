@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes torch_google.tpu._C a built-in module of the interpreter. Its static
-// constructors register kernels with torch. So they must run after torch's,
-// when the module is imported, as they would in a shared library.
+// constructors register kernels with torch, so they must run after torch's own.
+// As in a shared library, they run when the module is imported.
 
 #include <Python.h>
 
@@ -11,7 +11,8 @@ extern void torch_static_constructors(void);
 
 typedef void (*constructor)(int, char**, char**);
 
-// The linker defines these names for the start and the end of the section.
+// The linker defines these symbols at the start and end of the section
+// torch_google_tpu_init_array.
 extern constructor __start_torch_google_tpu_init_array[];
 extern constructor __stop_torch_google_tpu_init_array[];
 

@@ -66,7 +66,8 @@ bool is_determined() {
 Tensor determined(Tensor fresh) {
   if (is_determined()) {
     if (fresh.scalar_type() == at::kUInt64) {
-      // v2.6 cannot pass the largest uint64, which has the same bits as -1.
+      // v2.6 cannot pass the largest uint64 to fill_(), so pass -1, which has
+      // the same bits.
       fresh.fill_(-1);
     } else {
       at::native::fill_empty_deterministic_(fresh);
@@ -149,7 +150,7 @@ void fit(c10::TensorImpl& tensor) {
   }
 }
 
-// In deterministic mode, also fills the new part of a grown storage.
+// In deterministic mode, fills the part of the storage that a resize has added.
 void determine_beyond(const Tensor& resized, size_t old_bytes) {
   if (!is_determined()) {
     return;

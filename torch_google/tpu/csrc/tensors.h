@@ -8,7 +8,7 @@
 
 namespace torch_google::tpu {
 
-// Creates a tensor. `natural` is the natural shape of its box.
+// Creates a tensor over a new storage whose natural shape is `natural`.
 at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                        c10::IntArrayRef natural, c10::ScalarType dtype,
                        c10::DeviceIndex device);

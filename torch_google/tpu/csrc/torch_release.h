@@ -19,7 +19,7 @@
 
 #include <utility>
 
-// In v2.6, torch declares the functions that return streams noexcept.
+// v2.6 declares the functions that return streams as noexcept.
 #define TORCH_GOOGLE_STREAM_NOEXCEPT noexcept
 
 namespace c10 {
@@ -27,8 +27,8 @@ namespace c10 {
 namespace CachingAllocator = CachingDeviceAllocator;
 using MempoolId_t = std::pair<unsigned long long, unsigned long long>;
 
-// torch.accelerator in v2.6 does not use this interface, but module.cpp uses it
-// for torch.tpu.
+// v2.6's torch.accelerator lacks this interface, but module.cpp needs it for
+// torch.tpu.
 struct DeviceAllocator : Allocator {
   virtual bool initialized() = 0;
   virtual void emptyCache(MempoolId_t pool) = 0;
@@ -61,7 +61,7 @@ inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 namespace c10d {
 
-// In v2.6, the names of these functions contain NCCL.
+// v2.6 has these under names that contain NCCL.
 using PreMulSumSupplement = NCCLPreMulSumSupplement;
 template <typename Factor>
 ReduceOp makePreMulSum(const Factor& factor) {

@@ -11,13 +11,13 @@
 namespace torch_google::tpu {
 namespace {
 
-// The trace that is being recorded for each device.
+// For each device, the trace that is being recorded, or null.
 std::array<std::unique_ptr<FusedTrace>, kMaxDevices>& traces() {
   static auto* all = new std::array<std::unique_ptr<FusedTrace>, kMaxDevices>;
   return *all;
 }
 
-// The traces that are running, with their threads.
+// The traces that are running, and the thread that runs each of them.
 class Running {
  public:
   void begin(const FusedTrace& trace) {
@@ -33,7 +33,7 @@ class Running {
     }
     ended_.notify_all();
   }
-  // Releases the GIL, and waits until `which` is false for every running trace.
+  // Waits, with the GIL released, until no running trace satisfies `which`.
   template <typename Which>
   void wait(Which which) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -115,7 +115,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
     for (const size_t input : program->inputs()) {
       Box& box = box_of(*call.tensors[input]->unsafeGetTensorImpl());
       if (!now->is_ready_for(box)) {
-        // While this call waits, other threads may run and end this trace.
+        // Other threads may flush the current trace while this call waits.
         box.value(Reason::strict);
         ready = false;
         break;
@@ -255,8 +255,7 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
       dead.push_back(i);
       continue;
     }
-    // Dropping this reference does not destroy the value, because the external
-    // holds another one.
+    // The external holds another reference, so this does not destroy the value.
     Py_DECREF(box->value_);
     box->value_ = nullptr;
     external.slot = box->slot_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused mode's record of operators that have not run yet.
+// Traces, which fused mode records: operator calls that have not run yet.
 #pragma once
 
 #include <array>
@@ -22,13 +22,14 @@ struct Limits {
 };
 Limits& limits();
 
-// Programs in the order of their calls. Each result is a slot, and a box waits
-// for it. Each value from before the trace is an external. All threads record
-// into the same trace for each device, under the GIL.
+// A sequence of program calls that have not run yet. Each value that they
+// compute has a slot, and a box waits for it. Each value that existed before
+// the trace is an external. Under the GIL, all threads record into the same
+// trace for a device.
 class FusedTrace {
  public:
-  // The source of a program's input: a slot, or the bitwise complement of an
-  // external.
+  // The source of a program's input: the index of a slot, or the bitwise
+  // complement of the index of an external.
   using Wire = int32_t;
 
   struct Step {
@@ -45,14 +46,14 @@ class FusedTrace {
     Ref array;
     Box* box;  // null if the box was destroyed or overwritten
     bool shared;
-    // The slot of the box's next value, if the trace may reuse this buffer for
-    // it; otherwise -1.
+    // The slot of the box's next value if the trace may write that value to
+    // this buffer, otherwise -1.
     int64_t slot;
     Sharding sharding;
   };
 
-  // Records a call of a program, and flushes the trace if it has reached a
-  // limit. Returns tensors whose boxes wait for the trace.
+  // Records a call of a program. Flushes the trace if that reaches a limit.
+  // Returns tensors whose boxes wait for the trace.
   static Results record(std::shared_ptr<const Program> program,
                         const Call& call);
   // Runs the trace of a device, or of all devices if `device` is negative. Also
@@ -81,21 +82,21 @@ class FusedTrace {
   // The part of the fused program's key that describes the steps and their
   // wires. run.cpp adds the slots to keep and the externals to donate.
   Key key;
-  // The mesh of the steps with sharded values, or kOneDevice if no value is
+  // The mesh on which sharded values are computed, or kOneDevice if no value is
   // sharded.
   Sharding mesh = kOneDevice;
 
-  // Finds the slots that are still referenced (`kept`) and the externals that
-  // only this trace refers to (`donated`), and removes the donated externals
-  // from their boxes. Returns N: the first N entries of both lists form pairs
-  // of a box's next value and its previous one. The other entries are in
-  // ascending order. Call it once, before the run.
+  // Finds the slots that are still referenced (`kept`) and the externals to
+  // which only this trace refers (`donated`), and removes the donated externals
+  // from their boxes. Returns a number N of pairs: for i < N, kept[i] is the
+  // next value of the box that held donated[i]. The other entries of each list
+  // are in ascending order. Call it once, before the run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
   // Stores `arrays`, a tuple of the kept slots' values, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);
-  // After an error, stores the values that were computed before it. A box
-  // without a computed value keeps its previous value; if it has no previous
-  // value, it gets the error. `deleted` marks externals whose buffers are gone.
+  // Stores the values that were computed before an error. A box without a
+  // computed value keeps its previous value, or gets the error if it has no
+  // previous value. `deleted` marks externals whose buffers are gone.
   void fail(c10::ArrayRef<Ref> computed, PyObject* error,
             const std::vector<bool>& deleted);
 

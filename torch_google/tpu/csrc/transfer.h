@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device side of a collective: the values that it reads, and the storages
-// that it writes.
+// The device's part of a collective: the values to read and the storages to
+// write.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,18 +32,19 @@ struct Layout {
         is_conj(tensor.is_conj()),
         is_neg(tensor.is_neg()) {}
 
-  // Returns a tensor with this layout over a CPU storage.
+  // Returns a tensor with this layout that views a CPU storage.
   at::Tensor view(const at::Tensor& storage) const;
 };
 
-// Whether gloo moves a collective's data on the host, or XLA on the device.
+// Where a collective's data moves: on the host, by gloo, or on the device, by
+// XLA.
 enum class Place { host, device };
 
 // The storage of an input: a value on the device, the result of an earlier
 // collective, or zeros.
 class Source {
  public:
-  // Runs the trace that computes the value, without waiting for the result.
+  // Flushes the trace that computes the value, without waiting for the result.
   // Call it with the GIL.
   Source(Box& box, Place place);
   ~Source() { release(array_); }
@@ -52,8 +53,8 @@ class Source {
 
   // Waits for the value and returns it. The caller must not write to it.
   at::Tensor storage();
-  // Returns the array. If an earlier collective computes it, waits for that
-  // collective. The array may not be ready. Call it with the GIL.
+  // Returns the array, whose value may not be ready yet. Waits for an earlier
+  // collective if the array is its result. Call it with the GIL.
   Ref array();
   // The shape of the array.
   const Sizes& shape() const { return shape_; }
@@ -90,7 +91,7 @@ struct Transfer {
   // The layout of each output, and the index of its target.
   std::vector<std::pair<Layout, size_t>> outputs;
 
-  // Replaces the device tensors with contiguous CPU tensors.
+  // Replaces the device tensors of `collective` with contiguous CPU tensors.
   HostGroup::Results prepare(Collective& collective) const;
 };
 

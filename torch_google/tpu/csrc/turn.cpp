@@ -16,7 +16,8 @@ struct Queue {
 };
 
 Queue& queue() {
-  // Never destroyed: the threads of groups outlive static variables.
+  // Never destroyed, because the threads of groups may outlive static
+  // variables.
   static auto* instance = new Queue;
   return *instance;
 }

@@ -7,14 +7,12 @@
 namespace torch_google::tpu {
 
 // A position in this process's queue of collectives that run on the device. XLA
-// requires all processes to start the programs that they share in the same
-// order. Each group has its own thread, so the threads take turns in the order
-// of the calls.
+// requires all processes to start shared programs in the same order. Each group
+// has its own thread, so the threads take turns in the order of the calls.
 class Turn {
  public:
-  // Joins the queue at its end.
+  // Joins the end of the queue.
   Turn();
-  // Leaves the queue.
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;

@@ -27,7 +27,7 @@ struct Threads {
 };
 
 Threads& threads() {
-  // Never destroyed: the pool's threads outlive static variables.
+  // Never destroyed, because the pool's threads may outlive static variables.
   static auto* instance = new Threads;
   return *instance;
 }

@@ -13,8 +13,9 @@
 
 namespace torch_google::tpu {
 
-// Completes when the results are on the host or, if the device moves the data,
-// on the device. A box takes its result when the value is needed.
+// The work of one collective. It completes when the results are on the host or,
+// if the device moves the data, on the device. Boxes take the results only when
+// their values are needed.
 class CollectiveWork final : public c10d::Work {
  public:
   CollectiveWork(int rank, c10d::OpType type, std::string text,
@@ -60,8 +61,8 @@ class CoalescedWork final : public c10d::Work {
   const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
 };
 
-// Runs a function in a separate thread, so that the function may wait for any
-// collective. Idle threads are reused.
+// Runs a function in a separate thread, where it may wait for any collective.
+// Idle threads are reused.
 void run_apart(std::function<void()> function);
 
 }  // namespace torch_google::tpu
