@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager execution of single operators: handles calls that miss the C++ recorder's cache.
+"""Eager execution of operator calls that miss the C++ recorder's cache.
 
 Names are imported on first use, because importing them loads JAX.
 """

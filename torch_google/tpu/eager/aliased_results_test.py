@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that are written to an input's storage and also resize that storage."""
+"""An out= argument may view the storage of an input and still be resized."""
 
 from __future__ import annotations
 

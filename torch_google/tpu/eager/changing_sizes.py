@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A warning, once per process, about an operator that compiles a program for each of many sizes."""
+"""A warning, once per process, about operators that keep compiling programs for new sizes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torch_google.tpu.runtime import errors, platform
 
 _log = logging.getLogger(__name__)
 
-# The number of sizes at which the warning appears. Even a large model with constant sizes calls an
-# operator, with the same dtypes and numbers of dimensions, with fewer different sizes than this.
+# The warning appears when an operator has been compiled for this many sizes with the same dtypes
+# and ranks. Even large models stay below that if their sizes are constant.
 MOST_SIZES = 64
 
 _Shapes = tuple[tuple[int, ...], ...]
 
 
 class ChangingSizes:
-    """The sizes for which each operator was compiled, until the warning has appeared."""
+    """The sizes for which each operator was compiled. Empty once the warning has appeared."""
 
     def __init__(self) -> None:
-        # The values are unused: a dict keeps the order of the sizes.
+        # A dict instead of a set, to keep the order of the sizes. Its values are unused.
         self._shapes: defaultdict[object, dict[_Shapes, None]] = defaultdict(dict)
         self._has_warned = False
 
@@ -44,7 +44,7 @@ class ChangingSizes:
 
 
 def message(name: str, shapes: Sequence[_Shapes], remedy: str) -> str:
-    """Return the warning. It names the size that had the most different values."""
+    """Return the text of the warning. It names the dimension that had the most different sizes."""
     sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for shape in shapes:
         for tensor, dimensions in enumerate(shape):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of an operator's input values, which run before it in debug mode.
+"""Checks of input values, which run before an operator in debug mode.
 
 The checks themselves are in lowerings/checks.py. A call's checks are compiled as a separate program
 when the call first runs in debug mode, so they cost nothing in other modes.
@@ -21,7 +21,7 @@ _Error: TypeAlias = tuple[type[Exception], str]
 
 
 class CheckProgram:
-    """The compiled checks for one kind of call. `make` maps a program's inputs to its checks."""
+    """The checks of one program, compiled on first use. `make` maps its inputs to the checks."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class CheckProgram:
     def error(self, arguments: Sequence[Any]) -> _Error | None:
         """Return the class and message of the error in `arguments`, or None if they are valid.
 
-        Raises CacheMissError if the checks would have to be compiled in cache-only mode.
+        Raises CacheMissError in cache-only mode if the checks are not in the cache.
         """
         if self._made is None:
             self._made = self._compiled()
@@ -78,12 +78,12 @@ class CheckProgram:
 
 
 def attach(executable: Any, checked: CheckProgram) -> None:
-    """Register a program's checks, so that `error_of` finds them."""
+    """Register the checks of an executable, for use by `error_of`."""
     _programs[executable] = checked
 
 
 def error_of(executable: Any, arguments: Sequence[Any]) -> _Error | None:
-    """Return the class and message of the error in a program's arguments, or None."""
+    """Check an executable's arguments. Return the class and message of an error, or None."""
     checked = _programs.get(executable)
     return None if checked is None else checked.error(arguments)
 

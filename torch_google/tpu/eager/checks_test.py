@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug mode rejects the values that the CPU rejects, and names the value and the line."""
+"""Debug mode rejects the same values as the CPU. Its errors name the value and the line of code."""
 
 from __future__ import annotations
 

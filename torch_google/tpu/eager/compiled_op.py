@@ -44,16 +44,16 @@ class CompiledOp:
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
     offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
     `results`, an int is the index of an argument that is itself the result; None is an undefined
-    tensor. `numbers` holds an `f` for each float among the numbers and an `i` for each integer,
-    including the seed and the offset. `body` is the source of `function`. `fingerprint`
-    distinguishes the program from all others in this version.
+    tensor. `numbers` has an `f` for each float among the numbers and an `i` for each integer,
+    including the seed and the offset. `function` is compiled from `body`. `fingerprint`
+    distinguishes the program from all others of this version of the package.
 
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
 
     If a tensor is sharded, `mesh` is the number of the replicated sharding on its devices.
-    `input_shardings` and `shardings` belong to `inputs` and to the returned arrays. An input that
-    is on only one device is replicated before the call.
+    `input_shardings` are the shardings of `inputs`, and `shardings` those of the returned arrays.
+    An input that is on only one device is replicated before the call.
     """
 
     name: str
@@ -77,10 +77,10 @@ class CompiledOp:
 
 
 class Body:
-    """A function of arrays, and the specs of its inputs. It is traced on first use.
+    """A function of arrays, with the specs of its inputs. It is traced on first use.
 
-    The first use may be later and in another thread, so the trace uses the settings that the
-    creating thread had at the time.
+    Another thread may be the first to use it. The trace therefore uses the settings of the thread
+    that created the body, as they were at that time.
     """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
@@ -99,7 +99,7 @@ class Body:
             return traced if quicker is None else self._trace(quicker)
 
     def placed(self, on: Any) -> Body:
-        """Return the same function with other shardings for its results."""
+        """Return a body with the same function and the result shardings `on`."""
         body = copy.copy(self)
         body.__dict__.pop("traced", None)
         body._on = on
@@ -110,9 +110,10 @@ class Body:
 
 
 def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
-    """Return a call's program from the compile cache, or None. The program is lowered lazily.
+    """Return a call's program from the compile cache, or None if the cache has no valid entry.
 
-    Raises BakedNumber if an earlier process found that the program depends on a number's value.
+    The program is lowered lazily. Raises BakedNumber if an earlier process found that the program
+    depends on a number's value.
     """
     if not _is_ours(call):
         return None
@@ -161,8 +162,8 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
         def compile_body(body: Body) -> jax.stages.Compiled:
             return plan.executable(body, results, fingerprint)
     else:
-        # Another package's lowering may change between processes. Fused programs are identified by
-        # this fingerprint, so it must include the text of the program.
+        # Another package may change its lowerings between processes. The fingerprint also
+        # identifies the operator in fused programs, so it must include the text of the program.
         text = body.traced.lower().as_text()
         fingerprint += f" {sha256(text.encode()).hexdigest()}"
 
@@ -189,7 +190,7 @@ def trace_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> No
 
 
 class _CallPlan:
-    """The storages that a call reads and writes, and the computation. Keeps no tensors alive.
+    """A call's inputs, outputs and computation, without references to its tensors.
 
     If `lowered` is None, the operator is lowered lazily, on first use.
     """
@@ -276,10 +277,10 @@ class _CallPlan:
         )
 
     def body(self, results: Sequence[NewTensor | int | None], chosen: Sequence[int] = ()) -> Body:
-        """Return the function to compile. `chosen` holds the shardings of its results.
+        """Return the function to compile. `chosen` lists the shardings of its results.
 
-        If it is empty, written tensors that are sharded keep their shardings; XLA chooses all
-        others.
+        If `chosen` is empty, sharded tensors that are written keep their shardings, and XLA chooses
+        the shardings of all other results.
         """
         returns = self.returns(results)
 
@@ -343,7 +344,7 @@ class _CallPlan:
         return self._lowered or program.lower_op(self._pure, *self._arguments)
 
     def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
-        """Return the new arrays for the written storages, then those for new tensors."""
+        """Compute the new arrays of the written storages, followed by those of the new tensors."""
         key = None
         if self.random:
             seed, offset = values[-2:]
@@ -430,7 +431,7 @@ def _resharding(call: NormalizedCall) -> int | None:
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether the lowering is this package's, so the package's version identifies it."""
+    """Return whether this package defines the lowering, which then has the package's version."""
     return lowerings.is_pinned(call.pure.op)
 
 
@@ -448,9 +449,10 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
 
 
 def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool, list[int]]:
-    """Parse a note. The last value holds the results' shardings, if the program runs on a mesh.
+    """Return the results, the `random` flag and the result shardings that a note contains.
 
-    An invalid note raises KeyError, ValueError, TypeError, AttributeError or RuntimeError.
+    There are no shardings unless the program runs on a mesh. Raises KeyError, ValueError,
+    TypeError, AttributeError or RuntimeError if the note is invalid.
     """
     results, random, *texts = note
     if not isinstance(random, bool):
@@ -486,10 +488,10 @@ def _example(number: Number | torch.Tensor) -> float | int:
 
 
 def fingerprint_of(call: NormalizedCall, *, placed: bool = True) -> str:
-    """Return the contents of the C++ cache key, without the device, as a string.
+    """Return a string that identifies a call's program in every process.
 
-    It is the same in every process. The compile cache adds the devices. If `placed` is False, the
-    offsets of views are left out.
+    It has the contents of the C++ cache key, except for the device: the compile cache adds the
+    devices. If `placed` is False, the string also omits the offsets of views.
     """
     boxes = list(dict.fromkeys(base[2] for base in call.bases))
     tensors = iter(zip(call.views, call.bases, strict=True))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy for torch's CPU kernels, which run operators on the platform `cpu` without compiling.
+"""Decides which calls may run on torch's CPU kernels instead of compiled programs.
 
-There, a device's buffers are host memory. C++ (`../csrc/cpu_kernels.cpp`) calls `admit` once for
-each kind of call: calls of one kind differ only in sizes. So a new size runs no Python and compiles
-nothing. `admit` checks a call as `miss` does, so the device rejects the same calls with and without
-CPU kernels. If a kernel raises an error, C++ calls `miss`, which raises the device's error or
-compiles the call.
+CPU kernels are used on the platform `cpu`, whose buffers are host memory. C++
+(`../csrc/cpu_kernels.cpp`) calls `admit` once for each kind of call. Calls of the same kind differ
+only in sizes, so a new size runs no Python and compiles nothing. `admit` checks a call as `miss`
+does, so the device rejects the same calls with and without CPU kernels. If a kernel raises an
+error, C++ calls `miss`, which raises the device's error or compiles the call.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from torch_google.tpu.eager.normalized_call import Base, NewTensor, NormalizedCa
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, refusals
 
-# The operators that always run as programs, given by prefixes of their names. Each key is the
-# reason for its group.
+# Name prefixes of the operators that always run as programs, grouped by the reason.
 _COMPILED = {
     "decompositions are unique only up to signs or order, and check their inputs on the device": (
         *("_linalg_", "linalg_", "lu_", "cholesky", "geqrf", "orgqr", "ormqr", "triangular_solve"),
@@ -58,13 +57,15 @@ _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefi
 
 
 class Admission(enum.IntEnum):
-    """The answer of `admit` to C++ if this call may not use the CPU kernel.
+    """The return value of `admit` for a call that may not use its CPU kernel.
 
-    If the call may use it, `admit` returns the list of results that the device would return.
+    For a call that may use it, `admit` returns a description of the results, in the form of
+    `CompiledOp.results`.
     """
 
     NEVER = 0
-    # The operator's scalars became inputs, or constants, so C++ must ask again with the new key.
+    # C++ must compute the call's key again, because the operator's scalars became inputs or
+    # constants.
     AGAIN = 1
     UNDECIDED = 2  # this call needs `miss`, but another call of the same kind may not
 
@@ -72,9 +73,9 @@ class Admission(enum.IntEnum):
 def admit(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Admission | list[NewTensor | int | None]:
-    """Return whether calls of this kind may run on the CPU kernel.
+    """Decide whether calls of this kind may run on the CPU kernel.
 
-    The arguments are those of `miss`. The call is checked and traced, but not compiled.
+    Takes the same arguments as `miss`. The call is checked and traced, but not compiled.
     """
     if is_always_compiled(op):
         return Admission.NEVER
@@ -139,7 +140,7 @@ def _checked(
 
 
 def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether floats become integers: the CPU does not define the value of int(1e30)."""
+    """Return whether floats are converted to integers. On the CPU, int(1e30) is undefined."""
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     targets = {leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.dtype)}
     if op._schema.name == "aten::copy_":

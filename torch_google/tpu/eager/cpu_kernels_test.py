@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on torch's CPU kernels behave as compiled programs do."""
+"""Calls that run on torch's CPU kernels behave like compiled programs."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_special_values_agree(dtype: torch.dtype) -> None:
     mine, compiled = _both(compute)
     for index, (a, b) in enumerate(zip(mine, compiled, strict=True)):
         torch.testing.assert_close(
-            # Programs flush subnormal numbers, and relu(-0.0) is 0.0 in them.
+            # Programs flush subnormal numbers to zero, and their relu(-0.0) is 0.0.
             a,
             b,
             rtol=1e-6,

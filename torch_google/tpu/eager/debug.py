@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug mode: check the input values, run the program and wait for its results."""
+"""Debug mode, which checks input values before each program and waits for the results."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run a program and wait for it. Errors name the user's line of code.
+    """Run a program and wait for its results. Errors name the user's line of code.
 
-    The operator's checks run first. An error that they find, such as an index out of range, is
-    raised instead of running the program.
+    The operator's checks run first. If they find an error, such as an index out of range, it is
+    raised and the program does not run.
     """
     try:
         wrong = check_program.error_of(function, arguments)
@@ -25,7 +25,7 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
         for result in results:
             result.block_until_ready()
     except (RuntimeError, ValueError, TypeError) as error:
-        # This also catches JAX's errors, which are subclasses.
+        # This also catches JAX's errors, which are subclasses of these.
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

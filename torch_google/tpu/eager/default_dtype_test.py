@@ -66,7 +66,7 @@ def test_a_trace_is_compiled_for_the_dtype_that_it_was_recorded_with(
     with torch.tpu.eager_mode("fused"):
         for _ in range(2):
             # Programs from the compile cache have no traces, so compiling the fused program traces
-            # its operators.
+            # its operators later, when the default dtype has changed.
             torch.set_default_dtype(torch.float64)
             actual = _trace()
             torch.set_default_dtype(torch.float32)

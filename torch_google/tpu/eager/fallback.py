@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU fallback for operators without a lowering. It runs only if the caller allows it."""
+"""The CPU fallback for operators without a lowering, which the user must enable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_google.tpu.runtime.transfer import host_view, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
-    """Return the error to raise for an operator without a lowering when fallback is off."""
+    """Return the error for an operator without a lowering. It is raised when fallback is off."""
     leaves = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     dtype_names = (
         ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
@@ -39,7 +39,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     device = tensors[0].device if tensors else torch.device("tpu", torch.tpu.current_device())
     written = _tensors([args[index] for index in _written(op)])
     uses = Counter(_storage(tensor) for tensor in tensors)
-    # If other arguments also view a written storage, all of them must share one CPU copy.
+    # All arguments that view a written storage must share one CPU copy of it.
     shared = {
         storage: storage_to_host(tensor).clone()
         for tensor in written

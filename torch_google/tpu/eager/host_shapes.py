@@ -26,7 +26,7 @@ def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
     device = call.tensors[0].device.index
     inputs = [_input_value(call, kind, index, device) for kind, index in call.sources()]
     outputs = program(inputs, None)
-    # Operators without results are value checks. This one has passed.
+    # An operator without results is a value check, which has passed.
     if not call.op._schema.returns:
         return []
     args, kwargs = call.pure_arguments()
@@ -66,7 +66,7 @@ _PUTS = frozenset(
 def has_mask(op: OpOverload, args: list[Any]) -> bool:
     """Return whether the indices contain masks that must be replaced with positions.
 
-    A write through a single mask can be compiled. If there are other indices too, the number of
+    A write through a single mask can be compiled. If there are other indices as well, the number of
     selected elements must be known first.
     """
     if op is not torch.ops.aten.index.Tensor and op not in _PUTS:
@@ -77,7 +77,7 @@ def has_mask(op: OpOverload, args: list[Any]) -> bool:
 
 
 def by_positions(op: OpOverload, args: list[Any]) -> torch.Tensor:
-    """Call an operator after replacing each mask among its indices with positions."""
+    """Call an indexing operator after replacing each mask among its indices with positions."""
     return op(args[0], _positions(args[0], args[1]), *args[2:])
 
 

@@ -45,14 +45,14 @@ from torch_google.tpu.shardings import MeshMismatch
 def miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> CompiledOp | list[Any] | None:
-    """Return a program, or results that the host computed. None means: look the program up again.
+    """Return a call's program, or its results if the call has already run on the host.
 
-    A Number in `args` is a Python number that will be an input of the program. Raises
-    NotImplementedError if the operator has no lowering and fallback is off. Also raises torch's own
-    errors for invalid arguments, and compilation errors.
+    None means that C++ must look up the program again. A Number in `args` is a Python number that
+    will be an input of the program. Raises NotImplementedError if the operator has no lowering and
+    fallback is off. Also raises torch's own errors for invalid arguments, and compilation errors.
     """
     with as_a_kernel():
-        # The parameters of lazy modules have storage but no shape.
+        # Parameters of lazy modules have no shape, so replace them with their data.
         args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
         if scalars_are_inputs(op, args):
             _C.set_scalars_are_inputs(op.name(), True)
@@ -78,8 +78,7 @@ def miss(
         ):
             raise  # the arguments are not the cause, so skip the trial on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
-            # Meta kernels phrase errors differently. Prefer the CPU's messages, which users
-            # recognise.
+            # Meta kernels phrase errors differently. Prefer the CPU's messages, which users know.
             try:
                 refusals.raise_cpu_error(op, args)
             except refusals.Refusal as refusal:
@@ -104,7 +103,7 @@ def normalize(call: OpCall) -> OpCall:
 
 
 def check(call: OpCall) -> OpCall:
-    """Check what the cache key does not determine: overlapping tensors, and numbers' values."""
+    """Check for overlapping tensors and invalid numbers, which the cache key does not determine."""
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())
@@ -125,7 +124,7 @@ def find_cached(call: OpCall) -> OpCall:
 
 
 def check_uncached(call: OpCall) -> OpCall:
-    """Reject calls that the CPU rejects. Programs in the compile cache have passed this check."""
+    """Reject calls that the CPU rejects. Calls with a cached program skip this stage."""
     if not refusals.looks_at_values(call.op, call.args):
         refusals.check(call.op, call.args)
     call.call.check()
@@ -133,7 +132,7 @@ def check_uncached(call: OpCall) -> OpCall:
 
 
 def run_moving(call: OpCall) -> OpCall:
-    """If a call's views keep moving, run it on copies of them, with offsets as program inputs."""
+    """Run a call on copies of its views if their offsets keep changing."""
     if call.op in _host_shaped:
         return call
     results = moving_views.run(call.op, call.call, lambda: _unplaced(call))
@@ -191,7 +190,7 @@ STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
 
 @contextmanager
 def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
-    """If the program depends on a number's value, record that in the cache; raise BakedNumber."""
+    """Raise BakedNumber, and record it in the cache, if a program depends on a number's value."""
     try:
         yield
     except BakedNumber:

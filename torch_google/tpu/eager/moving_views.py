@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views whose offset changes between calls: x[i] is not compiled again for every i.
+"""Avoids compiling a program for every i in x[i], and for other views with changing offsets.
 
-Normally a view's offset is a constant of the program, which is fastest. Most offsets never change,
-for example those of the views that split a weight in three. But if the same call has had several
-offsets, the operator runs on copies of the views instead. Separate programs, which take the offset
-as an input, copy these blocks out of the storage and write them back. An offset that keeps
-recurring, such as a step of a sequence, still gets its own program.
+Normally a view's offset is a constant of the program, which is fastest, and most offsets never
+change, for example those of the views that split a weight in three. But if the same call has had
+several offsets, the operator runs on copies of its views. Separate programs, which take the offset
+as an input, copy each view out of the storage and write it back. An offset that keeps recurring,
+such as a step of a sequence, still gets its own program.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# The first offsets of a call, up to this number, get separate programs.
+# The number of offsets per call that get their own programs at once.
 _MOST_PLACES = 8
-# Any other offset gets its own program when it is used this often.
+# Any later offset gets its own program once it has been used this often.
 _OFTEN = 4
-# When a call has had more offsets than this, its counts are reset.
+# The counts of a call are reset after it has had more offsets than this.
 _COUNTED = 4096
 
 
@@ -35,8 +35,7 @@ _COUNTED = 4096
 class ViewBlock:
     """A view that is a rectangular block of contiguous storage.
 
-    `dimensions` holds, for each of the view's dimensions, the storage's dimension, or -1 for size
-    1.
+    `dimensions` maps each dimension of the view to one of the storage, or to -1 if its size is 1.
     """
 
     shape: tuple[int, ...]
@@ -45,7 +44,7 @@ class ViewBlock:
 
     @staticmethod
     def of(view: View, base: Base) -> ViewBlock | None:
-        """Return a view's block. None if the view is the whole storage or is not rectangular."""
+        """Return a view as a block, or None if it is the whole storage or not rectangular."""
         shape, dtype, *_ = base
         if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
             return None
@@ -71,16 +70,16 @@ class ViewBlock:
         return tensor.as_strided(self.shape, contiguous(self.shape), 0)
 
     def seen(self, values: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """Return a block's values with the shape of the view."""
+        """Return a copied block as a tensor with the sizes of the view."""
         steps = contiguous(self.sizes)
         return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
 
 
 def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
-    """Run a call on blocks if its views keep moving, and return its results.
+    """Run a call on blocks if its view offsets keep changing, and return its results.
 
     Returns None if the call must be compiled instead. `describe` returns a description of the call
-    that leaves out the offsets of its views.
+    that omits the offsets of its views.
     """
     blocks = _blocks(op, call)
     if blocks is None or not _count(call, describe):
@@ -89,10 +88,10 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 
 
 def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
-    """Count a call whose program is in the compile cache.
+    """Count the offsets of a call whose program is in the compile cache.
 
-    Otherwise, this process would compile programs for views whose offsets have already changed in
-    the process that filled the cache.
+    Without that, this process would compile programs for offsets that already kept changing in the
+    process that filled the cache.
     """
     if _blocks(op, call) is not None:
         _count(call, describe)
@@ -158,5 +157,5 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
     return [pytree.tree_map(returned, result) for result in results or ()]
 
 
-# For each call, the offsets that occurred, and how often.
+# The number of times that each call has had each combination of offsets.
 _places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving views and changing numbers compile only a bounded number of programs."""
+"""Views with changing offsets, and changing numbers, compile a bounded number of programs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call, rewritten with the out-of-place operator (the pure operator)."""
+"""Operator calls, rewritten with the out-of-place operator (the pure operator)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.tpu.runtime.strides import View, natural
 if TYPE_CHECKING:
     from torch_google.tpu.program import LoweredProgram
 
-# A tensor's storage: (the shape of its array, dtype, identity, the number of its sharding).
+# A tensor's storage: its array's shape, its dtype, its identity, and the number of its sharding.
 Base = tuple[tuple[int, ...], torch.dtype, int, int]
 
 
@@ -54,7 +54,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """A call, rewritten with the pure operator: its inputs, and the tensors that it writes."""
+    """An operator call in terms of the pure operator, its inputs and the tensors to write."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -64,21 +64,21 @@ class NormalizedCall:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
         self.constants: list[torch.Tensor] = []
-        # For each argument of the operator, the source (kind, index) of each of its leaves.
+        # For each argument, the sources of its leaves, as (kind, index).
         self._sources = [
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
         # The dtype to which all inputs are cast, or None if they keep their own dtypes.
         self.read_as = self._read_as()
-        # The sizes of the out= arguments, as determined by torch's meta kernel if it has one.
+        # The sizes of the out= arguments according to torch's meta kernel, if the operator has one.
         self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
         for view in self.views:
             dtypes.check(view.dtype, platform.name())
 
     def _with_dtype(self, args: list[Any]) -> list[Any]:
-        """Return the arguments. A missing dtype= is set to the dtype of the written tensor."""
+        """Return the arguments, with a missing dtype= set to the dtype of the written tensor."""
         target = args[self.pure.written[0]]
         return [
             target.dtype if argument.name == "dtype" and value is None else value
@@ -123,7 +123,8 @@ class NormalizedCall:
     def resize(self, program: LoweredProgram) -> bool:
         """Resize out= arguments as torch does. Return whether any of them was resized.
 
-        `program` is the pure operator's program, which has the results' sizes and strides.
+        `program` is the pure operator's program, whose metas have the sizes and strides of the
+        results.
         """
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
@@ -146,7 +147,7 @@ class NormalizedCall:
         return resized
 
     def resized_inputs(self, program: LoweredProgram) -> set[int]:
-        """Return the inputs that share a storage with an out= argument that must be resized."""
+        """Return the indices of inputs that share a storage with an out= argument to be resized."""
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
         storages = {
@@ -237,7 +238,7 @@ class NormalizedCall:
         return [index for _, index in sources]
 
     def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
-        """Return each tensor to write, with the dtype of the result that is computed for it."""
+        """Return each tensor to write, with the dtype of the computed result."""
         metas = program.metas[self.plain(program) :]
         return [
             (self.tensors[index], meta.dtype)
@@ -267,14 +268,14 @@ class NormalizedCall:
         return results
 
     def plain(self, program: LoweredProgram) -> int:
-        """Return the number of results that are new tensors. They precede the written ones."""
+        """Return the number of results that are new tensors. These come before the written ones."""
         return len(program.metas) - len(self.written())
 
 
 def _extent(meta: torch.Tensor) -> int:
     """Return the number of storage elements from a tensor's first to its last element.
 
-    It may exceed numel(), because LAPACK may pad the columns of a result.
+    This may exceed numel(), because LAPACK may pad the columns of a result.
     """
     if not meta.numel():
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with Python numbers need only a few programs, however many values occur."""
+"""Operators with Python numbers need only a few programs, however many values the numbers take."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def test_a_compiled_function_has_one_program_for_all_numbers() -> None:
     assert (done.compiles, done.graphs) == (0, {"call": len(VALUES) - 3})
 
 
-# Values that differ from those that made the number an input: other types, infinities, NaN, and
-# very large or small ones.
+# Values unlike those that occurred before the number became an input: other types, infinities, NaN,
+# and very large or small numbers.
 ODD: list[Any] = [3, -2, 0, -0.0, float("nan"), float("inf"), -float("inf"), True, 1e30, 1e-30]
 HUGE: list[Any] = [2**31, 2**40, -(2**40), 2**62]
 KINDS: dict[str, Callable[[Tensor, Any], Any]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call that passes through the stages in `miss.py`."""
+"""An operator call on its way through the stages in `miss.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpCall:
-    """A call that has no program yet. Each stage returns a copy in which it has set more fields.
+    """A call that has no program yet. Each stage returns a copy with more fields set.
 
-    `args` is in the order of the schema; `bases` holds the storage of each tensor in `args`.
+    `args` is in the order of the schema; `bases` has the storage of each tensor in `args`.
     """
 
     op: OpOverload
@@ -38,9 +38,9 @@ class OpCall:
         return self.normalized
 
     def done(self, result: CompiledOp | list[Any] | None) -> OpCall:
-        """Return the call with its result, so that the remaining stages are skipped.
+        """Return a copy with the result set, so that the remaining stages are skipped.
 
-        The result is a program, or results that the host computed. None means that the caller must
-        look the program up again.
+        The result is a program, or a list of results that the host computed. None means that C++
+        must look up the program again.
         """
         return replace(self, is_done=True, result=result)

@@ -13,10 +13,10 @@ from torch._ops import OpOverload
 
 from torch_google.tpu.runtime.strides import View, natural
 
-# Operators that write the same value everywhere, so overlapping elements do not matter.
+# Operators that write the same value to all elements, which may therefore overlap.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
-# Operators, besides the elementwise ones, whose kernels check for overlap.
+# Operators that check for overlap, in addition to the elementwise ones.
 _LOOK = frozenset(
     {
         "aten::__ilshift__",
@@ -53,7 +53,7 @@ _LOOK = frozenset(
     }
 )
 
-# Operators that only check that the written tensor does not overlap itself.
+# Operators that only check whether the written tensor overlaps itself.
 _LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
 # Operators that move elements, so they must not write to a tensor that they also read.
@@ -84,7 +84,7 @@ _MOVE = frozenset(
     }
 )
 
-# Operators in _MOVE whose result starts as a copy of the first argument, and may be that argument.
+# Operators in _MOVE that start from a copy of the first argument. They may write to that argument.
 _CHANGE = frozenset(
     {
         "aten::index_add",
@@ -103,7 +103,7 @@ _WARN = frozenset(
 
 
 class Overlap(RuntimeError):
-    """A write that torch rejects by raising a RuntimeError with this message."""
+    """A write that torch rejects. The message is that of torch's RuntimeError."""
 
 
 def check(

@@ -13,7 +13,7 @@ Case = Callable[["Tensors"], object]
 
 
 class Tensors:
-    """Makes the tensors for the test cases, on one device."""
+    """The tensors for the test cases, on one device."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -84,7 +84,7 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
 
 
 def changed(name: str) -> Case:
-    """Return a case that writes the result to the input."""
+    """Return a case whose out= argument is the input."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)

@@ -16,16 +16,16 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# A number becomes a program input after this many of its values have had their own programs.
+# This many values of a number get their own programs before the number becomes a program input.
 _MOST_BAKED = 8
-# Operators whose number determines the computation: for example, x**2 is computed as a product. An
-# integer divisor also determines it.
+# Operators whose best program depends on a number's value: x**2, for example, is computed as a
+# product. The same applies to an integer divisor.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
 )
-# Operators, besides the elementwise ones, with numbers that do not determine the computation and
-# that schedulers may change.
+# Operators, in addition to the elementwise ones, that need no separate program for each value of a
+# number. Such numbers, for example a learning rate, may change often.
 _SCALAR_INPUTS = (
     "aten::_amp_update_scale_",
     "aten::_fused_ada",
@@ -50,8 +50,8 @@ _SCALAR_INPUTS = (
 # torch's own kernels for these operators return views, although their schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
-# torch implements these in-place operators only for the devices that it knows, so we lower their
-# out-of-place variants.
+# torch implements these in-place operators only for its own devices, so we lower their out-of-place
+# variants.
 _OURS = (
     "aten::addr.out",
     "aten::addr_",
@@ -68,8 +68,8 @@ _baked: defaultdict[str, set[float]] = defaultdict(set)
 def record(devices: Sequence[jax.Device]) -> None:
     """Register the C++ recorder for every operator that the device computes.
 
-    Computing the list loads the table of lowerings, which takes a third of a second. Later
-    processes read the list from the compile cache.
+    To determine the operators, a process loads the table of lowerings, which takes a third of a
+    second. Later processes read the list of operators from the compile cache.
     """
     fingerprint = f"operators {_digest()}"
     entry = cache.load_entry(fingerprint, devices)
@@ -89,9 +89,9 @@ def names() -> list[str]:
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
     """Return whether an operator's scalars become inputs from now on. True only once per operator.
 
-    Scalars that do not determine the computation become inputs immediately. Others become inputs
-    after many different values, because beta ** step must not compile at every step. With
-    `forget`, the operator's scalars never become inputs.
+    Scalars that do not affect the choice of program become inputs immediately. Others become inputs
+    after many different values, so that beta ** step is not compiled at every step. With `forget`,
+    the operator's scalars never become inputs.
     """
     if forget:
         _known.add(op.name())
@@ -122,7 +122,7 @@ def _is_number(argument: torch.Argument) -> bool:
 
 
 def _digest() -> str:
-    """Return a digest of all that `names` depends on, except torch's and this package's version."""
+    """Return a digest of everything that affects `names`, except for package versions."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
     text = "\n".join((*has_one, *sorted(lowerings.foreign())))

@@ -26,7 +26,7 @@ def _classified(device: str, inputs: list[int], targets: list[int]) -> Any:
     )
 
 
-# Calls whose result shapes depend on values.
+# Calls that are invalid, and whose result shapes depend on input values.
 VALUES: dict[str, Callable[[str], Any]] = {
     "bincount": lambda on: torch.bincount(torch.tensor([-1, 2]).to(on)),
     "bincount of other weights": lambda on: torch.bincount(
@@ -166,7 +166,8 @@ def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
         assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
-# Sums that torch's meta kernels broadcast but the CPU rejects: the operator and three sizes.
+# Matrix products with an added tensor that torch's meta kernels broadcast, but the CPU rejects.
+# Each case is an operator and the sizes of its three arguments.
 SUMS = (
     ("addmm", (1, 3), (1, 3), (3, 1)),
     ("addmm", (2, 300), (2, 300), (300, 1)),
@@ -258,8 +259,7 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each case contains two numbers of the same type: the dtype can represent the first, but not the
-# second.
+# Each case has two numbers of the same type. The dtype can represent only the first one.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (
@@ -294,7 +294,7 @@ FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
 }
 
 
-# Other operators that convert a number to the dtype of their tensor.
+# Other operators that convert a number to the dtype of a tensor argument.
 _CONVERTING: list[tuple[str, Callable[[torch.Tensor, Any], Any], torch.Tensor, float, float]] = [
     ("clamp", lambda x, n: x.clamp(max=n), torch.ones(3).char(), 2, 200),
     ("clamp_", lambda x, n: x.clone().clamp_(min=n), torch.ones(3).int(), 2, 2**40),

@@ -33,7 +33,7 @@ def _batch_norm(values: torch.Tensor) -> torch.Tensor:
     return functional.batch_norm(values, None, None, training=True)
 
 
-# The CPU has no kernels for these dtypes. If we computed them as floats, we would truncate results
+# The CPU has no kernels for these dtypes. Computing in a float dtype instead would truncate results
 # to integers, or order complex numbers.
 DTYPES: dict[str, Callable[[str], Any]] = {
     "softmax of int64": lambda on: _INT(on).softmax(0),
@@ -42,7 +42,8 @@ DTYPES: dict[str, Callable[[str], Any]] = {
     "gelu of int64": lambda on: functional.gelu(_INT(on)),
     "silu of uint8": lambda on: functional.silu(_ones(torch.uint8)(on)),
     "elu of int32": lambda on: functional.elu(_ones(torch.int32)(on)),
-    # The CPU computes batch_norm with one kernel for contiguous inputs, and with mean() for others.
+    # For contiguous inputs, the CPU computes batch_norm with a single kernel. For others, it calls
+    # mean().
     "batch_norm of int64": lambda on: _batch_norm(_ones(torch.int64, 2, 3, 4)(on)),
     "batch_norm of int64, permuted": lambda on: _batch_norm(
         _ones(torch.int64, 4, 3, 2)(on).permute(2, 1, 0)

@@ -3,8 +3,8 @@
 
 torch's scatter kernels clone the whole storage of a strided view and write to the same view of the
 clone, so the result keeps the strides and the offset. A compiled program cannot do that: it reads
-only its arguments' elements, and its results are dense and have no offset. So this module runs the
-same steps as torch, one by one.
+only the elements of its arguments, and its results are dense and have no offset. So this module
+performs torch's steps one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from torch_google.tpu.runtime.strides import View, is_plain, natural
 
 aten = torch.ops.aten
 
-# For each operator, the function that returns the view of the result to which `src` is written.
+# For each scatter operator, the function that returns the part of the result to overwrite with
+# `src`.
 _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
     aten.as_strided_scatter.default: torch.as_strided,
     aten.diagonal_scatter.default: torch.diagonal,
@@ -31,7 +32,7 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 
 
 def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
-    """Run a call that needs a view's storage. Return its results, or None for other calls."""
+    """Run a call that needs a view's whole storage. Return its results, or None for other calls."""
     if op is aten.as_strided_copy.default:
         return [aten.as_strided.default(*call.args).clone(memory_format=torch.contiguous_format)]
     if op not in _VIEWS:
@@ -50,9 +51,9 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
 
 
 def _needs_storage(op: OpOverload, view: View, elements: int) -> bool:
-    """Return whether torch clones the view's whole storage, so a program's result would differ.
+    """Return whether torch clones the view's whole storage, which a program cannot do.
 
-    For a view that repeats elements, and for a lazy conjugate, torch clones only the view's values.
+    If a view repeats elements or is lazily conjugated, torch clones only the view's values.
     """
     if view.conj or view.neg or 0 in view.sizes:
         return False
