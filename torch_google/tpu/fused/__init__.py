@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused mode: compiles each recorded trace of operators as a single program.
+"""Fused mode, which compiles each recorded trace of operators as a single program.
 
 Names are imported on first use, because importing them loads JAX.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A background thread that compiles programs, the newest first."""
+"""A background thread that compiles programs, newest first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundCompiler:
-    """A daemon thread that runs tasks last in, first out. The first task starts it.
+    """A daemon thread that runs tasks last in, first out. It is started by the first task.
 
-    The newest task is the most useful one, because the shapes of older programs may already be out
-    of use. At exit, the process waits for the current task, because XLA cannot be interrupted, and
-    drops all others.
+    The newest task is the most useful one, because the shapes of older programs may no longer be in
+    use. At exit, the process drops all queued tasks, but waits for the current one, because XLA
+    cannot be interrupted.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +29,7 @@ class BackgroundCompiler:
         self._thread: threading.Thread | None = None
 
     def submit(self, make: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Call `make`, then `done` with its result. If `make` raises, warn and pass None."""
+        """Queue a task, which passes the result of `make` to `done`, or None if `make` raises."""
         with self._changed:
             if self._closed:
                 return
@@ -84,7 +84,8 @@ def _run(make: Callable[[], Any], done: Callable[[Any], None]) -> None:
 
 
 def _warn(error: Exception) -> None:
-    # warnings.warn would be wrong here: a filter can turn it into an error, which ends this thread.
+    # Do not use warnings.warn: a filter can turn the warning into an error, which would end this
+    # thread.
     _log.warning(
         "tpu: a fused program was not compiled: %s: %s. Its operators run one by one from now on",
         type(error).__name__,

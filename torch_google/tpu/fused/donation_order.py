@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders a donated write after the reads of the old value, so that XLA need not copy that value.
+"""Orders the write to a donated buffer after all reads of its old value, to save a copy.
 
-A backward pass multiplies a gradient by a weight, and the optimizer computes the weight's next
-value, which does not depend on that product. XLA:CPU inserts copies before it schedules operations,
-so it copies the weight, in case the product reads it after it is overwritten.
+For example, a backward pass multiplies a gradient by a weight. The optimizer computes the weight's
+next value, which does not depend on that product. XLA:CPU inserts copies before it schedules
+operations, so it would copy the weight in case the product is computed after the write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch_google.tpu.eager import CompiledOp
 # ~external (a value from outside the trace).
 Step = tuple[CompiledOp, tuple[int, ...]]
 
-# Operations that only rearrange elements, so reading the result counts as reading the operand.
+# Operations that only rearrange elements, so a read of the result counts as a read of the operand.
 _LAYOUT = {
     "broadcast_in_dim",
     "copy",
@@ -41,7 +41,7 @@ class DonationOrder:
         self._steps = steps
         self._first_slots: list[int] = []
         self._step_of: list[int] = []
-        # For each step, a bit set that contains the step and all steps that it depends on.
+        # For each step, a bit set of the step itself and all steps on which it depends.
         self._before: list[int] = []
         self._readers: dict[int, list[int]] = {}
         for index, (compiled, wires) in enumerate(steps):
@@ -55,7 +55,7 @@ class DonationOrder:
             self._before.append(before)
 
     def of(self, external: int, slot: int) -> list[int]:
-        """Return a result of each step that reads `external` and that `slot` does not depend on."""
+        """Return one result of each step that reads `external` but does not affect `slot`."""
         before = self._before[self._step_of[slot]]
         return [
             self._first_slots[index]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A value that is overwritten is not copied if it can be read first, and keeps its bits."""
+"""Overwriting a value does not copy it if all reads can come first, and keeps all bits."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tools.par.testing.budget import examples
 
-# The operations that a step can do with the tensors a and b and a number. All tensors are 4 x 4.
+# The operations that a step may apply to the tensors a and b and a number. All tensors are 4 x 4.
 STEPS: dict[str, Any] = {
     "add": lambda a, b, n: a + b,
     "mul": lambda a, b, n: a * (n / 8),

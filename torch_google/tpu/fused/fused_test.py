@@ -31,9 +31,9 @@ def _fused() -> Iterator[None]:
 
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
-    """Run `work` until its trace has been compiled, and return the result of another run."""
-    # Run it twice, because the first run has a different trace: while its operators are compiled,
-    # additional values are alive.
+    """Run `work` until its trace has been compiled. Then run it once more and return the result."""
+    # Run `work` twice. The trace of the first run differs, because additional values are alive
+    # while its operators are compiled.
     work()
     work()
     torch.tpu.wait_for_compiles()
@@ -144,7 +144,7 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     _C.share(x)
     torch.tpu.synchronize()
     assert donations[0] == []
-    # The trace has computed a new value, which other code does not share.
+    # The trace has computed a new value, to which no other code has a reference.
     assert not _C.shared(x)
 
 

@@ -18,7 +18,7 @@ def _fused() -> Iterator[None]:
 
 
 class Block(nn.Module):
-    """A transformer block that has no dropout."""
+    """A transformer block without dropout."""
 
     def __init__(self) -> None:
         super().__init__()

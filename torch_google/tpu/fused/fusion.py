@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused programs: each one is a recorded trace as a single function, compiled in the background.
+"""Fused programs, each of which runs a whole recorded trace.
 
-C++ calls `fuse` for a new trace. Until its program is compiled, equal traces run operator by
-operator, which gives the same values.
+C++ calls `fuse` for a new trace, which is then compiled in the background. Until the program is
+ready, equal traces run operator by operator, which gives the same values.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def fuse(
     donated: Sequence[int],
     pairs: int,
 ) -> jax.stages.Compiled | None:
-    """Return a trace's executable. None means that it is being compiled in the background.
+    """Return a trace's executable, or None if it will be compiled in the background.
 
-    A slot is the number of a result, counted over all steps. An external is an input from outside
-    the trace. `kept` lists the slots that the program returns; `donated`, the externals whose
-    buffers it may reuse. The first `pairs` entries of both belong to the same tensors, in the order
-    of the externals. Raises CacheMissError in cache-only mode.
+    A slot is the index of a result, counted over all steps. An external is an input from outside
+    the trace. `kept` lists the slots that the program returns, and `donated` the externals whose
+    buffers it may reuse. The first `pairs` entries of the two lists belong to the same tensors, in
+    the order of the externals. Raises CacheMissError in cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
     stored = compiler.find_entry(fusion.fingerprint, fusion.devices)
@@ -60,9 +60,9 @@ def attempt(
 ) -> tuple[tuple[Any, ...] | list[Any], BaseException | None]:
     """Run a program for the first time. Return its results or, if it failed, its arguments.
 
-    Donated arguments are saved on the host until all results are ready, because a program that runs
-    out of memory destroys them. The second value is an exception from a signal handler, such as
-    KeyboardInterrupt. The caller must store the values, then raise it.
+    The donated arguments are saved on the host until all results are ready, because a program that
+    runs out of memory destroys them. The second returned value is None or an exception raised by a
+    signal handler, such as KeyboardInterrupt. The caller must raise it after storing the values.
     """
     saved = {index: np.array(arguments[index]) for index in donated}
     results: tuple[Any, ...] | None = None
@@ -99,9 +99,9 @@ def _warn_of(error: Exception) -> None:
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
-    """Return the callable for later runs. If JAX provides one without a Python frame, use that.
+    """Return the callable for later runs: one without a Python frame, if JAX provides it.
 
-    In a Python frame, a signal handler could raise after the program has run. Its results and its
+    In a Python frame, a signal handler could raise after the program has run. The results and the
     donated inputs would then be lost.
     """
     return getattr(executable, "_call", None) or executable
@@ -133,7 +133,8 @@ class Fusion:
         pairs: int,
     ) -> None:
         self.name = f"a trace of {len(steps)} operators"
-        # C++ flushes a trace before an operator that uses another mesh, so there is at most one.
+        # C++ flushes a trace before an operator that uses another mesh, so a trace has at most one
+        # mesh.
         meshes = [compiled.mesh for compiled, _ in steps if compiled.mesh != ONE_DEVICE]
         self._placement = Placement(platform.device(device), *meshes[:1])
         self._steps = steps
@@ -189,9 +190,9 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots. The keys of later operators already contain them.
+        """Return the shardings of the kept slots, as the keys of later operators contain them.
 
-        On a mesh, a tensor that belongs to one device is replicated; C++ then extracts one copy.
+        On a mesh, a tensor that belongs to one device is replicated. C++ then extracts one copy.
         """
         if not self._placement.is_sharded:
             return self._placement.sharding()
@@ -239,11 +240,12 @@ class Fusion:
         """Return the donated externals whose buffers the results can reuse.
 
         JAX matches donated buffers and results with the same spec in order. A tensor's old buffer
-        must be matched with its next value. If another result got the buffer, XLA would copy it
-        first, because the program reads it until the end. So other externals are donated only if
+        must be matched with its next value. If another result got the buffer, XLA would first copy
+        the old value, because the program still reads it. So other externals are donated only if
         they come after the paired ones with that spec.
-        Buffers that match no result are left out, because JAX warns about them. On a mesh, so are
-        externals on one device, because the program only has copies of them.
+
+        Buffers that match no result are omitted, because JAX warns about them. On a mesh, externals
+        on one device are omitted as well, because the program only has copies of them.
         """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
         numbers = self._slot_shardings()

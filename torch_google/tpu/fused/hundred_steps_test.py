@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In each mode, a hundred equal training steps compile nothing after the second one."""
+"""In every mode, a hundred equal training steps compile nothing after the second step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GPT(nn.Module):
 
 
 class LSTM(nn.Module):
-    """A recurrent layer, and a head that reads its last state."""
+    """A recurrent layer with a head that reads the layer's last state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Batch], Optimizer]]
 
 
 def train(name: str, device: str, execution: str, steps: int) -> list[float]:
-    """Train, and return the losses. Metrics are reset after the second step."""
+    """Train a model and return the losses. Metrics are reset after the second step."""
     torch.manual_seed(0)
     make, batch, optimizer_of = CASES[name]
     model = make().to(device)
