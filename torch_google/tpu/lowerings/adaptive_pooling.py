@@ -69,9 +69,9 @@ def adaptive_max_pool3d_backward(grad: jax.Array, x: jax.Array, indices: jax.Arr
 def fractional_max_pool(
     x: jax.Array, kernel: Sequence[int], output_size: Sequence[int], samples: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Pool windows of size `kernel`, at positions that `samples` (batch, channel, axis) selects.
+    """Pool windows of size `kernel`, at random positions given by `samples` (batch, channel, axis).
 
-    If `samples` has more rows than the batch, only the first ones are used.
+    Extra samples are ignored.
     """
     rank = len(output_size)
     kernel = [int(k) for k in kernel] * (rank if len(kernel) == 1 else 1)
@@ -79,7 +79,7 @@ def fractional_max_pool(
     planes = x.reshape(math.prod(lead), *sizes)
     samples = samples.reshape(math.prod(samples.shape[:-1]), rank)[: len(planes)]
     samples = jnp.broadcast_to(samples, (len(planes), rank))
-    # torch's samples start with the width in two dimensions, but with the depth in three.
+    # In two dimensions, torch's samples start with the width; in three, with the depth.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 
     def of_plane(plane: jax.Array, sample: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -113,7 +113,7 @@ def _adaptive_avg_backward(grad: jax.Array, x: jax.Array, rank: int) -> jax.Arra
 
 
 def _adaptive_windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, for each output, its window's indices, a mask of the valid ones, and their number."""
+    """Return the indices in each output's window, a mask of the valid indices, and their number."""
     begin = np.arange(out) * size // max(out, 1)
     end = -(-(np.arange(out) + 1) * size // max(out, 1))
     count = end - begin
@@ -134,9 +134,9 @@ def _fractional_starts(sample: jax.Array, size: int, out: int, kernel: int) -> j
 def _max_of_windows(
     x: jax.Array, taps: Sequence[Any], inside: Sequence[Any]
 ) -> tuple[jax.Array, jax.Array]:
-    """Return each window's maximum, and its index into the flattened spatial axes.
+    """Return the maximum of each window, and its index in the flattened spatial axes.
 
-    Each entry of `taps` has the shape (outputs, elements of a window), for one axis.
+    `taps` has, for each axis, the indices in each window: an array (outputs, window size).
     """
     rank = len(taps)
     lead, sizes = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]

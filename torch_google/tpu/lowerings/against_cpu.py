@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: compare a jitted lowering with torch's CPU kernel on the same arguments."""
+"""Test support that compares a jitted lowering with torch's CPU kernel."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import find, name_of
 
-# In half precision, the CPU rounds intermediate values, but a lowering rounds only once.
+# In half precision, the CPU rounds intermediate values, whereas a lowering rounds only the result.
 _HALF = {torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
-# The runtime enables JAX's 64-bit types when the platform starts. These tests do not start it, so
-# enable the types here.
+# Enable JAX's 64-bit types. The runtime does so when the platform starts, but these tests do not
+# start it.
 jax.config.update("jax_enable_x64", True)
 
 
@@ -34,12 +34,12 @@ def check(
     expect: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Check that shapes and values equal torch's on the CPU, after a cast to torch's dtypes.
+    """Check that a lowering gives the same shapes and values as torch's CPU kernel.
 
-    By default, tolerances are torch's own for the dtype. In half precision, they are wider, and any
-    error up to the largest error on the CPU is accepted. If only `rtol` is given, `atol` is 0.
-    `only` limits the check to that many results. `expect` is a function to compare with instead of
-    `op`.
+    The results are cast to torch's dtypes first. The default tolerances are torch's own for the
+    dtype, except in half precision: there they are wider, and any error up to the CPU's largest
+    error is accepted. If only `rtol` is given, `atol` is 0. `only` is the number of results to
+    check, by default all. `expect` is a function to compare with instead of `op`.
     """
     function = expect or op
     expected = _leaves(function(*args, **kwargs))
@@ -87,7 +87,7 @@ def _is_as_exact(result: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) 
 
 
 def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
-    """Call the lowering, and return a flat list of arrays with the dtypes that JAX inferred."""
+    """Call the lowering. Return a flat list of its results, with the dtypes that JAX inferred."""
     entry = find(op)
     if entry is None:
         raise LookupError(f"{name_of(op)}: no lowering in the table")

@@ -13,7 +13,7 @@ def test_a_result_that_is_more_exact_than_the_cpu_passes() -> None:
         return x * y + c
 
     # The product is 3.0234375, which bfloat16 rounds to 3.03125. Subtracting 3 leaves 0.03125
-    # instead of 0.0234375, which is a third too large.
+    # instead of 0.0234375: a third too much.
     x, y = torch.tensor([1.0078125]).bfloat16(), torch.tensor([3.0]).bfloat16()
     check(aten.addcmul.default, -y, x, y, expect=rounded_twice)
 

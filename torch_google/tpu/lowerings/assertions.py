@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assertions on values. They are no-ops here; debug mode checks them (value_checks.py)."""
+"""Assertions on values, which are no-ops except in debug mode (value_checks.py)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: torch's fused operators and their gradients.
 
-XLA fuses the softmax. On a TPU, Pallas kernels replace both where they apply, because XLA would
-store all scores in HBM. A gradient recomputes the weights from the log-sum-exp. If an operator has
-dropout, it returns the seed of the dropout mask, so that the gradient uses the same mask.
+On a TPU, XLA would store all scores in HBM, so Pallas kernels replace the computation where they
+apply. A gradient recomputes the weights from the log-sum-exp. An operator with dropout returns the
+seed of the dropout mask, so that the gradient uses the same mask.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def efficient_attention(
     out, lse = _attend(
         q, k, v, attn_bias, is_causal, scale, dropout_p, seed, log_sums=compute_log_sumexp
     )
-    # torch pads the number of rows to a multiple of 32.
+    # torch pads the row dimension to a multiple of 32.
     room = -lse.shape[-1] % 32
     lse = jnp.pad(lse, [(0, 0)] * (lse.ndim - 1) + [(0, room)], constant_values=jnp.inf)
     return out, (lse if compute_log_sumexp else lse[..., :0]), seed, jnp.zeros((), jnp.int64)
@@ -163,7 +163,7 @@ def _attend(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the attention output, and the log-sum-exp of each row's scores.
 
-    If `log_sums` is False, the caller ignores the log-sum-exp, so it may be wrong.
+    If `log_sums` is False, the log-sum-exp may have any value.
     """
 
     def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -184,7 +184,7 @@ def _attend(
 
 
 def _as_float32(function: Callable[..., Sequence[jax.Array]]) -> Callable[..., tuple[Any, ...]]:
-    """Widen a function's results, as the functions here widen theirs."""
+    """Make a kernel return float32, like the other implementations."""
     return lambda *arrays: tuple(x.astype(jnp.float32) for x in function(*arrays))
 
 
@@ -227,7 +227,7 @@ def _backward(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array | None, ...]:
-    """Return gradients for q, k, v and the bias: None for the bias if it is a mask or None.
+    """Return gradients for q, k, v and the bias. The last is None if the bias is a mask or None.
 
     `out` and `logsumexp` may cover more keys than `k`: context parallelism passes a part of the
     keys at a time, together with the results for all keys.
@@ -252,7 +252,7 @@ def _backward(
         or logsumexp.size < math.prod(rows)
     ):
         return plain(grad, q, k, v, out, logsumexp)
-    # torch pads the number of rows, and some of its operators merge the dimensions before it.
+    # torch pads the row dimension, and some of its operators merge the dimensions before it.
     row_sums = logsumexp.reshape(*rows[:-1], -1)[..., : rows[-1]]
     gradients: tuple[jax.Array, ...] = choose(
         grad.astype(q.dtype),
@@ -303,13 +303,13 @@ def _backward_of_scores(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Return `rows` in float64: the values of `precise` if they agree within rounding."""
+    """Widen `rows`: use the values of `precise` if the two agree within rounding."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 
 
 def _scores(q: jax.Array, k: jax.Array, bias: _Bias, is_causal: bool, scale: Any) -> jax.Array:
-    """Return the scaled scores; masked ones are -inf."""
+    """Return the scaled scores, with -inf for masked keys."""
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
     wide = jnp.float32 if q.dtype in (jnp.float16, jnp.bfloat16) else q.dtype
@@ -326,7 +326,7 @@ def _scores(q: jax.Array, k: jax.Array, bias: _Bias, is_causal: bool, scale: Any
 
 
 def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
-    """Return the keys or values for each head of `q`. Grouped queries share keys and values."""
+    """Repeat the keys or values for each head of `q`, because grouped queries share them."""
     return x if x.shape[-3] == q.shape[-3] else jnp.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
 
 

@@ -76,7 +76,7 @@ def test_a_row_that_sees_nothing_is_zero() -> None:
 
 def test_the_gradient_meets_the_mask_of_dropout() -> None:
     q, k, v = (x.double() for x in inputs())
-    # Use the identity for the values, so that the output equals the weights.
+    # Use the identity matrix as the values, so that the output equals the weights.
     v = torch.eye(7, dtype=torch.float64).expand(2, 4, 7, 7)
     op = aten._scaled_dot_product_efficient_attention.default
     out, lse, seed, offset = lowered(op, q, k, v, None, True, 0.5)
@@ -108,7 +108,7 @@ def test_grouped_queries() -> None:
 
 
 def test_the_gradient_of_some_of_the_keys() -> None:
-    """Keys may be passed in parts, with the results for all keys, as in context parallelism."""
+    """As in context parallelism, the keys may be a part of those that the results cover."""
     q, k, v = (x.requires_grad_() for x in inputs())
     scores = q @ k.transpose(-1, -2) / 8**0.5
     out, lse = scores.softmax(-1) @ v, scores.logsumexp(-1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batch normalization in training and inference, in all of torch's variants, and its gradient.
 
-The functional variants return new running statistics. `aten::native_batch_norm` writes its running
-statistics, but its schema does not declare that. Its pure form is
-`torch_google::native_batch_norm_functional`.
+The functional variants return new running statistics. The schema of `aten::native_batch_norm` does
+not declare that the operator writes its running statistics. Calls with running statistics therefore
+use a functional variant of our own, `torch_google::native_batch_norm_functional`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    # On devices other than the CPU, torch also returns statistics in inference: the running ones.
+    # In inference, torch returns the running statistics as well, on all devices except the CPU.
     return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 

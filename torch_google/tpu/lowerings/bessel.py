@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bessel and Airy functions, based on Chebyshev series for their smooth parts.
+"""Bessel and Airy functions, computed with Chebyshev series.
 
-JAX has only some of these functions. Each one is a product of a known singular or oscillating
-factor and smooth functions. The smooth functions are interpolated at Chebyshev points from SciPy's
+JAX has only some of these functions. The others are combinations of known singular or oscillating
+factors and smooth functions. Each smooth function is interpolated at Chebyshev points of SciPy's
 float64 values, once per process.
 """
 
@@ -232,7 +232,8 @@ def _airy_middle(x: np.ndarray) -> np.ndarray:
     return exact.airy(x)[0]
 
 
-# Far from zero, all factors are smooth in 1/x**1.5, the power that the phase and exponent contain.
+# Far from zero, all factors are smooth functions of 1/x**1.5, because the phase and the exponent
+# are proportional to x**1.5.
 def _airy_tail(u: np.ndarray) -> np.ndarray:
     x = 2 / np.maximum(u, _LIFT) ** (2 / 3)
     return exact.airye(x)[0] * x**0.25

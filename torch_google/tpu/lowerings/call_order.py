@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a program's collectives in order, with a token that each one takes and returns.
+"""Keeps the collectives of a program in order, with a token that each call takes and returns.
 
 XLA may run independent calls in any order, or at the same time. Ranks could then wait for each
 other in different collectives. The token makes each call depend on the previous one.
@@ -17,13 +17,13 @@ import jax.numpy as jnp
 
 
 class CallOrder:
-    """The calls of one program so far. `token` comes from the last call; at first, it is zeros."""
+    """The order of a program's collectives. `token` is that of the last call, or zeros at first."""
 
     def __init__(self) -> None:
         self.token: jax.Array = jnp.zeros(1, jnp.uint8)
 
     def append(self, call: Callable[[jax.Array], Sequence[Any]]) -> list[Any]:
-        """Call `call` with the token, store the token that it returns, and return its results."""
+        """Run `call` with the token, store the token that it returns, and return the rest."""
         *results, self.token = call(self.token)
         return results
 
@@ -35,8 +35,8 @@ _current: ContextVar[CallOrder | None] = ContextVar("_current", default=None)
 def call_order(order: CallOrder | None) -> Iterator[None]:
     """Add the collectives that are traced inside this context to `order`.
 
-    If `order` is None, collectives raise an error. It is None in a loop or a branch, which may run
-    a call any number of times.
+    If `order` is None, collectives raise an error. Use None for loops and branches, which may run a
+    call any number of times.
     """
     previous = _current.set(order)
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of argument values: indices must be in range, and integer divisors must not be zero.
 
-XLA clamps an index that is out of range or drops the write, and returns an arbitrary integer if a
-divisor is zero. The CPU raises an error. The device also raises it in debug mode: these checks then
-run as separate programs before the operator.
+For invalid values, the CPU raises an error. XLA instead clamps an index or drops the write, and
+returns an arbitrary quotient. In debug mode, the device raises the CPU's error: these checks run as
+separate programs before the operator.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _F = TypeVar("_F", bound=Callable[..., "Checks"])
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `failed` is true if the arguments are invalid; `values` fill in the message.
+    """A check whose `failed` is true if the arguments are invalid.
 
-    Both consist of scalars that a program computes. `words` is the message, with a `{}` for each
-    value; `kind` is the type of the error.
+    `words` is the error message, in which `values` replace each `{}`. `kind` is the error's type.
+    `failed` and `values` are scalars that a program computes.
     """
 
     failed: Array
@@ -151,7 +151,7 @@ def multi_margin_loss(x: Array, target: Array, *_: Any, **__: Any) -> Checks:
 
 @_check("aten::multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Array, target: Array, reduction: int) -> Checks:
-    # In each row, the first -1 ends the list of targets.
+    # The first -1 in a row ends the row's list of targets.
     return _within(target, _size(x, -1), where=target != -1, name="target")
 
 

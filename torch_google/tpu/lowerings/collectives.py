@@ -2,9 +2,9 @@
 # ruff: noqa: A002 - arguments have the names of torch's schemas
 """Functional collectives, lowered to custom calls.
 
-A process group's queue runs the calls (csrc/ffi_collective.cpp). The name of the process group is
-an attribute of the call, and is looked up when the program runs. So a program from the compile
-cache works in another process.
+The queue of a process group runs the calls (csrc/ffi_collective.cpp). A call has the name of its
+group as an attribute. The group is looked up when the program runs, so a program from the compile
+cache also works in another process.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TARGET = "torch_google.tpu.collective"
 
 _TOKEN = ShapedArray((1,), np.dtype(np.uint8))
 
-# The primitive has no JAX effect, because that would slow down each call and keep the program out
-# of the compile cache. JAX does not remove a call, because the program returns the last token. XLA
-# does not remove it either, because the custom call is marked as having a side effect.
+# Do not give the primitive a JAX effect, which would slow down each call and keep the program out
+# of the compile cache. JAX keeps all calls because the program returns the last token. XLA keeps
+# them because the custom call is marked as having a side effect.
 _collective_p = Primitive("tpu_collective")
 _collective_p.multiple_results = True
 
@@ -73,7 +73,7 @@ def _call(
     input_splits: Sequence[int] = (),
     output_splits: Sequence[int] = (),
 ) -> list[Any]:
-    """Run the collective. The results have these shapes and the dtypes of the inputs."""
+    """Run a collective. The results have the given shapes and the dtypes of the inputs."""
     attributes = {
         "collective": collective,
         "group": _name(group),
@@ -160,7 +160,7 @@ def all_to_all(
 @lowering("_dtensor::shard_dim_alltoall")
 def shard_dim_all_to_all(input: Any, gather_dim: int, shard_dim: int, group_name: Any) -> Any:
     size = _resolve_process_group(_name(group_name)).size()
-    # Drop the remainder as torch's eager kernel does, because ranks in eager modes must agree.
+    # Drop the remainder as torch's eager kernel does, because other ranks may run that kernel.
     length = input.shape[shard_dim] // size
     parts = [
         jax.lax.slice_in_dim(input, rank * length, (rank + 1) * length, axis=shard_dim)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests programs with collectives without running them; collectives/compile_test runs them."""
+"""Programs with collectives are lowered but not run here; collectives/compile_test runs them."""
 
 from __future__ import annotations
 

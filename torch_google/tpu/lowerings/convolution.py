@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over one to three spatial axes, transposed convolutions, and gradients.
 
-Channels are the last dimension, because TPUs tile arrays that way, and because XLA is also faster
-with them on CPUs. This layout takes transposes, which XLA cancels between convolutions. But each
-call transposes the kernel, which costs more than the convolution itself if the kernel is large and
+Channels are the last dimension, because TPUs tile arrays that way and XLA is faster with this
+layout on CPUs, too. XLA cancels most of the necessary transposes between convolutions, but each
+call transposes the kernel. That costs more than the convolution itself if the kernel is large and
 is applied at few positions. On CPUs, it is then faster to gather the windows and multiply them by
 the untransposed kernel.
 """
@@ -25,7 +25,7 @@ from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
 
-# A kernel with at least this many elements does not fit into the CPU caches while it is transposed.
+# A kernel with at least this many elements exceeds the CPU caches while it is transposed.
 _LARGE = 1 << 20
 
 
@@ -51,8 +51,8 @@ def convolution(
     if x.shape[1] == 0:
         return _of_no_channels(x, weight, stride, padding, dilation, transposed, output_padding)
     if transposed:
-        # The adjoint of a convolution: dilate the input by the stride, then convolve with the
-        # mirrored kernel.
+        # Compute the adjoint of a convolution: dilate the input by the stride, then convolve with
+        # the mirrored kernel.
         weight = _mirror(weight, groups)
         reach = [d * (weight.shape[a] - 1) for a, d in zip(spatial, dilation, strict=True)]
         pads = [
@@ -62,7 +62,7 @@ def convolution(
         steps, spread = [1] * rank, stride
     else:
         pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
-    # Add the bias before rounding the result.
+    # Round the result only after the bias has been added.
     wide = None if bias is None else opmath(bias).dtype
     window = Window(steps, pads, spread, dilation)
     out = _channels_last(x, weight, window, groups, wide)
@@ -115,7 +115,7 @@ def _of_no_channels(
     transposed: bool,
     output_padding: Sequence[int],
 ) -> jax.Array:
-    """Return an empty result like torch, whatever number of channels the kernel and bias have."""
+    """Return torch's empty result for an input without channels, for any kernel."""
     columns = zip(
         *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
     )
@@ -162,7 +162,7 @@ def _channels_last(
 ) -> jax.Array:
     """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`.
 
-    A TPU has no convolutions of int64, so they are computed from int8 there.
+    A TPU has no int64 convolutions, so it computes them from int8 convolutions.
     """
     if x.dtype != jnp.int64:
         return _convolved(x, weight, window, groups, wide)
@@ -175,7 +175,7 @@ def _channels_last(
 
 
 def exact_convolution(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> jax.Array:
-    """Convolve int64 as `_convolved` does, computed from int8."""
+    """Convolve int64 arrays like `_convolved`, but by means of int8 convolutions."""
     channels = weight.shape[1]
 
     def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:

@@ -114,8 +114,8 @@ def arange_step(
         is_integer = True
     length = -((start - end) // step) if is_integer else math.ceil((end - start) / step)
     if not dtype.is_floating_point:
-        # For these dtypes (int64 is handled above), torch computes the length from the given
-        # numbers, but the values from the truncated start and step.
+        # For dtypes other than int64, which is handled above, torch computes the length from the
+        # given numbers, but the values from the truncated start and step.
         start, step = int(start), int(step)
         is_integer = True
     return convert(start + jnp.arange(length, dtype=_wide(is_integer)) * step, dtype)
@@ -190,7 +190,7 @@ def _spaced(
     target: torch.dtype,
     function: Callable[[Array], Array],
 ) -> Array:
-    """Apply a function to evenly spaced values. They are computed in double precision."""
+    """Apply a function to evenly spaced values, which are computed in double precision."""
     if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
     wide = torch.complex128 if target.is_complex else torch.float64
@@ -211,8 +211,8 @@ def _spaced(
         return function(lax.complex(*parts))
 
     # A TPU has no complex128: a conversion to complex128, or a constant of that dtype, aborts
-    # libtpu. So Python's complex numbers, which would become such constants, are not passed as
-    # operands of `choose`.
+    # libtpu. Python's complex numbers would become such constants, so they are not passed to
+    # `choose` as operands.
     def with_ends(function: Callable[[Operand, Operand], Array]) -> Callable[..., Array]:
         def of_arrays(*arrays: Array) -> Array:
             rest = iter(arrays)
@@ -230,8 +230,8 @@ def _between(first: Array, last: Array, steps: int) -> Array:
     # Count from the nearer end, as torch does, so that both ends are exact and the middle is
     # symmetric.
     positions = jnp.arange(steps, dtype=first.real.dtype)
-    # Hide from XLA that the divisor is constant. Otherwise, XLA would multiply by the inverse, and
-    # results that are integers would be inexact.
+    # Hide from XLA that the divisor is constant. Otherwise, XLA would multiply by the reciprocal,
+    # and integral values would be inexact.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
     near = max(steps // 2, 1)  # count the middle element from the end
@@ -278,7 +278,7 @@ def kaiser_window(
     positions = 2 * jnp.arange(window_length, dtype=jnp.float64) / last - 1
     # Rounding may make the difference slightly negative at the ends, so clamp it to zero.
     width = beta * jnp.sqrt(jnp.maximum(1 - positions * positions, 0))
-    # Use exponentially scaled Bessel functions, because a large beta overflows.
+    # Use exponentially scaled Bessel functions, because i0 overflows for a large beta.
     top, bottom = jax.scipy.special.i0e(width), jax.scipy.special.i0e(jnp.float64(beta))
     return convert(top / bottom * jnp.exp(width - beta), dtype or default_dtype())
 

@@ -2,8 +2,8 @@
 """Connectionist temporal classification: the loss and its gradient, in log space.
 
 S targets give 2 S + 1 states: the targets, with blanks around and between them. alpha[t, s] is the
-log-probability of all paths that are in state s at time t; beta[t, s] is that of all their
-continuations.
+log-probability of all partial paths that end in state s at time t, and beta[t, s] is that of all
+partial paths that start there. Both include the emission at time t.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def ctc_loss(
     end = jnp.take_along_axis(last, (2 * lengths)[:, None], axis=1)[:, 0]
     before = jnp.take_along_axis(last, jnp.maximum(2 * lengths - 1, 0)[:, None], axis=1)[:, 0]
     likelihood = _log_sum(end, jnp.where(lengths > 0, before, -jnp.inf))
-    # If the input is also empty, an empty target has probability 1.
+    # An empty target has probability 1 if the input is also empty.
     empty = jnp.where(lengths == 0, 0.0, -jnp.inf)
     return -jnp.where(inputs == 0, empty, likelihood), alphas
 
@@ -103,7 +103,7 @@ def ctc_loss_backward(
     times, batch, classes = log_probs.shape
     start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
     betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
-    # torch's own alpha may hold any value outside the valid paths, so ignore it there.
+    # torch's own alpha has arbitrary values outside the valid paths, so ignore it there.
     both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
 
     def add(of_class: jax.Array, step_inputs: _Pair) -> tuple[jax.Array, None]:
@@ -111,8 +111,8 @@ def ctc_loss_backward(
         here = state[:, None] == jnp.arange(classes)
         return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
 
-    # Many states may have the same class. Add them in a loop, because there may be thousands of
-    # states.
+    # Several states may have the same class. Add them up in a loop, because there may be thousands
+    # of states.
     nothing = jnp.full((times, batch, classes), -jnp.inf, log_probs.dtype)
     of_class = jax.lax.scan(add, nothing, (states.T, jnp.moveaxis(both, 2, 0)))[0]
     posterior = jnp.exp(of_class + loss[:, None] - log_probs)

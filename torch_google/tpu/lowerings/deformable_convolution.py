@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's deformable convolution, lowered by name, and its gradients."""
+"""torchvision's deformable convolution and its gradients, without importing torchvision."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def deform_conv2d(
     """Convolve pixels that are displaced by `offset` and scaled by `mask`.
 
     x is (N, C, H, W) and weight (O, C / groups, kernel). offset is (N, 2 * offset_groups * kernel,
-    output), with a vertical and a horizontal number for each position of the kernel. mask is
-    (N, offset_groups * kernel, output), and unused without `use_mask`.
+    output), with a vertical and a horizontal displacement for each kernel position. mask is (N,
+    offset_groups * kernel, output), and is ignored unless `use_mask` is true.
     """
     x, weight, offset, mask, bias = map(opmath, (x, weight, offset, mask, bias))
     batch, channels = x.shape[:2]
@@ -75,7 +75,7 @@ def deform_conv2d_backward(
 
 
 def _bilinear(image: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
-    """Return the pixels of an image (C, H, W) at places; 0 outside: (C, *places)."""
+    """Interpolate an image (C, H, W), which is 0 outside, at points. Return (C, *points)."""
     height, width = image.shape[1:]
     y_low, x_low = (jax.lax.stop_gradient(jnp.floor(place)) for place in (y, x))
     flat = image.reshape(image.shape[0], height * width)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's deformable convolution equals a definition in plain torch, pixel by pixel."""
+"""torchvision's deformable convolution matches a pixel-by-pixel definition in plain torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ vision: Any = torch.ops.torchvision
 
 
 def _pixel(image: torch.Tensor, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Interpolate an image (C, H, W), which is 0 outside. y and x have gradients."""
+    """Interpolate an image (C, H, W), which is 0 outside, differentiably in y and x."""
     top, left = math.floor(y.item()), math.floor(x.item())
     total = image[:, 0, 0] * 0
     for row in (top, top + 1):

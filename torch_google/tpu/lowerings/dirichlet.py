@@ -72,7 +72,7 @@ def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate the derivative with respect to alpha, with a Taylor expansion around x = 0."""
+    """Approximate a sample's derivative with respect to alpha with a Taylor series at x = 0."""
     factor = lax.digamma(alpha) - lax.digamma(alpha + beta) - jnp.log(x)
     numerator = jnp.ones_like(x)
     series = (factor + 1 / alpha) / alpha
@@ -84,7 +84,7 @@ def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate the derivative with respect to beta, with a Taylor expansion around x = 0."""
+    """Approximate a sample's derivative with respect to beta with a Taylor series at x = 0."""
     factor = lax.digamma(alpha + beta) - lax.digamma(beta)
     numerator, betas, slopes = jnp.ones_like(x), jnp.ones_like(x), jnp.zeros_like(x)
     series = factor / alpha
@@ -98,7 +98,10 @@ def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_alpha_if_both_are_large(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate with Rice's saddle point expansion, or with a polynomial near the mean."""
+    """Approximate a sample's derivative with respect to alpha if alpha and beta are large.
+
+    Near the mean, use a polynomial, otherwise Rice's saddle point expansion.
+    """
     total = alpha + beta
     mean = alpha / total
     std = jnp.sqrt(alpha * beta / (total + 1)) / total
@@ -140,7 +143,10 @@ def _stirling(x: Array) -> Array:
 
 
 def _rational(x: Array, alpha: Array, total: Array) -> Array:
-    """Approximate analytically, with a rational function as a correction."""
+    """Approximate a sample's derivative with respect to alpha.
+
+    This is an analytic formula, with a rational function as a correction.
+    """
     u = jnp.log(x)
     a = jnp.log(alpha) - u
     b = jnp.log(total) - a

@@ -63,7 +63,7 @@ def _norm(difference: jax.Array, p: float) -> jax.Array:
 
 
 def _slope(difference: jax.Array, p: float, distance: jax.Array) -> Any:
-    """Return d(norm) / d(difference). It is 0 at distance 0, as in torch."""
+    """Return d(norm) / d(difference), which is 0 at distance 0, as in torch."""
     sign = jnp.sign(difference)
     safe = jnp.where(distance == 0, 1, distance)
     if p == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table lookups by index, reductions of looked-up rows in bags, and gradients of the table."""
+"""Embeddings: table lookups by index, reductions over bags of rows, and gradients of the table."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def embedding_bag_dense_backward(
 ) -> jax.Array:
     grad = opmath(grad)
     if mode == _MAX:
-        # If a bag is empty or contains only padding, its index is -1, and the write is dropped.
+        # A bag that is empty or contains only padding has no maximum. Its index is -1, and the
+        # write is dropped.
         columns = jnp.arange(grad.shape[1])
         where = jnp.where(maximum_indices < 0, num_weights, maximum_indices)
         live = jnp.broadcast_to((bag_size[: grad.shape[0]] > 0)[:, None], grad.shape)
@@ -137,9 +138,9 @@ def per_sample_weights_backward(
 def embedding_renorm(
     weight: jax.Array, indices: jax.Array, max_norm: Any, norm_type: Any
 ) -> jax.Array:
-    """Scale down rows whose norm exceeds `max_norm`, but only those that `indices` names."""
+    """Scale down those rows named in `indices` whose norm exceeds `max_norm`."""
     wide = opmath(weight)
-    # float() needs the value, so the number is a constant of the program.
+    # float() needs a concrete value, so the program depends on this number.
     norm_type = float(norm_type)
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
@@ -167,7 +168,7 @@ def _to_table(
 
 
 def _bag_of(indices: jax.Array, offsets: jax.Array, bags: int) -> jax.Array:
-    """Return each position's bag: the last one that starts there or earlier. Bags may be empty."""
+    """Return the bag of each position, which is the last one that starts at or before it."""
     places = jnp.arange(indices.shape[0], dtype=offsets.dtype)
     bag = jnp.searchsorted(offsets[:bags], places, side="right") - 1
     return bag.astype(indices.dtype)

@@ -20,7 +20,7 @@ def at_least_1d(x: Array) -> Array:
 
 
 def _picked(self: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """Return the elements at `index`, whose size along `dim` is 1."""
+    """Return the elements at `index`, which has size 1 along `dim`, and the index as int64."""
     values = jnp.take_along_axis(at_least_1d(self), index, axis=dim)
     if keepdim and self.ndim:
         return values, index.astype(jnp.int64)
@@ -131,7 +131,7 @@ def _nan_if_empty(self: Array, *, skip_nan: bool) -> Array:
 
 
 def _converted_nan(dtype: jnp.dtype) -> float | int | bool:
-    """Return the value to which x86 converts NaN for a dtype."""
+    """Return the result of converting NaN to a dtype on x86."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return jnp.nan
     if jnp.issubdtype(dtype, jnp.bool):

@@ -16,14 +16,14 @@ from torch_google.tpu.lowerings.table import lowering
 _Pair = tuple[jax.Array, jax.Array]
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 
-# Reasons that complete the error "a TPU has no ...".
+# Reasons that follow "a TPU has no ..." in an error message.
 _NO_EIG = "JAX has no eigenvalues of general matrices there"
 NO_WIDE_LU = "its compiler has no LU decomposition of 64-bit floats. Use float32"
 
 
 @lowering("aten::linalg_cholesky_ex")
 def cholesky_ex(a: jax.Array, *, upper: bool = False, check_errors: bool = False) -> _Pair:
-    """Return the factor, and `info`: 1 on failure, because XLA does not report the failed minor."""
+    """Return the factor, and an `info` of 1 on failure: XLA does not report which minor failed."""
     if not a.size:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
     # Read only the triangle that the caller chose.
@@ -77,8 +77,8 @@ def ormqr(
         return other
     size = a.shape[-2]
     order = range(tau.shape[-1])
-    # Q = H1 H2 ... Hk. Q from the left and its adjoint from the right apply Hk first. The other two
-    # apply H1 first.
+    # Q = H1 H2 ... Hk. Multiplying by Q from the left, or by its adjoint from the right, applies Hk
+    # first. In the other two cases, H1 comes first.
     for i in reversed(order) if left != transpose else order:
         head = jnp.zeros((*a.shape[:-2], i), a.dtype)
         one = jnp.ones((*a.shape[:-2], 1), a.dtype)
@@ -94,12 +94,12 @@ def ormqr(
 
 @lowering("aten::linalg_lu_factor_ex")
 def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False) -> _Three:
-    """Return LU, pivots, and `info`: the index of U's first zero pivot, or 0. Both are 1-based."""
+    """Return LU, 1-based pivots, and `info`: the 1-based index of U's first zero pivot, or 0."""
     return lu_factors(a, pivot=pivot, name="aten::linalg_lu_factor_ex")
 
 
 def lu_factors(a: jax.Array, *, pivot: bool = True, name: str) -> _Three:
-    """Return the results of `lu_factor_ex` as part of the operator `name`, for errors on a TPU."""
+    """Return the results of `lu_factor_ex`. `name` is the operator that errors on a TPU name."""
     if not pivot:
         raise NotImplementedError(
             "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting. Use pivot=True"
@@ -216,7 +216,7 @@ def matrix_exp(a: jax.Array) -> jax.Array:
 def exponential_in_single(a: jax.Array) -> jax.Array:
     """Compute a matrix exponential in float32 or complex64, with products of the highest precision.
 
-    The matrix is scaled until its norm is below 4, and the result squared as often.
+    The matrix is halved until its norm is below 4, and the result is squared as many times.
     """
     with jax.default_matmul_precision("highest"):
         return _exponential(a.astype(jnp.promote_types(a.dtype, jnp.float32))).astype(a.dtype)

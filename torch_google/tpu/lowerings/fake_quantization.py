@@ -2,7 +2,7 @@
 """Fake quantization for quantization-aware training: the values stay floating-point numbers.
 
 The formulas are the same as in torch's CPU kernels, which round half to even. Masks mark the
-elements within the quantization range; only those let gradients pass.
+elements within the quantization range, which are the only ones that propagate gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import Array
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[Array, Array]
-# Clamp small scales, because their inverses would overflow in half precision.
+# Smaller scales are raised to this one, because their inverses would overflow in half precision.
 _SMALL_SCALE = 6.1e-5
 
 
@@ -114,7 +114,7 @@ def observed(
     per_row: bool = False,
     symmetric: bool = False,
 ) -> tuple[Array, ...]:
-    """Update the moving averages of the minimum and maximum, and quantize to that range."""
+    """Update the moving averages of the minimum and maximum, and quantize to their range."""
     looks = observer_on.reshape(-1)[0] != 0
     others = tuple(dim for dim in range(x.ndim) if dim != axis % x.ndim) if per_row else None
     rate = jnp.float32(averaging_const)
@@ -141,7 +141,7 @@ def _check_range(low: int, high: int) -> None:
 
 
 def _along(values: Array, axis: int, x: Array) -> Array:
-    """Return one value per channel, in a shape that broadcasts over `x`."""
+    """Reshape an array with one value per channel so that it broadcasts over `x`."""
     return values.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with JAX's Pallas kernels for TPUs, which never store the matrix of scores.
+"""Attention with JAX's Pallas kernels for TPUs, which never store the whole matrix of scores.
 
-The kernels compute in blocks of rows and keys, so they take only some shapes and dtypes.
+The kernels compute blocks of rows and keys, so they support only some shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# A kernel's blocks are the largest of these that divide a length. The smallest is the number of
-# lanes of a TPU, which the kernels need.
+# Block sizes of the kernels, which use the largest one that divides a length. The smallest is the
+# number of lanes of a TPU: the kernels require lengths that are a multiple of it.
 _BLOCKS = (512, 256, 128)
 _LANES, _SUBLANES = 128, 8
 # The kernels hold blocks of whole heads, which must fit in VMEM.
 _LARGEST_HEAD = 256
 _FEW_KEYS = 256
-# Mosaic has no product in three passes, which is the precision "high".
+# The precision "high" is not supported, because Mosaic has no product in three passes.
 _PRECISIONS = (None, "default", "highest")
 
 
 def applies(
     q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, scale: Any, dropout_is_zero: bool
 ) -> bool:
-    """Return whether the kernels take these arguments.
+    """Return whether to use the kernels for these arguments.
 
-    They take bfloat16 and float32 in four dimensions, lengths that are multiples of 128, and a
-    head_dim of 256 or at most 128. They take neither a mask nor dropout. With at most 256 keys,
-    the formula moves fewer bytes: the kernels store a row's log-sum-exp in the space of 128 scores.
+    They support bfloat16 and float32 in four dimensions, without a mask or dropout. Lengths must be
+    multiples of 128. head_dim must be 256, or a multiple of 8 up to 128. With at most 256 keys,
+    plain attention moves fewer bytes, because the kernels use the space of 128 scores to store the
+    log-sum-exp of a row.
     """
     head = q.shape[-1]
     return (
@@ -57,9 +58,9 @@ def applies(
 def forward(
     causal: bool, scale: Any, log_sums: bool
 ) -> Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-    """Return a function of q, k and v that returns the output and each row's log-sum-exp.
+    """Return a function from q, k and v to the output and the log-sum-exp of each row.
 
-    If `log_sums` is False, the log-sum-exps are zeros, and the kernel does not store any.
+    If `log_sums` is False, the log-sum-exps are zeros, which saves storing them.
     """
 
     @_at_current_precision
@@ -81,9 +82,9 @@ def forward(
 
 
 def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
-    """Return a function of the output's gradient, q, k, v, the output and the log-sum-exps.
+    """Return a function that computes the gradients of q, k and v, in their dtypes.
 
-    It returns the gradients of q, k and v in their dtypes.
+    Its arguments are the output's gradient, q, k, v, the output and the log-sum-exps.
     """
 
     @_at_current_precision
@@ -98,7 +99,8 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
         from jax.experimental.pallas.ops.tpu import flash_attention as pallas
 
         blocks = _blocks(pallas, q, k)
-        # The kernels divide exp(score - top) by the sum. The log-sum-exp is a top whose sum is 1.
+        # The kernels compute exp(score - top) / sum. Pass the log-sum-exp as the top, and 1 as the
+        # sum.
         tops, sums = log_sums, jnp.ones_like(log_sums)
         shares = (out.astype(jnp.float32) * grad.astype(jnp.float32)).sum(-1)
         arrays = (q, _for_heads(k, q), _for_heads(v, q), None, None, sums, tops, grad, shares)
@@ -129,9 +131,9 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
 
 
 def _at_current_precision(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Trace a function later with the precision that products have now.
+    """Wrap a function so that it is traced with the current precision of matrix products.
 
-    A program's alternative for a TPU is traced when the program is lowered.
+    The alternative for a TPU is traced later, when the program is lowered.
     """
     precision = jax.config.jax_default_matmul_precision
 
@@ -169,13 +171,13 @@ def _scale(q: jax.Array, scale: Any) -> float:
 
 
 def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
-    """Return the keys or values for each head of `q`. Grouped queries share keys and values."""
+    """Repeat the keys or values for each head of `q`, because grouped queries share them."""
     groups = q.shape[1] // x.shape[1]
     return x if groups == 1 else jnp.repeat(x, groups, axis=1)
 
 
 def _of_groups(grad: jax.Array, x: jax.Array) -> jax.Array:
-    """Return the gradient of keys or values that the heads of a group share."""
+    """Sum the gradients of keys or values over the heads that share them."""
     groups = grad.shape[1] // x.shape[1]
     if groups == 1:
         return grad

@@ -42,7 +42,7 @@ def with_gradients(causal: bool, scale: float | None) -> Any:
 
 
 def on_tpu(*arrays: jax.Array, tpu: Any, default: Any, **_: Any) -> Any:
-    """Replace `choose`: run the function for a TPU with interpreted Pallas kernels."""
+    """Stand in for `choose`: run the alternative for a TPU with interpreted Pallas kernels."""
     with jax.enable_x64(False), interpreted("cpu"):
         return tpu(*arrays)
 
@@ -59,7 +59,7 @@ def close(found: Any, expected: Any, tolerance: float) -> None:
 @pytest.mark.parametrize(
     ("q", "k", "causal", "scale", "dtype", "tolerance"),
     [
-        # Several blocks of rows and keys, grouped queries; fewer rows than keys; rounded results.
+        # The cases: several blocks with grouped queries, fewer rows than keys, and rounded results.
         ((1, 2, 384, 24), (1, 1, 384, 24), True, None, jnp.float32, 2e-5),
         ((1, 1, 128, 128), (1, 1, 384, 128), False, 0.2, jnp.float32, 2e-5),
         ((1, 1, 128, 64), (1, 1, 512, 64), True, None, jnp.bfloat16, 4e-2),
@@ -86,7 +86,7 @@ def test_without_a_log_sum_exp_the_output_is_the_same() -> None:
 
 
 def kernels(function: Any, *arrays: Any, platform: str = "tpu") -> int:
-    """Return how many Pallas kernels a function's program has on a platform."""
+    """Return the number of Pallas kernels in a function's program for a platform."""
     traced = jax.jit(function).trace(*arrays)
     return int(traced.lower(lowering_platforms=(platform,)).as_text().count("@tpu_custom_call"))
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products of groups of rows, columns or inner elements, as in mixtures of experts.
 
-A group is a range that ends at its offset and begins at the previous group's offset. The ranges are
-values of a tensor, so a program cannot have one product per group. It visits pairs of a group and a
-tile of rows that overlap, one product per pair. The number of pairs is at most the number of tiles
-plus the number of groups.
+A group is a range that begins at the previous group's offset and ends at its own. The offsets are
+values of a tensor, so a program cannot contain a product for each group. Instead, it loops over the
+overlapping pairs of a group and a tile of rows, and computes a product for each pair. There are at
+most as many pairs as tiles and groups together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_google.tpu.lowerings.matmul import matmul
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-# The number of rows in a tile, which is that of a TPU's matrix unit.
+# The number of rows in a tile, which is the size of a TPU's matrix unit.
 _TILE = 128
 
 
@@ -31,7 +31,7 @@ def grouped_mm(
     bias: None = None,
     out_dtype: Any = None,
 ) -> jax.Array:
-    """Return the products. The operands' ranks determine the dimension that the groups split."""
+    """Return each group's product. The ranks of `a` and `b` tell which dimension is grouped."""
     if offs is None:
         return matmul(a, b)
     if b.ndim == 3:
@@ -71,10 +71,10 @@ def _visit_pairs(
     count: int,
     offs: jax.Array,
 ) -> jax.Array:
-    """Call `visit` for each pair of a group and a tile of `count` rows that overlap.
+    """Call `visit` for each overlapping pair of a group and a tile. Return the last result.
 
-    `visit` gets the tile's rows, the group, a column that is true for the group's rows, and the
-    result of the previous call.
+    The tiles divide `count` rows. `visit` gets the tile's rows, the group, a column that is true
+    for the group's rows, and the result of the previous call, which is `start` at first.
     """
     size = max(1, min(_TILE, count))
     ends = offs.astype(jnp.int32).clip(0, count)

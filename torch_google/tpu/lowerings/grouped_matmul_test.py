@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of groups equal the CPU's, whatever rows the groups have."""
+"""Grouped matrix products match the CPU's, however the rows are divided into groups."""
 
 from __future__ import annotations
 

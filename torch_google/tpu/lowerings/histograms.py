@@ -23,7 +23,7 @@ def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array: 
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
     # Multiply before dividing, as torch does, so that integers are exactly on bin edges. Hide from
-    # XLA that the divisor is constant, because it would multiply by the inverse.
+    # XLA that the divisor is constant, because XLA would multiply by its reciprocal.
     span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
     slots = jnp.floor((flat - low) * bins / span)
     slots = jnp.minimum(jnp.where(jnp.isnan(slots), 0, slots), bins - 1).astype(jnp.int32)

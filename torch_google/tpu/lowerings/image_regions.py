@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's operators on regions of images: nms, and pooling over boxes, with gradients.
+"""torchvision's operators on image regions: nms, and pooling over boxes, with gradients.
 
-They are lowered by name, so this module does not need torchvision. A box (an RoI) is a row of five
-numbers: the image's index, x1, y1, x2 and y2. The number of samples or pixels in a bin may depend
-on the boxes' values, so loops over them have bounds that are computed on the device.
+They are lowered by name, so this module does not import torchvision. A box (an RoI) is a row of
+five numbers: the image's index, x1, y1, x2 and y2. The number of samples or pixels in a bin may
+depend on the boxes' values, so the bounds of the loops over them are computed on the device.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def ps_roi_align(
     pooled_width: int,
     sampling_ratio: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """As roi_align, but each bin has its own input channels. Also return which they are."""
+    """Compute roi_align with separate input channels for each bin. Also return these channels."""
     channels = _own_channels(x.shape[1], pooled_height, pooled_width)
     sampling = _sampling(rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, None)
     return _sampled(x, sampling, channels), _mapping(rois, channels)
@@ -119,7 +119,7 @@ def ps_roi_align_backward(
 def roi_pool(
     x: jax.Array, rois: jax.Array, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the maximum of each bin of each box, and its index in the image (-1: an empty bin)."""
+    """Return the maximum of each bin, and its index in the image, which is -1 for an empty bin."""
     height, width = x.shape[2:]
     rows, columns = _windows(rois, spatial_scale, pooled_height, pooled_width, height, width, 1)
     pixels = _pixels(x, rois, _every_channel(x))
@@ -156,7 +156,8 @@ def roi_pool_backward(
     batch = _batch(rois)[:, None, None, None]
     channel = jnp.arange(channels)[None, :, None, None]
     flat = jnp.zeros((batch_size, channels, height * width), opmath(grad).dtype)
-    # A negative index would count from the end, so an empty bin gets one beyond the end.
+    # Negative indices would count from the end. Give empty bins an index past the end, which drops
+    # the write.
     index = jnp.where(argmax < 0, height * width, argmax)
     flat = flat.at[batch, channel, index].add(opmath(grad), mode="drop")
     return flat.reshape(batch_size, channels, height, width)
@@ -166,9 +167,9 @@ def roi_pool_backward(
 def ps_roi_pool(
     x: jax.Array, rois: jax.Array, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the mean of each bin of each box, from the bin's own channels, and which they are."""
+    """Return the mean of each bin over the input channels that belong to it, and the channels."""
     channels = _own_channels(x.shape[1], pooled_height, pooled_width)
-    # torchvision leaves out the image's last row and column, but its gradient does not.
+    # torchvision's forward pass omits the last row and column of an image; its gradient does not.
     height, width = (size - 1 for size in x.shape[2:])
     rows, columns = _windows(rois, spatial_scale, pooled_height, pooled_width, height, width, 0)
     pixels = _pixels(opmath(x), rois, channels)
@@ -213,9 +214,9 @@ def ps_roi_pool_backward(
 
 
 class _Sampling(NamedTuple):
-    """Where a bin is sampled. Arrays have the shape (boxes,), starts also a bin's axis.
+    """The positions at which the bins are sampled. Arrays have the shape (boxes,) unless noted.
 
-    `rows` and `columns` are the numbers of samples; the sum of samples is divided by `count`.
+    `rows` and `columns` are the numbers of samples in a bin. Their sum is divided by `count`.
     """
 
     batch: jax.Array
@@ -228,7 +229,7 @@ class _Sampling(NamedTuple):
     count: jax.Array
 
     def weights(self, row: jax.Array, column: jax.Array, height: int, width: int) -> _Corners:
-        """Return the pixels next to a sample of each bin, and their weights: (boxes, bins, 4)."""
+        """Return the four pixels around a sample in each bin, and weights: (boxes, bins, 4)."""
         y = self.y_start + ((row + 0.5) * self.bin_height / self.rows)[:, None]
         x = self.x_start + ((column + 0.5) * self.bin_width / self.columns)[:, None]
         used = (row < self.rows) & (column < self.columns)
@@ -258,7 +259,7 @@ def _sampling(
     ratio: int,
     aligned: bool | None,
 ) -> _Sampling:
-    """Return the samples of boxes. `aligned` is None for ps_roi_align."""
+    """Return the positions at which boxes are sampled. `aligned` is None for ps_roi_align."""
     wide = opmath(rois)
     x1, y1, x2, y2 = (wide[:, i] * scale - (0.0 if aligned is False else 0.5) for i in range(1, 5))
     roi_width, roi_height = x2 - x1, y2 - y1
@@ -281,7 +282,7 @@ def _sampling(
 
 
 def _neighbours(place: jax.Array, size: int) -> tuple[jax.Array, ...]:
-    """Return the pixels next to a coordinate, the second one's share, and whether both count."""
+    """Return a coordinate's two neighbours, the second's weight, and whether it is in range."""
     inside = (place >= -1.0) & (place <= size)
     place = jnp.maximum(place, 0)
     low = jnp.where(inside, place, 0).astype(jnp.int32)
@@ -292,7 +293,7 @@ def _neighbours(place: jax.Array, size: int) -> tuple[jax.Array, ...]:
 
 
 def _sampled(x: jax.Array, sampling: _Sampling, channels: jax.Array) -> jax.Array:
-    """Return the weighted sum of samples of each bin: (boxes, channels, bins)."""
+    """Return the mean of the samples in each bin: (boxes, channels, bins)."""
     height, width = x.shape[2:]
     batch = sampling.batch[:, None, None, None]
     last = jnp.moveaxis(opmath(x), 1, -1)
@@ -311,10 +312,10 @@ def _sampled(x: jax.Array, sampling: _Sampling, channels: jax.Array) -> jax.Arra
 
 
 def _spread(x: jax.Array, sampling: _Sampling, channels: jax.Array, grad: jax.Array) -> jax.Array:
-    """Add the gradient of each bin to the pixels that it was sampled from."""
+    """Add the gradient of each bin to the pixels from which the bin was sampled."""
     height, width = x.shape[2:]
     batch = sampling.batch[:, None, None, None]
-    # A box without samples changes no pixel, so its divisor must only be finite.
+    # A box without samples changes no pixel, so any nonzero divisor will do.
     count = jnp.where(sampling.count == 0, 1, sampling.count)
     share = jnp.moveaxis(opmath(grad), 1, -1) / count[:, None, None, None]
 
@@ -332,7 +333,7 @@ def _spread(x: jax.Array, sampling: _Sampling, channels: jax.Array, grad: jax.Ar
 
 
 class _Window(NamedTuple):
-    """The pixels of bins along one axis, which broadcast to (boxes, bins): [start, end)."""
+    """The pixel range [start, end) of each bin along one axis. Broadcasts to (boxes, bins)."""
 
     start: jax.Array
     end: jax.Array
@@ -347,9 +348,9 @@ def _windows(
     width: int,
     inclusive: int,
 ) -> tuple[_Window, _Window]:
-    """Return the rows and columns of each bin, which end before `height` and `width`.
+    """Return the rows and columns of each bin, clipped to `height` and `width`.
 
-    If `inclusive` is 1, a box contains its last pixel.
+    If `inclusive` is 1, a box includes its last row and column.
     """
     wide = opmath(rois)
     x1, y1, x2, y2 = (_rounded(wide[:, i] * scale) for i in range(1, 5))
@@ -369,9 +370,9 @@ def _windows(
 
 
 def _divided(value: jax.Array, divisor: int) -> jax.Array:
-    """Divide exactly. The quotient decides which pixels belong to a bin.
+    """Divide exactly, because the quotient decides which pixels belong to a bin.
 
-    XLA would multiply by the inverse of a constant, so hide that the divisor is one.
+    XLA would multiply by the reciprocal of a constant, so hide that the divisor is constant.
     """
     return value / jnp.where(jnp.isnan(value), jnp.nan, divisor).astype(value.dtype)
 
@@ -393,7 +394,7 @@ def _area(rows: _Window, columns: _Window) -> jax.Array:
 def _pixels(
     x: jax.Array, rois: jax.Array, channels: jax.Array
 ) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """Return a function of rows and columns of bins: their pixels, (boxes, bins, channels)."""
+    """Return a function from a row and a column of each bin to pixels (boxes, bins, channels)."""
     last = jnp.moveaxis(x, 1, -1)
     batch = _batch(rois)[:, None, None, None]
 
@@ -408,7 +409,7 @@ def _over_windows(rows: _Window, columns: _Window, visit: Callable[..., Any], st
 
 
 def _over(rows: jax.Array, columns: jax.Array, visit: Callable[..., Any], start: Any) -> Any:
-    """Call `visit(row, column, state)` for each pair, up to the largest numbers of both."""
+    """Call `visit(row, column, state)` for all pairs below the maxima of `rows` and `columns`."""
     most_rows = jnp.max(rows, initial=0)
     most_columns = jnp.max(columns, initial=0)
 
@@ -423,12 +424,12 @@ def _batch(rois: jax.Array) -> jax.Array:
 
 
 def _every_channel(x: jax.Array) -> jax.Array:
-    """Return the input channels of each bin if they are all of them: (1, 1, 1, C)."""
+    """Return the input channels of each bin, (1, 1, 1, C), if every bin uses all of them."""
     return jnp.arange(x.shape[1]).reshape(1, 1, 1, -1)
 
 
 def _own_channels(channels: int, pooled_height: int, pooled_width: int) -> jax.Array:
-    """Return the input channels of each bin, (1, bins, C), if no two bins share one."""
+    """Return the input channels of each bin, (1, bins, C), if no two bins share a channel."""
     bins = pooled_height, pooled_width
     each = jnp.arange(channels).reshape(-1, *bins)
     return jnp.moveaxis(each, 0, -1)[None]

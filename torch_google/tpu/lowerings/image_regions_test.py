@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's operators equal definitions in plain torch, one bin, sample and pixel at a time.
+"""torchvision's operators match definitions in plain torch that visit one bin or pixel at a time.
 
-The lock lacks torchvision, so this file defines its operators. tests/ecosystem compares the
-lowerings with torchvision itself.
+torchvision is not in the lock file, so this file defines its operators. tests/ecosystem compares
+the lowerings with torchvision itself.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _images(channels: int = 6) -> torch.Tensor:
 
 
 def _pixel(image: torch.Tensor, y: float, x: float) -> torch.Tensor:
-    """Interpolate an image (C, H, W); places up to one pixel outside count as its border."""
+    """Interpolate an image (C, H, W). Points up to one pixel outside are moved to its border."""
     height, width = image.shape[1:]
     if not (-1 <= y <= height and -1 <= x <= width):
         return image[:, 0, 0] * 0
@@ -85,7 +85,7 @@ def _box_bins() -> Iterator[tuple[int, int]]:
 
 
 def _own(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
-    """Return the images with only the channels of a bin."""
+    """Return the images with only the channels that belong to a bin."""
     return x[:, i * _BINS[1] + j :: math.prod(_BINS)]
 
 
@@ -223,7 +223,7 @@ def test_ps_roi_pool(scale: float) -> None:
         return _pool(x, scale, own=True), _mapping()
 
     check(vision.ps_roi_pool.default, _images(12), _ROIS, scale, *_BINS, expect=expect)
-    # torchvision's gradient includes the last row and column, which the forward leaves out.
+    # torchvision's gradient includes the last row and column, which its forward pass omits.
     cotangent, gradient = _gradient(lambda x: _pool(x, scale, own=True, less=0), 12)
     check(
         vision._ps_roi_pool_backward.default, cotangent, _ROIS, _mapping(), scale, *_BINS,
@@ -237,7 +237,7 @@ def _mapping() -> torch.Tensor:
 
 
 def _indices(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return where in its image each value is; -1 for 0, which only empty bins have."""
+    """Return the index of each value in its image, or -1 for 0, which only empty bins have."""
     found = torch.full(values.shape, -1, dtype=torch.int32)
     for box, channel, i, j in torch.cartesian_prod(*map(torch.arange, values.shape)).tolist():
         image = x[int(_ROIS[box, 0]), channel].flatten()

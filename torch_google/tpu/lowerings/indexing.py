@@ -190,7 +190,7 @@ def index_reduce(
 
 
 def _cells(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
-    """Return indices for all dimensions; those for `dim` are `index`."""
+    """Return index arrays for all dimensions, with `index` as the one for `dim`."""
     places = [lax.broadcasted_iota(index.dtype, index.shape, axis) for axis in range(x.ndim)]
     places[dim % x.ndim] = index
     return tuple(places)
@@ -263,7 +263,7 @@ def _scattered(
 def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """Reduce each element with its sources. Elements without sources keep their values."""
+    """Combine each element with the values scattered to it. Elements without any stay the same."""
     reduction = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x

@@ -88,7 +88,7 @@ def test_gather_and_scatter() -> None:
 
 
 def test_a_negative_position_is_out_of_range_where_torch_has_none() -> None:
-    """Check that an out-of-range index reads an element (here the first), and drops writes."""
+    """Reads at out-of-range indices return some element, here the first; writes are dropped."""
     x, index, one = torch.arange(1.0, 4), torch.tensor([-1]), torch.full((1,), 9.0)
     for op in (aten.index_add.default, aten.index_copy.default, aten.scatter_add.default):
         assert lowered(op, x, 0, index, one)[0].tolist() == [1, 2, 3]

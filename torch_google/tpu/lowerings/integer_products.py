@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of products of int64 on a TPU, exact modulo 2**64 like those of a CPU.
 
-On a TPU, XLA has no matrix products and convolutions of int64, but it has fast ones of int8 with
-sums in int32. So both factors are written as eight digits from -128 to 127 in base 256. Each digit
-of the product is computed by one int8 product, which combines the digits of both factors that
+On a TPU, XLA has no matrix products or convolutions of int64, but it has fast ones of int8 that
+accumulate in int32. So both factors are written as eight digits from -128 to 127 in base 256. Each
+digit of the product is computed by one int8 product, which combines all pairs of digits that
 contribute to it: for the second digit, [a0 a1 a2 ...] times [b1 b0 0 ...]. Digits from the ninth on
-are multiples of 2**64.
+are dropped, because they are multiples of 2**64.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Product = Callable[[jax.Array, jax.Array], jax.Array]
 def exact_product(
     product: Product, a: jax.Array, b: jax.Array, *, axes: tuple[int, int], taps: int = 1
 ) -> jax.Array:
-    """Return `product(a, b)` for int64, computed from int8.
+    """Return `product(a, b)` for int64 arrays, computed from products of int8 arrays.
 
-    `product` maps int8 arrays to int32, and sums over one axis of both, `axes`, whose size may
-    differ from that of `a` and `b`. Each result is a sum over that axis and up to `taps` positions.
-    Raises NotOnTpu if there are too many positions.
+    `product` maps int8 arrays to an int32 array. It sums over one axis of each argument, given by
+    `axes`, and must support any size of these axes. Each element of the result is a sum over that
+    axis and at most `taps` kernel positions. Raises NotOnTpu if there are too many positions.
     """
     longest = _MOST // (_DIGITS * taps)
     if not longest:
@@ -44,7 +44,7 @@ def exact_product(
     parts = max(1, -(-size // longest))
     if parts == 1:
         return _by_digits(product, a, b, axes)
-    # Zeros make all parts equally long. They do not change the sums.
+    # Pad with zeros, which do not change the sums, so that all parts are equally long.
     length = -(-size // parts)
     a, b = (_padded(x, axis, parts * length) for x, axis in zip((a, b), axes, strict=True))
 
@@ -82,7 +82,7 @@ def _zeros(product: Product, a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _digits(x: jax.Array) -> list[jax.Array]:
-    """Return the digits of int64 values as int8, the lowest first."""
+    """Return the digits of int64 values as int8, lowest first."""
     digits = []
     for _ in range(_DIGITS):
         digits.append(x.astype(jnp.int8))

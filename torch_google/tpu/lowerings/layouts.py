@@ -52,9 +52,9 @@ def in_convolution_format(
 ) -> torch.Tensor:
     """Give the result of a convolution, or the gradient of an operand, the CPU's strides.
 
-    The result is channels last if the input or the weight is. For volumes, only oneDNN returns this
-    format; torch's own kernels return contiguous tensors. For one dimension, torch makes the input
-    contiguous and computes a two-dimensional convolution.
+    The result is channels last if the input or the weight is. In 3D, only oneDNN returns this
+    format; torch's own kernels return contiguous tensors. In 1D, torch makes the input contiguous
+    and computes a 2D convolution.
     """
     if result.ndim != x.ndim:
         return result
@@ -69,7 +69,7 @@ def in_convolution_format(
 
 
 def _runs_in_onednn(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
-    """Return whether torch uses oneDNN for this convolution over volumes on the CPU."""
+    """Return whether torch uses oneDNN for this 3D convolution on the CPU."""
     if x.dtype is not torch.float32:
         return x.dtype in _VOLUMES
     large = min(weight.shape[-2:]) > 3 or math.prod(x.shape[:4]) > 20480
@@ -93,7 +93,10 @@ def _columns(*which: int) -> _LayoutRule:
 def _solution(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Give the solution LAPACK's strides: LAPACK overwrites a buffer that fits the longer side."""
+    """Give the solution LAPACK's strides.
+
+    LAPACK overwrites a buffer whose columns have the length of the matrix's longer side.
+    """
     a, solution = args[0], metas[0]
     rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1
     lead, columns = (
@@ -104,9 +107,9 @@ def _solution(
 
 
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Give the result the strides of the transpose of a tensor with one row per dimension.
+    """Give the result, with a row per nonzero element, the strides of a transposed tensor.
 
-    If there are no elements, the stride of the second dimension is 0.
+    The second stride is the number of rows, even if that is 0.
     """
     places = metas[0]
     return [places.new_empty_strided(places.shape, (1, places.shape[0]), device="meta")]
@@ -129,7 +132,7 @@ def _along(position: int) -> _LayoutRule:
 
 
 def _as_argument(position: int) -> _LayoutRule:
-    """Return a rule that applies the argument's memory format to results of the same rank."""
+    """Return a rule that applies an argument's memory format to results of the same rank."""
 
     def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
         x = args[position]
@@ -170,7 +173,7 @@ def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> 
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return the query's strides, or contiguous ones if the CPU's kernel rejects the operands."""
+    """Give the output the query's strides, or contiguous ones if the CPU's kernel is not used."""
     query, value = args[0], args[2]
     if _have_rows(args[:3]) and query.shape[-1] == value.shape[-1]:
         return [torch.empty_like(query, device="meta"), *metas[1:]]
@@ -178,7 +181,7 @@ def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) 
 
 
 def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return gradients sized like query, key and value. Key and value may have fewer heads."""
+    """Return gradients shaped like query, key and value. Key and value may have fewer heads."""
     output_mask, bias = args[10], args[4]
     order = [0, 2, 1, 3] if _have_rows(args[1:4]) else [0, 1, 2, 3]
     grads: list[torch.Tensor | None] = [
@@ -196,7 +199,7 @@ def _have_rows(operands: Sequence[torch.Tensor]) -> bool:
 def _real_to_complex(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return the CPU's layout. The last transformed dimension, which is halved, is innermost."""
+    """Apply the CPU's layout: the last transformed dimension, which is halved, is innermost."""
     source, (*dims, last) = args[:2]
     return [_transformed(metas[0], source, [*_by_stride(source, dims), last % source.ndim])]
 
@@ -211,7 +214,7 @@ def _complex_to_complex(
 def _complex_to_real(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Return the CPU's layout. The last dimension is transformed in a separate, final step."""
+    """Apply the CPU's layout: the last dimension is transformed in a separate, final step."""
     source, (*dims, last) = args[:2]
     if dims:
         source = _transformed(source.new_empty(source.shape), source, _by_stride(source, dims))
@@ -235,13 +238,13 @@ def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
 
 
 def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return None for gradients that are not requested. Apply the input's memory format."""
+    """Apply the input's memory format to the gradients. Those that are not requested are None."""
     grads = _as_argument(1)(metas, args, kwargs)
     return [grad if asked else None for grad, asked in zip(grads, args[9], strict=True)]
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Combine the strides of all operands. torch's decompositions do this incorrectly.
+    """Combine the strides of all operands, which torch's decompositions do incorrectly.
 
     The CPU treats a number among the first two arguments as a tensor without dimensions. That
     matters for the strides of dimensions of size 1, on which the layout of later results depends.

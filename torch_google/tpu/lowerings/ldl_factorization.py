@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Factors indefinite symmetric and Hermitian matrices, and solves linear systems with them.
 
-This is the Bunch-Kaufman method for lower triangles from LAPACK's sytrf and hetrf, with blocks of
-one or two pivots. It chooses pivots the same way, so that results equal torch's on the CPU.
+This is the Bunch-Kaufman method for lower triangles from LAPACK's sytrf and hetrf, with 1x1 and 2x2
+pivot blocks. It chooses the same pivots as LAPACK, so that results equal torch's on the CPU.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
 
 
 def _step(state: _State, hermitian: bool) -> _State:
-    """Eliminate one pivot or a block of two at `k`, and update the rest of the matrix."""
+    """Eliminate a 1x1 or 2x2 pivot block at `k`, and update the rest of the matrix."""
     a, pivots, k, info = state
     size = a.shape[-1]
     rows = jnp.arange(size)
@@ -96,7 +96,8 @@ def _step(state: _State, hermitian: bool) -> _State:
     target = jnp.where(single, k, k + 1)
     other = jnp.where(stay, k, pivot)
     order = rows.at[target].set(other).at[other].set(target)
-    # Do not swap the rows before k in the stored factor; LAPACK leaves them unchanged.
+    # Swap only the part from row and column k on: LAPACK leaves the earlier columns of the factor
+    # unchanged.
     swapped = a[order][:, order]
     live = (rows[:, None] >= k) & (rows[None, :] >= k)
     a = jnp.where(live, swapped, a)
@@ -138,7 +139,7 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
     size = packed.shape[-1]
     rows = jnp.arange(size)
     in_pair = pivots < 0
-    # Find the first pivot of each pair: in a run of negative pivots, that is every other one.
+    # Find the first pivot of each 2x2 block: every other one in a run of negative pivots.
     first = jax.lax.scan(
         lambda open_, negative: (negative & ~open_, negative & ~open_), jnp.array(False), in_pair
     )[1]
@@ -159,7 +160,7 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
         return lower[:, k]
 
     def forward(k: jax.Array, x: jax.Array) -> jax.Array:
-        # Swap rows when the second pivot of a pair is reached, then eliminate both of its columns.
+        # For a 2x2 block, swap rows at the second pivot, then eliminate both columns.
         x = exchange(x, k)
         before = jnp.maximum(k - 1, 0)
         x = x - jnp.outer(jnp.where(second[k], column(before), 0), x[before])

@@ -13,7 +13,7 @@ def symmetric(*shape: int, dtype: torch.dtype, hermitian: bool, hollow: bool) ->
     torch.manual_seed(0)
     a = torch.randn(*shape, shape[-1], dtype=dtype)
     a = a + (a.mH if hermitian else a.mT)
-    # With a zero diagonal, every block has two pivots.
+    # With a zero diagonal, every pivot block is 2x2.
     return a - torch.diag_embed(torch.diagonal(a, dim1=-2, dim2=-1)) if hollow else a
 
 

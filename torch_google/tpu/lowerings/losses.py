@@ -81,8 +81,8 @@ def binary_cross_entropy(
     x: jax.Array, target: jax.Array, weight: jax.Array | None = None, reduction: int = MEAN
 ) -> jax.Array:
     x, target = opmath(x), opmath(target)
-    # Like torch, bound each logarithm, so that a confident but wrong prediction costs 100, not
-    # infinity.
+    # Like torch, bound each logarithm, so that a confident but wrong prediction has a loss of 100
+    # instead of infinity.
     log_x, log_rest = jnp.maximum(jnp.log(x), -100), jnp.maximum(jnp.log1p(-x), -100)
     loss = (target - 1) * log_rest - target * log_x
     return reduced(loss if weight is None else loss * opmath(weight), reduction)

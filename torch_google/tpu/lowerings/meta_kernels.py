@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meta kernels for operators whose own meta kernels are missing or wrong in torch.
+"""Meta kernels for operators whose meta kernels in torch are missing or wrong.
 
-Each replacement's docstring says what is wrong in torch. This module also defines our pure variant
-of `aten::native_batch_norm`, which returns the running statistics.
+The docstring of each replacement says what is wrong in torch. This module also defines our pure
+variant of `aten::native_batch_norm`, which returns the running statistics.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _multilabel_margin_loss(
 
 
 def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Wrap a meta kernel that rejects empty batches, so that empty batches are accepted."""
+    """Wrap a meta kernel that rejects empty batches, so that it accepts them."""
 
     def kernel(x: torch.Tensor, *options: Any) -> torch.Tensor:
         if not x.ndim or x.shape[0]:
@@ -155,7 +155,7 @@ def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
-    """Accept classes in uint8. torch's meta kernel rejects them."""
+    """Accept uint8 classes. torch's meta kernel rejects them."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
     losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *options)
@@ -216,12 +216,12 @@ def _jagged(
 def _efficient_attention_grads(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any, **named: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return gradients with the heads of `k` and `v`, not `q`'s as in torch's meta kernel."""
+    """Give the gradients of `k` and `v` their head counts. torch's meta kernel uses that of `q`."""
     kernel = _meta_registrations.meta__scaled_dot_product_efficient_backward
     grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
     if k.shape[1] == q.shape[1]:
         return grads
-    # Memory is ordered as in torch's results: heads are inside of rows.
+    # In memory, as in torch's results, the heads of each row are adjacent.
     shared = [x.new_empty(x.transpose(1, 2).shape).transpose(1, 2) for x in (k, v)]
     return grads[0], *shared, *grads[3:]
 
@@ -267,7 +267,7 @@ def _grouped_mm(
     if len(set(groups)) != 1:
         raise RuntimeError("matrix batch sizes have to match")
     lead = groups[:1] if ranks in ((2, 2), (3, 3)) else []
-    # As in torch, a row of the result takes a multiple of 16 bytes.
+    # As in torch, each row of the result is padded to a multiple of 16 bytes.
     elements = 16 // a.element_size()
     columns = b.shape[-1]
     padded = -(-columns // elements) * elements

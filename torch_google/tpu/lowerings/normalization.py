@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization, and gradients. Statistics of half dtypes are float32."""
+"""Layer, group and RMS normalization, and gradients. For half dtypes, statistics are in float32."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _normal_grad(
     weight: jax.Array | None,
     axes: tuple[int, ...],
 ) -> jax.Array:
-    """Return the gradient of x for (x - mean) * rstd, given that mean and rstd depend on x."""
+    """Return the gradient of x for (x - mean) * rstd, where mean and rstd depend on x."""
     if weight is not None:
         grad = grad * opmath(weight)
     mean = grad.mean(axes, keepdims=True)

@@ -19,7 +19,7 @@ def opmath(x: jax.Array) -> jax.Array:
 
 
 def scalar(value: Any, like: jax.Array) -> Any:
-    """Return a Python or traced number in a form that does not change the dtype of `like`."""
+    """Return a Python or traced number in a form that does not promote the dtype of `like`."""
     if isinstance(value, bool | int | float | complex):
         return value
     return jnp.asarray(value).astype(like.dtype)

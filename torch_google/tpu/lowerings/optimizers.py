@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fused optimizer steps on lists of parameters, and two operators of the gradient scaler.
 
-The lowerings are the functional variants, which return new lists. If `found_inf` is set, the new
+The lowerings are of the functional variants, which return new lists. If `found_inf` is set, the new
 values equal the old ones.
 """
 
@@ -102,7 +102,7 @@ def fused_adagrad(
 def unscale(
     grads: _List, found_inf: jax.Array, inv_scale: jax.Array
 ) -> tuple[list[jax.Array], jax.Array]:
-    """Return the unscaled gradients, and set `found_inf` to 1 if any is infinite or NaN."""
+    """Return the unscaled gradients and `found_inf`, which becomes 1 if any is infinite or NaN."""
     bad = [~jnp.isfinite(grad).all() for grad in grads]
     found_any = jnp.where(jnp.stack(bad).any(), 1, found_inf) if bad else found_inf
     return [opmath(grad) * inv_scale.reshape(()) for grad in grads], found_any.reshape(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orthogonal polynomials of degree n at x: Chebyshev, Hermite, Laguerre and Legendre.
 
-The degree may differ for each element. It is truncated to an integer; if negative, the result is
-zero.
+Each element may have a different degree, which is truncated to an integer. If the degree is
+negative, the result is zero.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _same(x: Array) -> Array:
     return x
 
 
-# Each entry contains a transform of x, the polynomial of degree 1, and the step from degree k to k
-# + 1.
+# For each family: a transform of x, the polynomial of degree 1, and the step from degree k to k +
+# 1.
 _FAMILIES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], _Recurrence]] = {
     "chebyshev_polynomial_t": (_same, lambda x: x, _chebyshev),
     "chebyshev_polynomial_u": (_same, lambda x: 2 * x, _chebyshev),

@@ -16,7 +16,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::constant_pad_nd")
 def constant_pad_nd(self: Array, pad: Sequence[int], value: Operand = 0) -> Array:
-    """Pad, starting with the last dimension. A negative number crops."""
+    """Pad by the widths in `pad`, which start with the last dimension. Negative widths crop."""
     widths = _widths(self, pad)
     return lax.pad(
         self,

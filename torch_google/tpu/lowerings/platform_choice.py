@@ -2,9 +2,9 @@
 """Functions that are computed differently on a TPU, or rejected there.
 
 The choice is made when a program is lowered, so a program that was traced on a machine without a
-TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives; here, only a
-lowering for a TPU traces the alternative for a TPU, so other platforms do not pay for it. A program
-that uses these functions can be lowered for only one platform at a time.
+TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives. Here, the
+alternative for a TPU is traced only by a lowering for a TPU, so other platforms do not pay for it.
+A program that uses these functions can be lowered for only one platform at a time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ def choose(
     x64: bool = True,
     one_device: bool = False,
 ) -> Any:
-    """Return `default(*arrays)`, or on a TPU `tpu(*arrays)`, with results of the same dtypes.
+    """Return `tpu(*arrays)` on a TPU and `default(*arrays)` on other platforms.
 
-    Both take arrays only, and must not use other traced values. If `x64` is False, `tpu` is traced
-    and lowered with jax_enable_x64 off. It may raise NotImplementedError. If `one_device`, programs
-    that XLA partitions over several devices use `default`: XLA cannot partition Pallas kernels.
+    Both functions must return the same dtypes, take only arrays, and use no other traced values. If
+    `x64` is False, `tpu` is traced and lowered with jax_enable_x64 off. `tpu` may raise
+    NotImplementedError. If `one_device` is True, programs that XLA partitions over several devices
+    use `default`, because XLA cannot partition Pallas kernels.
     """
     program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
 
@@ -50,7 +51,7 @@ def choose(
 
 
 class NotOnTpu(NotImplementedError):
-    """Raised if a program that is lowered for a TPU contains an operator that a TPU rejects.
+    """An operator that a TPU rejects, in a program that is lowered for a TPU.
 
     The message names the operator, the dtype and the alternatives.
     """
@@ -59,10 +60,10 @@ class NotOnTpu(NotImplementedError):
 def refuse_on_tpu(
     function: Function, *arrays: jax.Array, name: str, reason: str, only_64_bits: bool = False
 ) -> Any:
-    """Return `function(*arrays)`. A lowering for a TPU raises NotOnTpu instead.
+    """Return `function(*arrays)`. When lowered for a TPU, raises NotOnTpu instead.
 
-    `name` is the operator's name in the table; the dtype is that of the first array. If
-    `only_64_bits`, a TPU rejects only float64 and complex128.
+    The error names the operator `name` and the dtype of the first array. If `only_64_bits` is True,
+    a TPU rejects only float64 and complex128.
     """
     dtype = arrays[0].dtype
     if only_64_bits and not has_64_bits(arrays[0]):
@@ -83,7 +84,7 @@ def has_64_bits(x: jax.Array) -> bool:
 
 
 def without_choices(program: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the program that platforms other than a TPU run, without any choice left in it."""
+    """Return a program in which each choice is replaced by the alternative for other platforms."""
     if all(eqn.primitive is not _choice_p for eqn in program.jaxpr.eqns):
         return program
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variant of a function for a TPU is chosen when its program is lowered."""
+"""The alternative for a TPU is chosen when a program is lowered."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
         return floor_divide(self, other)
     x, y = computed(self, other)
     if _is_float(x):
-        # In half precision, the quotient is rounded before flooring, possibly up to an integer.
+        # In half precision, the quotient is rounded before truncation, possibly up to an integer.
         return jnp.trunc(convert(x / y, result_type(self, other)))
     x, y = _whole(x), _whole(y)
     return lax.div(*jnp.broadcast_arrays(x, y))
@@ -84,7 +84,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
 
 @lowering("prims::div")
 def cut_quotient(self: Array, other: Operand) -> Array:
-    """Divide. Integer quotients are truncated."""
+    """Divide, truncating integer quotients."""
     inexact = _is_inexact(computed(self, other)[0])
     return div_mode(self, other, rounding_mode=None if inexact else "trunc")
 
@@ -94,7 +94,7 @@ def floor_divide(self: Array, other: Operand) -> Array:
     x, y = computed(self, other)
     if not _is_float(x):
         return jnp.floor_divide(_whole(x), _whole(y))
-    # Divide like Python, which subtracts the remainder first.
+    # Like Python, subtract the remainder before dividing.
     rest = _float_remainder(x, y, sign_of_divisor=False)
     quotient = (x - rest) / y
     quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
@@ -209,8 +209,8 @@ def fmin(self: Array, other: Array) -> Array:
 
 @lowering("aten::gcd")
 def gcd(self: Array, other: Array) -> Array:
-    # Euclid's algorithm as on the CPU, with remainders that have the sign of the dividend. jnp.gcd
-    # does not terminate for the smallest integer, whose absolute value is itself.
+    # Use Euclid's algorithm as on the CPU, with remainders that have the sign of the dividend.
+    # jnp.gcd does not terminate for the smallest integer, whose absolute value is itself.
     def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         x, y = pair
         is_done = x == 0
@@ -227,7 +227,7 @@ def lcm(self: Array, other: Array) -> Array:
     divisor = gcd(x, y)
     dtype = x.dtype
     divisor = jnp.where(divisor == 0, 1, divisor)
-    # C++ promotes smaller integers to int32, and converts only the absolute value back.
+    # C++ promotes smaller integers to int32, and converts only the final absolute value back.
     if x.dtype.itemsize < 4:
         x, y, divisor = (each.astype(jnp.int32) for each in (x, y, divisor))
     return jnp.abs(lax.div(x, divisor) * y).astype(dtype)
@@ -249,7 +249,7 @@ def logaddexp(self: Array, other: Array) -> Array:
 
 
 def log_of_sum(x: Array, y: Array) -> Array:
-    """Return log(exp(x) + exp(y)); the imaginary part is not wrapped to [-pi, pi]."""
+    """Return log(exp(x) + exp(y)), without wrapping the imaginary part to [-pi, pi]."""
     if not jnp.issubdtype(x.dtype, jnp.complexfloating):
         return jnp.logaddexp(x, y)
     less, more = jnp.where(x.real < y.real, x, y), jnp.where(x.real < y.real, y, x)

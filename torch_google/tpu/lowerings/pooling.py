@@ -140,7 +140,7 @@ class _Axis:
         return reach - self.padding - self.size
 
     def position(self, tap: int | jax.Array) -> Any:
-        """Return the position in the input of element `tap` of each window."""
+        """Return the input position of element `tap` of each window."""
         starts = np.arange(self.out) * self.stride - self.padding
         return starts + tap * self.dilation
 
@@ -173,13 +173,13 @@ def _per_axis(values: Any, rank: int) -> list[int]:
 def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
     """Return each window's maximum and its index. The first of equal values wins, as in torch.
 
-    If there is a NaN, the last one wins. Channels are last here, as in convolutions, so that XLA
-    cancels the transposes between pooling and convolutions.
+    If a window contains NaNs, the last NaN wins. Channels are last here, as in convolutions, so
+    that XLA cancels the transposes between pooling and convolutions.
     """
     rank = len(axes)
     x = jnp.moveaxis(x, -rank - 1, -1)
     lead = x.ndim - 1 - rank
-    # A value that never wins, because it is neither above the current maximum nor NaN.
+    # Pad with a value that never wins, because it is neither above the current maximum nor NaN.
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     pads = [(0, 0, 0)] * lead + [(a.padding, max(a.high, 0), 0) for a in axes] + [(0, 0, 0)]
     padded = jax.lax.pad(x, jnp.asarray(lowest, x.dtype), pads)
@@ -215,11 +215,11 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
 
 
 def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
-    """Return each window's index into the flattened spatial axes. All channels share it."""
+    """Return an index into the flattened spatial axes for each window, for all channels."""
     index: Any = 0
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
         index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))
-    # Elements in the padding also get an index, in the same range as those in the input.
+    # Elements in the padding get indices as well, which fit into the same dtype.
     return index.astype(np.int32 if math.prod(a.size for a in axes) < 2**30 else np.int64)
 
 
@@ -227,7 +227,7 @@ def _avg_pool(
     x: jax.Array, axes: list[_Axis], count_include_pad: bool, divisor: int | None
 ) -> jax.Array:
     lead = x.ndim - len(axes)
-    # If the last window does not reach the end of the input, crop, because the padding is negative.
+    # If the last window does not reach the end of the input, crop instead of padding.
     ends = [a.size + min(a.high, 0) for a in axes]
     cropped = opmath(x)[(..., *[slice(0, end) for end in ends])]
     summed = jax.lax.reduce_window(

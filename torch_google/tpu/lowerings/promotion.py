@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's type promotion, for lowerings that compute with several dtypes.
 
-An operand is a tensor with dimensions, a tensor without dimensions, or a number. The highest
-category (bool < integer < float < complex) wins. If several kinds of operand have that category,
-the first kind in this list decides. A number is a Python number or a traced scalar that JAX marks
-as weakly typed.
+There are three kinds of operand: tensors with dimensions, tensors without dimensions, and numbers.
+The highest category (bool < integer < float < complex) of all operands wins. If several kinds have
+operands in that category, the kind that is listed first decides. A number is a Python number or a
+traced scalar that JAX marks as weakly typed.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ def wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def rounded(value: Array, dtype: torch.dtype) -> Array:
-    """Cast to a dtype, then widen half precision. torch also casts before it sums."""
+    """Cast to a dtype, as torch does before it sums, then widen half precision."""
     return convert(convert(value, dtype), wide(dtype))
 
 
 def convert(value: Operand, dtype: torch.dtype) -> Array:
-    """Cast as torch does: integers wrap around; complex numbers lose their imaginary part."""
+    """Cast as torch does: integers wrap around, and complex numbers lose their imaginary part."""
     target = to_jax(dtype)
     if isinstance(value, bool | int | float | complex):
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
@@ -106,7 +106,7 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
     if jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(target, jnp.integer):
-        # XLA saturates an out-of-range float; torch truncates it and keeps the low bits.
+        # XLA saturates out-of-range floats, whereas torch truncates them and keeps the low bits.
         signed = lax.convert_element_type(value, jnp.int64 if target.itemsize > 2 else jnp.int32)
         if target == np.uint64:
             large = lax.convert_element_type(value, target)

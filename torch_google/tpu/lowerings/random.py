@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers. A call gets a JAX key, which the caller derives from `generator`."""
+"""Random numbers. Each lowering takes a JAX key, which the caller derives from the generator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 
 def _real(x: Array) -> np.dtype:
-    """Return the dtype of the numbers to draw for a tensor with x's dtype."""
+    """Return the dtype in which to draw random numbers for a tensor like x."""
     dtype = to_torch(x.dtype)
     return to_jax(wide(dtype)) if dtype.is_floating_point else np.dtype(np.float32)
 
@@ -32,8 +32,8 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
-    """Return numbers from [low, high) in a dtype, or `low` if the interval is empty."""
-    # In half precision, a number just below `high` may be rounded up to it.
+    """Cast x to a dtype, within [low, high). If the interval is empty, return `low`."""
+    # A number just below `high` may be rounded up to it in half precision.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
     return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
@@ -44,8 +44,7 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        # The in-place operator draws the real and imaginary parts with half the variance and the
-        # full mean.
+        # The in-place operator draws both parts with the full mean and half of the variance.
         return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 
@@ -180,7 +179,7 @@ def randint_like_low(
 
 
 def _limit(dtype: torch.dtype) -> int:
-    """Return one more than the largest n for which a dtype represents all integers up to n."""
+    """Return n + 1 for the largest n such that a dtype represents all integers up to n."""
     if dtype == torch.bool:
         return 2
     if dtype.is_floating_point:

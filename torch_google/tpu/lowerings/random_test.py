@@ -18,7 +18,7 @@ def drawn_from(op: torch._ops.OpOverload, *args: Any) -> torch.Tensor:
 MANY = torch.zeros(20000)
 HALF = torch.zeros(20000, dtype=torch.bfloat16)
 
-# Each case contains an operator, its arguments, and the expected mean and standard deviation.
+# Each case has an operator, its arguments, and the expected mean and standard deviation.
 MOMENTS = [
     (aten.normal_functional.default, (MANY, 3.0, 2.0), 3.0, 2.0),
     (aten.normal.Tensor_Tensor, (MANY + 1, MANY + 0.5), 1.0, 0.5),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A single layer and direction of an LSTM, GRU or plain RNN over a sequence, and single cells.
+"""One layer of an LSTM, GRU or plain RNN in one direction over a sequence, and single cells.
 
-Terms that do not depend on the previous state are computed by one matrix product for all steps. A
-scan computes the rest. The gradient reuses the saved gates, so its scan also needs only one matrix
-product per step.
+One matrix product computes the terms that do not depend on the previous state for all steps, and a
+scan computes the rest. The gradient reuses the saved gates, so its scan needs only one matrix
+product per step, too.
 
 In shapes, T is the number of steps, B the batch size, I the input size, H the state size, and P the
 state size after projection. `gates` holds the arguments of a cell's activation functions. Its size
@@ -91,7 +91,7 @@ def recurrent_layer_backward(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (only one unless GRU) and w_hr."""
+    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (a single one unless GRU) and w_hr."""
     before = _before(states, hx, reverse)
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])
@@ -263,7 +263,7 @@ def _gates(kind: str, of_input: jax.Array, of_state: jax.Array) -> jax.Array:
 
 
 def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Split the gradient of the gates into gradients for the input's and the state's part."""
+    """Split the gradient of the gates into those of the input's and of the state's contribution."""
     if kind != "gru":
         return grad, grad
     both, n_input, n_state = jnp.split(grad, (grad.shape[-1] // 2, 3 * (grad.shape[-1] // 4)), -1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines `torch_google::recurrent_layer`, one layer and direction, and its gradient.
+"""Defines `torch_google::recurrent_layer`, for one layer in one direction, and its gradient.
 
 In torch, a layer consists of many small operators or of one operator from a vendor's library. This
 module also has meta kernels for single cells, because torch has them only for its own devices.

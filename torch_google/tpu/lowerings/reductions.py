@@ -41,7 +41,7 @@ def _real_dtype(x: Array) -> torch.dtype:
 
 
 def _summand(self: Array, dtype: torch.dtype | None, *, round_first: bool = True) -> Array:
-    """Return the terms to sum. torch's sum rounds them to a half `dtype` first; mean does not."""
+    """Return the terms to sum. In half precision, torch's sum rounds them first; mean does not."""
     if dtype is None:
         dtype = to_torch(self.dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -96,7 +96,7 @@ def prod_dim(
 
 
 def _named(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the axes for any and all. Unlike in other reductions, an empty `dim` means none."""
+    """Return the axes for any and all. Unlike in other reductions, an empty `dim` means no axes."""
     nothing = dim is not None and not isinstance(dim, int) and not len(dim)
     return () if nothing else axes(x, dim)
 
@@ -145,7 +145,7 @@ def _moments(
 def var_correction(
     self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
-    """Return the variance: divide by max(count - correction, 0). A correction of None is 1."""
+    """Return the variance with the divisor max(count - correction, 0). None means correction=1."""
     return _moments(self, dim, correction, keepdim)[0]
 
 

@@ -14,7 +14,7 @@ Replacement = Callable[[JaxprEqn, list[Any]], Sequence[Any] | None]
 
 
 def replaying(program: ClosedJaxpr, replace: Replacement) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that runs the program, but first offers each equation to `replace`.
+    """Return a function that runs the program, but offers each equation to `replace` first.
 
     Equations of nested programs are not offered.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines `torch_google::shard`, which returns the same values with another sharding.
+"""Defines `torch_google::shard`, which returns the same values with a different sharding.
 
-Graphs of torch.compile use it, and so do operations on tensors that are already sharded. The spmd
+The operator occurs in graphs of torch.compile and in operations on sharded tensors. The spmd
 package decides when to use it.
 """
 
@@ -21,7 +21,7 @@ _OURS.define("shard_(Tensor(a!) self, str sharding) -> Tensor(a!)")
 
 @lowering("torch_google::shard")
 def shard(self: jax.Array, sharding: str) -> jax.Array:
-    """Return the values, distributed as `sharding` describes."""
+    """Return a tensor with the same values and the given sharding."""
     number = shardings.parse(sharding)
     return jax.lax.with_sharding_constraint(self, shardings.sharding_of(number))
 

@@ -26,7 +26,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Operand = None,
 ) -> Array:
-    """Reduce each segment, starting from `initial`. Without it, the mean of no elements is NaN."""
+    """Reduce each segment, starting from `initial`. Without it, the mean of nothing is NaN."""
     (x,) = computed(data)
     axis %= max(x.ndim, 1)
     if lengths is not None:
@@ -43,7 +43,7 @@ def segment_reduce(
     row = places.reshape([1] * axis + [1, -1])
     inside = (row >= starts[..., None]) & (row < ends[..., None])
     count = starts.shape[-1]
-    # The segment of each element, or the number of segments if the element is in none.
+    # The index of each element's segment, or the number of segments if the element is in none.
     target = jnp.where(jnp.any(inside, axis=-2), jnp.argmax(inside, axis=-2), count)
     rows = [
         jnp.arange(size).reshape([-1 if position == i else 1 for i in range(axis + 1)])
@@ -78,14 +78,14 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Return the gradient. Tied extrema share it equally; for products, it is exact at zeros."""
+    """Return the gradient, which tied extrema share equally. For products, it is exact at zeros."""
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:
         return segment_reduce(values, "sum", lengths=lengths, offsets=offsets, axis=axis)
 
     def spread(values: Array) -> Array:
-        """Return, for each element, the value of its segment."""
+        """Give each element the value of its segment."""
         return jax.vjp(summed, x)[1](values)[0]
 
     if reduce == "sum":
@@ -93,7 +93,7 @@ def segment_reduce_backward(
     if reduce == "mean":
         return spread(slope / jnp.maximum(summed(jnp.ones_like(x)), 1))
     if reduce == "prod":
-        # The product of the other elements: divide by the element, unless it is 0 or NaN.
+        # Get the product of the other elements: divide by the element, unless it is 0 or NaN.
         odd = (x == 0) | jnp.isnan(x)
         rest = segment_reduce(
             jnp.where(odd, 1, x),

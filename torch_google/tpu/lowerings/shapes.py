@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views with their copying, gradient and scatter variants; concatenation, flips and diagonals.
 
-Arrays have no strides, so a view is a new array, and the input of as_strided is contiguous with
-offset 0.
+Arrays have no strides, so a view is a new array, and as_strided assumes that its input is
+contiguous with offset 0.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def _joined(tensors: Sequence[Array]) -> tuple[Array, ...]:
 
 @lowering("aten::cat", "aten::concat")
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Concatenate. Empty one-dimensional tensors only affect the dtype."""
+    """Concatenate tensors. Empty one-dimensional ones affect only the dtype."""
     parts = _joined(tensors)
     nonempty = [part for part in parts if part.shape != (0,)]
     return jnp.concatenate(nonempty, axis=dim) if nonempty else parts[0]
@@ -387,7 +387,7 @@ def as_strided_scatter(
 
 @lowering("aten::resize")
 def resize(self: Array, size: Sequence[int]) -> Array:
-    """Keep the first elements in order; fill the rest with zeros."""
+    """Resize a tensor: keep the first elements in order, and fill the rest with zeros."""
     count = math.prod(size)
     flat = self.reshape(-1)[:count]
     return jnp.pad(flat, (0, count - flat.size)).reshape(tuple(size))

@@ -31,7 +31,7 @@ def log_softmax(x: jax.Array, dim: int, half_to_float: bool) -> jax.Array:
 
 @lowering("aten::_safe_softmax")
 def safe_softmax(x: jax.Array, dim: int, dtype: Any = None) -> jax.Array:
-    """Return the softmax. It is 0 if all inputs are -inf, as in a fully masked attention row."""
+    """Return the softmax, or 0 if all inputs are -inf, as in a fully masked attention row."""
     if not x.size:
         return softmax(x, dim, False)
     masked = (x == -jnp.inf).all(axes(x, dim), keepdims=True)

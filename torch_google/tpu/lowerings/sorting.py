@@ -68,7 +68,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ) -> Array:
-    """Search for each value in its row of the sequence, or in the only row if there is just one."""
+    """Search for each value in the corresponding row of the sequence, or in its only row."""
     if sorter is not None:
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, axis=-1)
     sequence, values = common(sorted_sequence, self)

@@ -15,8 +15,8 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, floats
 from torch_google.tpu.lowerings.table import lowering
 
 _FAR = 8.0  # from here on, five terms of the series for erfcx are exact in float32
-# Zeta adds its terms below zero one by one, nearest first, so the terms beyond this limit are
-# small.
+# Zeta adds its terms with negative arguments one by one, nearest to zero first, up to this number.
+# Any further terms are small.
 _NEGATIVE_TERMS = 1 << 16
 
 
@@ -79,7 +79,7 @@ for _name, _function in _FUNCTIONS.items():
 
 @lowering("aten::special_zeta", "aten::special_zeta.self_scalar", "aten::special_zeta.other_scalar")
 def zeta(self: Operand, other: Operand) -> Array:
-    """Return Hurwitz's zeta function for x > 1. If `other` is negative, x must be an integer."""
+    """Return the Hurwitz zeta function for x > 1. If `other` is negative, x must be an integer."""
     x, q = jnp.broadcast_arrays(*floats(self, other))
     fractional = jnp.isfinite(q) & (q != jnp.floor(q))
     below = jnp.where(fractional, jnp.maximum(jnp.ceil(-q), 0), 0)
@@ -138,7 +138,7 @@ def _inside(a: Array, x: Array) -> tuple[Array, Array]:
 
 
 def _regularised(a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float) -> Array:
-    """Replace the values at the limits: x = 0 and infinity, then a = infinity and 0."""
+    """Set the values at the limits: first x = 0 and infinity, then a = infinity and 0."""
     value = jnp.where(jnp.isnan(a) | jnp.isnan(x), jnp.nan, value)
     value = jnp.where(x == 0, at_zero, jnp.where(jnp.isinf(x), at_infinity, value))
     value = jnp.where(jnp.isinf(a), jnp.where(jnp.isinf(x), jnp.nan, at_zero), value)
