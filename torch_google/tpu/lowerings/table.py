@@ -4,10 +4,10 @@
 A lowering is called with the arguments in the order of the operator's schema: tensors as jax arrays
 or tracers, numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
 `device`, `layout`, `pin_memory`, `non_blocking`, `memory_format` and `generator`. A lowering
-returns a jax array with the right shape, or a tuple of them. The caller casts each one to the dtype
-that torch's meta kernel gives. So a lowering may compute in any dtype, and applies torch's type
-promotion only if that affects the result. It is pure: the caller derives in-place and out= variants
-from the functional one.
+returns a jax array with the right shape, or a tuple of such arrays. The caller casts each array to
+the dtype that torch's meta kernel gives, so a lowering may compute in any dtype. It applies torch's
+type promotion only if promotion affects the result. Lowerings are pure: the caller derives in-place
+and out= variants from the functional operator.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Lowering:
     """A lowering and its options.
 
-    If `random` is set, the function takes a keyword `key`: a new JAX random key for each execution.
+    If `random` is set, the function takes a keyword argument `key`: a new JAX random key for each
+    execution.
 
-    If `host_shape` is set, a result's shape depends on values, so the function runs outside a
-    program, on concrete arrays. If that depends on the arguments, `host_shape` is a predicate on
-    them. It reads only shapes and dtypes, so tensors may be torch tensors or jax arrays.
+    If `host_shape` is True, the shape of a result depends on tensor values, so the function runs
+    outside a program, on concrete arrays. `host_shape` may also be a predicate on the operator's
+    arguments. The predicate reads only shapes and dtypes, so tensors may be torch tensors or jax
+    arrays.
     """
 
     name: str
@@ -38,7 +40,7 @@ class Lowering:
     host_shape: bool | Callable[..., bool] = False
 
     def on_host(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether, for these arguments, a result's shape depends on values."""
+        """Return whether the shape of a result depends on tensor values, given these arguments."""
         if isinstance(self.host_shape, bool):
             return self.host_shape
         return self.host_shape(*args, **kwargs)
@@ -57,11 +59,11 @@ def lowering(
     host_shape: bool | Callable[..., bool] = False,
     meta: Callable[..., Any] | None = None,
 ) -> Callable[[_F], _F]:
-    """Register a function for operators such as `aten::add.Tensor`.
+    """Register a function as the lowering of operators such as `aten::add.Tensor`.
 
-    `aten::mm` names the default overload. Raises ValueError if an operator already has a lowering.
-    Registering the same function again is allowed, because Python imports a module again if its
-    first import was interrupted.
+    `aten::mm` names the default overload. Raises ValueError if an operator already has a different
+    lowering. Registering the same function again is allowed, because Python runs a module again if
+    its first import was interrupted.
     """
 
     def register(function: _F) -> _F:
@@ -78,7 +80,7 @@ def lowering(
 
 
 def find(op: torch._ops.OpOverload) -> Lowering | None:
-    """Return the lowering of an operator, or None."""
+    """Return the lowering of an operator, or None if it has none."""
     return _TABLE.get(name_of(op))
 
 
@@ -90,9 +92,9 @@ def name_of(op: torch._ops.OpOverload) -> str:
 def is_pinned(op: torch._ops.OpOverload) -> bool:
     """Return whether the versions of torch and this package determine an operator's lowering.
 
-    This is false if another package registered the lowering: its code may change under the same
-    name, so a program's cache key must include the code. Registering a lowering loads our table
-    first, so an operator without a row cannot belong to another package.
+    The result is False if another package registered the lowering: its code may change under the
+    same name, so a program's cache key must include the code. Registering a lowering loads our
+    table first, so an operator without a lowering cannot belong to another package.
     """
     row = find(op)
     if row is None:
@@ -121,6 +123,6 @@ def _is_ours(row: Lowering) -> bool:
 
 
 def _place(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the source location of a function, or the function itself if that is unknown."""
+    """Return the source location of a function, or the function itself if it has none."""
     code = getattr(function, "__code__", None)
     return (function,) if code is None else (code.co_filename, code.co_firstlineno)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resampling with nearest, linear, cubic and antialiasing filters.
 
-Along each axis, an output is a weighted sum of inputs, its taps. So one function serves every mode.
-A gradient is the transpose of that function.
+Along each axis, each output element is a weighted sum of a few input elements, its taps. A single
+function therefore implements every mode, and its transpose computes the gradients.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch_google.tpu.lowerings.table import lowering
 from torch_google.tpu.lowerings.upsampling_uint8 import resample_bytes
 
 _Taps = tuple[Any, Any]  # two arrays of shape (outputs, taps): indices of inputs, and weights
-# A function of (input size, output size, align_corners, given scale or None, computation dtype).
+# A function of (input size, output size, align_corners, scale or None, computation dtype) that
+# returns the taps.
 _TapsRule = Callable[[int, int, bool, Any, Any], _Taps]
 
 
@@ -124,7 +125,7 @@ _RULES: dict[str, tuple[_TapsRule, int, bool]] = {
 }
 
 
-# For uint8, the CPU computes these operators with integers.
+# For uint8, the CPU computes these operators with integer arithmetic.
 _OF_BYTES = frozenset(
     {
         "upsample_bilinear2d",
@@ -166,7 +167,7 @@ def _resample(
 ) -> jax.Array:
     out = x
     dtype = np.float64 if x.dtype == np.float64 else np.float32
-    # Start with the last axis, as in torch's nested sums.
+    # Resample the last axis first, to add up the taps in the same order as torch.
     for back in range(1, len(output_size) + 1):
         axis, size, scale = x.ndim - back, int(output_size[-back]), scales[-back]
         taps, weights = rule(x.shape[axis], size, corners, scale, dtype)
@@ -191,12 +192,12 @@ def _rounded(x: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _array_module(scale: Any) -> Any:
-    """Return NumPy, which makes indices constants, or jax.numpy if the scale is traced."""
+    """Return NumPy, so that indices are constants, or jax.numpy if the scale is traced."""
     return jnp if isinstance(scale, jax.Array) else np
 
 
 def _step(size: int, out: int, corners: bool, scale: Any, dtype: Any) -> Any:
-    """Return the distance in the input between two adjacent outputs."""
+    """Return the distance between adjacent output elements, measured in input elements."""
     if corners:
         return np.divide(size - 1, out - 1, dtype=dtype) if out > 1 else np.zeros((), dtype)[()]
     if isinstance(scale, jax.Array):

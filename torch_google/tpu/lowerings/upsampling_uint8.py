@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling of uint8 images with integers and 16-bit weights, like torch's CPU kernels.
+"""Resampling of uint8 images with integer arithmetic and 16-bit weights, like torch's CPU kernels.
 
-The result for one axis is rounded to uint8 before the next axis is resampled. The weights have as
-many fractional bits as the largest weight allows.
+The image is resampled along one axis at a time and rounded to uint8 after each axis. The weights
+have as many fractional bits as the largest weight allows.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 _MOST_BITS = 22
-# A function of (input size, output size, align_corners, given scale or None, computation dtype).
+# A function of (input size, output size, align_corners, scale or None, computation dtype) that
+# returns the taps.
 _TapsRule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
 
 
 def resample_bytes(
     x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _TapsRule
 ) -> jax.Array:
-    """Return the same uint8 values as the CPU. Scales must not be traced."""
+    """Resample uint8 images, bit for bit like the CPU. Scales must not be traced."""
     for back in range(1, len(output_size) + 1):
         axis, size, scale = x.ndim - back, int(output_size[-back]), scales[-back]
         if size == x.shape[axis] and scale is None:
@@ -43,7 +44,7 @@ def resample_bytes(
 
 
 def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Merge equal taps of an output, as at an edge: the first gets the sum of their weights."""
+    """Merge taps of an output that have the same index, as at an edge, and add up their weights."""
     weights = weights.copy()
     for later in range(1, taps.shape[1]):
         for first in range(later):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-# The CPU fails with an internal assertion if the result is a single pixel.
+# Output sizes. A single pixel is left out: the CPU fails with an internal assertion for it.
 _SIZES = [(9, 23), (13, 5), (26, 34), (2, 41), (40, 3)]
 
 
@@ -42,7 +42,8 @@ def test_scales_corners_and_compiled(kind: str, antialias: bool) -> None:
     x = torch.arange(2 * 3 * 11 * 12).remainder(251).to(torch.uint8).reshape(2, 3, 11, 12)
     expected = resized(x)
     works = [resized]
-    # torch.compile decomposes bilinear without antialiasing to floats, on the CPU as well
+    # Even on the CPU, torch.compile decomposes bilinear interpolation without antialiasing into
+    # floating-point operations.
     if antialias or kind == "bicubic":
         works.append(torch.compile(resized))
     for work in works:

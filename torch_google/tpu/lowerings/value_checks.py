@@ -123,7 +123,7 @@ def histc(self: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Checks:  
     if not self.size:
         return []
     least, most = jnp.asarray(min, self.dtype), jnp.asarray(max, self.dtype)
-    is_unset = least == most  # without a range, the values determine it
+    is_unset = least == most  # equal bounds: the values determine the range
     least = jnp.where(is_unset, self.min(), least)
     most = jnp.where(is_unset, self.max(), most)
     message = "torch.histc: range of [{}, {}] is not finite"
@@ -304,7 +304,7 @@ def _minor(a: Array) -> Array:
 
 
 def _of_a_matrix(name: str, failed: Array, message: str, *values: Array) -> Checks:
-    """Return a check for each matrix of a batch. The message names the first one that fails."""
+    """Return a check that covers each matrix of a batch and names the first matrix that fails."""
     if not failed.ndim:
         return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {message}")]
     if not failed.size:

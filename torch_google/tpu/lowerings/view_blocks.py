@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines `torch_google::block` and `torch_google::place`, which access part of a tensor.
+"""Defines `torch_google::block` and `torch_google::place`, which read and replace part of a tensor.
 
-In a torch view, the offset is a constant, so each offset would need its own program. Here the
-offset is an input, so one program serves all blocks of the same size.
+The offset of a torch view is a constant, so each offset would need its own program. These operators
+take the offset as an input, so one program serves all blocks of the same size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch_google.tpu.lowerings.table import lowering
 
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
-# `offset` is where the block starts, in elements of a contiguous `base`.
+# `offset` is the index of the block's first element in a contiguous `base`.
 _OURS.define("block(Tensor base, int[] sizes, Scalar offset) -> Tensor")
 _OURS.define("place(Tensor base, Tensor values, Scalar offset) -> Tensor")
 _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!)")
@@ -25,7 +25,7 @@ _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!
 
 @lowering("torch_google::block")
 def block(base: jax.Array, sizes: Sequence[int], offset: Any) -> jax.Array:
-    """Return the block with these sizes, one for each dimension of `base`."""
+    """Return the block of the given sizes, one for each dimension of `base`."""
     return jax.lax.dynamic_slice(base, _starts(base, offset), sizes)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a weight that is split into direction and length: g * v / |v|."""
+"""The gradient of weight normalization, in which a weight is g * v / |v|."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_google.tpu.lowerings.table import lowering
 def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the gradients of `v` and `g`. `norms` are those of `v` over all axes except `dim`."""
+    """Return the gradients of `v` and `g`. `norms` are the norms of `v` over all axes but `dim`."""
     # Cast the results here, because torch has no meta kernel that gives their dtypes.
     dtypes = (v.dtype, g.dtype)
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)

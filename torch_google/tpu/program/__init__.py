@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: an operator, or a torch graph, as one function of JAX arrays.
+"""Conversion of torch operators and graphs to programs: functions of JAX arrays.
 
 Eager cache misses, torch.compile and export all use this package. Its modules are imported on first
-use, because they load the table of lowerings and torch's tracing. A process whose programs are all
-in the compile cache never needs them.
+use, because they load the table of lowerings and torch's tracing. A process that finds all its
+programs in the compile cache never imports them.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
     """Return torch's decompositions for all operators that we do not lower ourselves.
 
-    `circular` lists operators to leave out, because their C++ kernels only call their own in-place
-    variants.
+    `circular` lists operators to leave out, because their C++ kernels only call the operators' own
+    in-place variants.
     """
     table = _decompositions(lowerings.names())
     useless = {op for op in circular if isinstance(table.get(op), partial)}
@@ -56,5 +56,5 @@ def _views(op: OpOverload) -> bool:
 
 
 def _composite(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Run the C++ composite kernel, so that the caller can trace each operator that it calls."""
+    """Run the C++ composite kernel, so that the operators that it calls are traced."""
     return op._op_dk(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)

@@ -14,13 +14,13 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class FunctionalForm:
-    """A rule to compute an operator, `source`, with `op`, a pure one (which writes nothing).
+    """The functional form of an operator, `source`: a pure operator, `op`, and how they correspond.
 
-    `written`: the positions, in `source`'s schema, of the arguments that it writes.
-    `values`: the position of each of these arguments' new values in the results of `op`.
+    `written`: the positions, in `source`'s schema, of the arguments that `source` writes to.
+    `values`: for each of these arguments, the position of its new value in the results of `op`.
     `plain`: the number of results that are new tensors; they are the first results of `op`.
     `dropped`: the positions of arguments that `op` lacks, such as an out= variant's `out`.
-    `takes_dtype`: whether `op`'s `dtype`, if not given, must be that of the written tensor.
+    `takes_dtype`: whether to pass the written tensor's dtype if the caller gives no `dtype`.
     """
 
     source: OpOverload
@@ -50,7 +50,7 @@ class FunctionalForm:
         return positional, named
 
     def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments that `source` writes: tensors, or lists of tensors."""
+        """Return the arguments that `source` writes to: tensors, or lists of tensors."""
         by_name = self._named(args, kwargs)
         return [by_name[self.source._schema.arguments[i].name] for i in self.written]
 
@@ -61,16 +61,19 @@ class FunctionalForm:
 
 
 def functional_of(op: OpOverload) -> OpOverload:
-    """Return the pure operator behind an in-place or out= variant, or a pure operator itself.
+    """Return the pure operator behind an in-place or out= variant, or a pure operator as it is.
 
-    Raises NotImplementedError if torch has no pure operator for it.
+    Raises NotImplementedError if torch has no pure variant of `op`.
     """
     return mutation(op).op
 
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return the rule to compute an operator with a pure one. Raises functional_of's errors."""
+    """Return the functional form of an operator.
+
+    Raises NotImplementedError if torch has no pure variant of `op`.
+    """
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]
@@ -108,7 +111,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Return substitutes, which write with `copy_`, for operators with undeclared writes."""
+    """Return replacements, which write with `copy_`, for operators with undeclared writes."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -122,12 +125,12 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
     return tuple(results[: plan.plain])
 
 
-# Operators that write to arguments (which may be None) without declaring it in their schema: our
-# pure operator for each, and the positions of these arguments.
+# Operators that write to arguments without declaring it in their schema. Each is mapped to our pure
+# operator and the positions of those arguments, any of which may be None.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 
-# Operators that cast each element to the dtype of the written tensor before summing.
+# Operators that cast each element to the dtype of the written tensor before they reduce.
 _CASTING = frozenset(
     f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
 )
@@ -145,8 +148,7 @@ def _candidates(op: OpOverload) -> Iterator[OpOverload]:
     for name in dict.fromkeys((base, stem, stem + "_functional", base + "_functional", "_" + base)):
         packet = getattr(namespace, name, None)
         if isinstance(packet, OpOverloadPacket):
-            # Try the overload with the same name first, because several may have the same
-            # signature.
+            # Try the overload of the same name first: other overloads may have the same signature.
             overloads = sorted(packet.overloads(), key=lambda o: o != op._overloadname)
             yield from (getattr(packet, overload) for overload in overloads)
 

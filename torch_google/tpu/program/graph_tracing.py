@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces an operator, on meta tensors, into a pure graph of operators that have lowerings."""
+"""Traces an operator on meta tensors into a pure graph of operators that have lowerings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch_google.tpu.release import prepare_symbols
 
 
 class HostRead(NotImplementedError):
-    """Raised if tracing an operator reads a tensor's values, so that it cannot be compiled."""
+    """Raised if tracing an operator reads a tensor's values, so the operator cannot be compiled."""
 
 
 def trace(
@@ -55,10 +55,11 @@ def trace(
 def trace_function(
     function: Callable[..., list[Any]], inputs: Sequence[Any], name: str, *, writes: bool = True
 ) -> GraphModule:
-    """Return the graph of a function on meta tensors and Numbers, built from lowered operators.
+    """Trace a function on meta tensors and Numbers into a graph of operators that have lowerings.
 
-    The graph is pure, so writes to inputs are rejected. If `writes` is False, they are allowed:
-    later reads in the function see them, but the graph does not copy them to the input.
+    The graph is pure, so by default a function that writes to an input is rejected. If `writes` is
+    False, such writes are allowed but dropped: later reads in the function see the new values, but
+    the graph does not copy them to the input.
     """
     prepare_symbols()
     shapes = ShapeEnv()
@@ -104,7 +105,8 @@ def trace_function(
 def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
     """Return the error text for operators without a lowering.
 
-    `absent` maps their names to tensor dtypes; `part_of` is the operator that decomposes into them.
+    `absent` maps the operators' names to the dtypes of their tensors. `part_of` is the operator
+    that decomposes into them.
     """
     named = "; ".join(f"{name} ({dtypes})" for name, dtypes in sorted(absent.items()))
     of = "" if part_of in ("", *absent) else f", part of torch's decomposition of {part_of}"
@@ -116,7 +118,7 @@ def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
 
 
 def kinds_of(values: Sequence[Any]) -> str:
-    """Return the dtypes of the tensors in `values`, for use in messages."""
+    """Return the dtypes of the tensors in `values`, formatted for an error message."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
 
@@ -124,7 +126,7 @@ def kinds_of(values: Sequence[Any]) -> str:
 def as_meta(value: Any) -> Any:
     """Return a new meta tensor for a tensor, and any other value unchanged.
 
-    Each call returns a new tensor, because a graph would merge inputs that are the same tensor.
+    Each call returns a new tensor, because tracing would merge two inputs that are the same tensor.
     """
     if not isinstance(value, torch.Tensor):
         return value
@@ -138,8 +140,8 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
     return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
 
 
-# Decomposing and functionalizing are separate steps, because in torch 2.13 the process crashes if
-# functionalize is combined with decompositions to prims' views.
+# Decompose and functionalize in separate steps: in torch 2.13, the process crashes if functionalize
+# is combined with decompositions into views of the prims namespace.
 def _decomposed(
     function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:
@@ -151,14 +153,14 @@ def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
 
 
 def _leave_out_writes(pure: GraphModule) -> None:
-    """Remove the final copies to written inputs, which functionalize appends to a graph."""
+    """Remove the copies to written inputs that functionalize appends to a graph."""
     for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
         pure.graph.erase_node(node)
     pure.recompile()
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
-    """Return the pure variants of the operators in the graph that write to an argument."""
+    """Return the pure variant of each operator in the graph that writes to an argument."""
     targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
     return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 
@@ -176,14 +178,15 @@ def _keys(*names: str) -> torch._C.DispatchKeySet:
     return keys
 
 
-# The dispatch keys of a thread that is not in a kernel. In a kernel, functionalize has no effect.
+# Trace with the dispatch keys of a thread outside any kernel: inside one, functionalize has no
+# effect.
 _INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
 _EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 
-# The error that torch raises if an operator has no meta kernel; it names the operator.
+# Extracts the operator's name from torch's error about a missing meta kernel.
 _NO_KERNEL = re.compile(
     r"(?P<tried>[\w:.]+): attempted to run this operator with Meta tensors"
     r"|Could not run '(?P<called>[\w:.]+)'(?= with arguments from the 'Meta' backend)"
 )
-# Phrases in the errors that torch raises if code reads a tensor's values.
+# Phrases in the errors that torch raises if a traced function reads a tensor's values.
 _READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")

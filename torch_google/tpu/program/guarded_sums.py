@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guard against an abort of XLA's algebraic simplifier (jaxlib 0.10.2).
 
-JAX expresses `cumsum` as a `reduce_window` that adds. If XLA has folded the operand to a broadcast
-of a reshaped constant, as it does for a gather from zeros, the simplifier replaces the sum with an
-iota. It then mistakes the reshape for a constant, and a failed check aborts the process.
+JAX expresses `cumsum` as a `reduce_window` that adds. XLA may fold its operand to a broadcast of a
+reshaped constant, as it does for a gather from zeros. The simplifier then replaces the sum with an
+iota, but mistakes the reshape for a constant, and a failed check aborts the process.
 
-An optimization barrier before the operand keeps the simplifier from matching. Maxima, minima and
-products need no barrier.
+An optimization barrier before the operand keeps the simplifier's pattern from matching. Windowed
+maxima, minima and products need no barrier.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BARRIER = "stablehlo.optimization_barrier"
 
 
 def guard_sums(lowered: jax.stages.Lowered) -> None:
-    """Put an optimization barrier before the operands of every sum over windows, in place."""
+    """Insert an optimization barrier before the operands of every windowed sum, in place."""
     module = lowered.compiler_ir("stablehlo")
     sums: list[ir.Operation] = []
 
@@ -39,7 +39,7 @@ def _adds(window: ir.Operation) -> bool:
 
 
 def _guard(window: ir.Operation) -> None:
-    # The second half of the operands are initial values.
+    # The second half of the operands holds the initial values.
     for index in range(len(window.operands) // 2):
         operand = window.operands[index]
         if getattr(operand.owner, "name", "") == _BARRIER:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over windows of constants, which abort XLA without the guard, give correct results."""
+"""Windowed sums of constants, which abort XLA without the guard, give correct results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_google.tpu.program.guarded_sums import guard_sums
 
 
 def _gathered() -> jax.Array:
-    """Zeros that XLA folds to a broadcast of a reshaped constant."""
+    """Return zeros that XLA folds to a broadcast of a reshaped constant."""
     return jnp.zeros((1,), jnp.int32)[jnp.array([0, -1])].astype(jnp.float32)
 
 

@@ -25,7 +25,7 @@ from torch_google.tpu.program.host_arrays import constant
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
-# Arguments that select a layout or a device. A pure function of values ignores them.
+# Arguments that select a layout or a device. They do not affect the values of the results.
 PLACEMENT = frozenset(
     {"device", "layout", "pin_memory", "non_blocking", "memory_format", "generator"}
 )
@@ -35,8 +35,9 @@ PLACEMENT = frozenset(
 class LoweredProgram:
     """A function of JAX arrays. The caller must jit it.
 
-    It takes one array per input (a scalar for a Number) and, if `random`, a JAX random key, which
-    must be new for each execution. `metas` holds the dtype and shape that torch gives each result.
+    It takes one array per input (a scalar for a Number). If `random` is set, it also takes a JAX
+    random key, which must be new for each execution. `metas` holds the dtype and shape of each
+    result according to torch.
     """
 
     function: Callable[[Sequence[Any], Any], list[Any]]
@@ -51,7 +52,7 @@ class LoweredProgram:
 def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
     """Return the program for a graph of pure operators, each of which has a lowering.
 
-    Raises NotImplementedError, which names `part_of` and every operator without a lowering.
+    Raises a NotImplementedError naming `part_of` and every operator without a lowering, if any.
     """
     nodes = list(graph.graph.nodes)
     _check(nodes, part_of)
@@ -102,7 +103,7 @@ def run(
     meta: Any,
     key: Any,
 ) -> Any:
-    """Call a lowering with the arguments in its schema, and cast results to torch's dtypes."""
+    """Call a lowering with the arguments it takes, and cast its results to torch's dtypes."""
     positional, named = _bind(op, args, kwargs)
     if lowering.random:
         named["key"] = key
@@ -187,14 +188,14 @@ def _described(result: Any) -> str:
 
 
 def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Apply a function to sizes and other numbers. Traced only if an argument is traced."""
+    """Apply a function to sizes and other numbers, with JAX if any of them is traced."""
     if any(isinstance(value, jax.Array) for value in (*args, *kwargs.values())):
         function = NUMBERS.get(function, function)
     return function(*args, **kwargs)
 
 
-# Replacements for functions on numbers that are program inputs, because Python's functions would
-# need the values.
+# JAX versions of functions on numbers. Numbers that are program inputs are traced, and Python's
+# functions would need their values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds lowerings for prims, which torch decomposes into, through equivalent aten operators."""
+"""Finds lowerings for operators in torch's prims namespace, through equivalent aten operators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from torch._ops import OpOverload
 from torch_google.tpu import lowerings
 from torch_google.tpu.lowerings import Lowering
 
-# A prim is stricter than the aten operator of the same name: its operands have equal dtypes and
-# shapes. Prims with another meaning are left out: `prims::div` truncates the quotient of integers.
+# The prims that an aten operator of the same name can replace. A prim is only stricter: its
+# operands have equal dtypes and shapes. Prims that mean something else are left out, such as
+# `prims::div`, which truncates the quotient of integers.
 _OVERLOADS = {
     "default": "abs acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfc exp exp2 expm1 "
     "floor frexp imag lgamma log log10 log1p log2 neg reciprocal round rsqrt sign signbit sin sinh "
@@ -26,7 +27,7 @@ _NAMES = {"erf_inv": "erfinv", "ndtri": "special_ndtri", "erfcx": "special_erfcx
 
 
 def lowering_of(op: OpOverload) -> Lowering | None:
-    """Return an operator's lowering. A prim without a lowering uses the aten operator's."""
+    """Return an operator's lowering. A prim without one uses that of its aten equivalent."""
     own = lowerings.find(op)
     if own is not None or op.namespace != "prims":
         return own

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compilation that works around two XLA:CPU bugs in fused programs (jaxlib 0.10.2).
 
-1. A fused dynamic-update-slice shares a buffer with its operand, even if the update reads elements
-of the operand other than the one that it is about to write. The loop then reads elements that it
-has already written: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization
-barriers do not prevent this.
+1. A fused dynamic-update-slice shares a buffer with its operand even if an update reads elements of
+the operand other than the one that it replaces. The loop then reads elements that it has already
+written: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization barriers do not
+prevent this.
 2. If LLVM knows that the operand of an `exponential` is NaN, the result is arbitrary:
-`exp(max(x, nan))` gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM,
-which makes the integer part of the exponent undefined.
+`exp(max(x, nan))` gives 0.0 or -inf. XLA folds a plain `exp(nan)`, but leaves `max(x, nan)` to
+LLVM, which makes the integer part of the exponent undefined.
 
-Compiling without the passes `fusion` and `algsimp` avoids both bugs. This module looks for such
-fusions in the optimized program, and compiles a program again only if it contains one. An update is
-safe if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`. An
-expression that `_Fusion` does not understand is treated as unsafe.
+Compiling without the passes `fusion` and `algsimp` avoids both bugs. This module looks for affected
+fusions in the optimized program, and compiles the program again only if it contains one. An update
+is safe if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`.
+An expression that `_Fusion` does not understand is treated as unsafe.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from torch_google.tpu.program.guarded_sums import guard_sums
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-# If only `fusion` is disabled, `algsimp` drops transposes before a reshape. It does so for complex
-# numbers, and for all dtypes if a flag selects the older emitters.
+# Disable `algsimp` too: without `fusion`, it drops transposes before a reshape. It does so for
+# complex numbers, and for every dtype if a flag selects the older emitters.
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(
     r"  (?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$"
 )
-# Matches NaN as a scalar, or as the only or the first element of an array.
+# Matches a NaN that is a scalar, or the first or only element of an array.
 _NAN = re.compile(r" constant\([{ ]*-?nan\b")
 _CALLS = re.compile(r"calls=%?([\w.\-]+)")
 _OPERAND = re.compile(r"%([\w.\-]+)")
@@ -45,7 +45,7 @@ _BOUND = re.compile(r"\[(\d+):(\d+)(?::(\d+))?\]")
 _TYPE = re.compile(r"\w+\[([\d,]*)\](?:\{([\d,]*))?")
 _METADATA = re.compile(r", metadata=\{.*\}$")
 
-# Operators that compute each result element from the operands' elements at the same index.
+# HLO operators that compute each result element from the operands' elements at the same index.
 _ELEMENTWISE_NAMES = (
     "abs add and atan2 cbrt ceil clamp compare complex convert copy cosine divide erf exponential "
     "exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum multiply "
@@ -57,9 +57,9 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile a program. If XLA:CPU has miscompiled it, compile it again without fusion.
+    """Compile a program, and compile it again without fusion if XLA:CPU miscompiles it.
 
-    `guard_sums` changes the program first.
+    `guard_sums` modifies the program first.
     """
     guard_sums(lowered)
     executable = lowered.compile()
@@ -121,7 +121,7 @@ class _Instruction:
 
     @property
     def arrangement(self) -> str:
-        """The sizes and the layout, without the dtype."""
+        """The sizes and the layout of the result, without the dtype."""
         return self.type[self.type.find("[") :]
 
 
@@ -129,7 +129,7 @@ _Computation = dict[str, _Instruction]
 
 
 def _computations(text: str) -> dict[str, list[str]]:
-    """Return the lines of each computation in an HLO module, by name."""
+    """Map the name of each computation in an HLO module to its lines."""
     computations: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -169,7 +169,7 @@ def _instruction(match: re.Match[str]) -> _Instruction:
 
 
 def _sources(call: _Instruction, caller: _Computation) -> list[str]:
-    """For each operand of a call, return the value that owns the operand's buffer."""
+    """Return, for each operand of a call, the value that owns the operand's buffer."""
 
     def source(name: str) -> str:
         instruction = caller.get(name)
@@ -201,7 +201,7 @@ class _Fusion:
             return True
 
     def _hides_nan(self) -> bool:
-        """Return whether the input of an exponential may depend on a NaN that LLVM can see."""
+        """Return whether an exponential's operand may depend on a NaN that is visible to LLVM."""
         return any(
             instruction.opcode == _EXPONENTIAL and self._depends_on_nan(instruction.name)
             for instruction in self.computation.values()
@@ -215,7 +215,7 @@ class _Fusion:
         )
 
     def _written_in_place(self) -> Iterator[_Instruction]:
-        """Yield the writes that the fusion returns, directly or via instructions on one operand."""
+        """Yield the updates in the results, looking through tuples and one-operand instructions."""
         pending = [i for i in self.computation.values() if i.is_root]
         while pending:
             instruction = pending.pop()
@@ -229,8 +229,8 @@ class _Fusion:
     def _is_unsafe(self, write: _Instruction) -> bool:
         target = self._target(write.operands[0])
         if target is None:
-            # The target is not a parameter. The write is in place only if the target was written
-            # too.
+            # The target is not a parameter, so the update is in place only if the target is itself
+            # an updated value.
             return any(
                 self.computation[name].opcode == _WRITE
                 for name in self._reachable(write.operands[0])
@@ -241,7 +241,7 @@ class _Fusion:
         )
 
     def _target(self, name: str) -> str | None:
-        """Return the source of the parameter that an expression reshapes or converts, or None."""
+        """Return the source of the parameter that an expression reshapes or converts, if any."""
         instruction = self.computation[name]
         while instruction.opcode in ("bitcast", "reshape", "copy", "transpose", "convert"):
             instruction = self.computation[instruction.operands[0]]
@@ -279,7 +279,7 @@ class _Fusion:
                 continue
             operands = [self.computation[name] for name in instruction.operands]
             if instruction.opcode == "bitcast":
-                # A bitcast keeps the order of bytes, so elements stay aligned if their size stays
+                # A bitcast keeps the order of bytes, so elements stay aligned if their number stays
                 # the same.
                 if math.prod(instruction.sizes) != math.prod(operands[0].sizes):
                     return False
@@ -322,12 +322,12 @@ class _Fusion:
         return self.computation[write.operands[1]]
 
     def _starts(self, access: _Instruction) -> list[object] | None:
-        """Return a block's first index in each dimension. It is an int or an expression."""
+        """Return the start of a block in each dimension, as an int or as text for an expression."""
         if access.opcode == "slice":
             match = _BOUNDS.search(access.rest)
             bounds = _BOUND.findall(match[1]) if match else []
             if len(bounds) != len(access.sizes) or any(b[2] not in ("", "1") for b in bounds):
-                # Unknown bounds: return an index that differs from all others.
+                # The bounds are unknown, so return a start that differs from all others.
                 return [object()]
             return [int(first) for first, _, _ in bounds]
         first = 1 if access.opcode == "dynamic-slice" else 2
@@ -340,11 +340,11 @@ class _Fusion:
         return f"expression {self._number(name)}"
 
     def _number(self, name: str) -> int:
-        """Return a number that identifies an expression: equal expressions have equal numbers."""
+        """Return the number of an expression. Equal expressions have the same number."""
         number = self._numbers.get(name)
         if number is None:
             instruction = self.computation[name]
-            # HLO text abbreviates a long constant, so it counts as equal only to itself.
+            # HLO text abbreviates long constants, so such a constant equals only itself.
             literal: object = "" if instruction.operands else instruction.literal
             if "..." in instruction.literal or instruction.opcode.startswith("rng"):
                 literal = name
@@ -357,7 +357,7 @@ class _Fusion:
     def _interval(
         self, access: _Instruction, base: _Instruction, block: _Instruction
     ) -> tuple[int, int] | None:
-        """Return the first element and the length of a block, if it is constant and contiguous."""
+        """Return the offset and length of a constant, contiguous block, and None for any other."""
         starts = self._starts(access)
         if not (base.is_row_major and block.is_row_major) or starts is None:
             return None

@@ -134,7 +134,7 @@ for program in (empty_variance, masked):
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["strict", *only_full("fused", "compile")])
 def test_the_exponential_of_nan_is_nan(mode: str) -> None:
-    # Run in a new process, because the XLA flags of the other tests hide the bug.
+    # Run in a new process: the XLA flags that the other tests set would hide the bug.
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -154,7 +154,7 @@ def test_the_exponential_of_nan_is_nan(mode: str) -> None:
 
 
 def _program(shape: tuple[int, ...], *, is_negated: bool) -> Callable[..., jax.Array]:
-    """Return `x[:2] += x[i]`, optionally negated; the rows are the first two in memory."""
+    """Return a program that adds `y[i]` to `y[:2]`, for `y = x.reshape(8)`, and may negate it."""
 
     def read(x: jax.Array) -> jax.Array:
         return x.reshape(8)[0:2].reshape(1, 2)

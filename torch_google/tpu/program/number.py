@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers as arguments: inputs of a program, or numbers in place of tensors."""
+"""Python numbers as operator arguments, either as program inputs or in place of tensors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch._ops import OpOverload
 
 @dataclass(frozen=True)
 class Number:
-    """A Python number that is a program input. The program depends only on the number's type."""
+    """A Python number that is a program input. A program depends on its type, not on its value."""
 
     value: float | int
 
 
 class BakedNumber(NotImplementedError):
-    """Raised if a graph depends on a Number's value, so that it must be a constant."""
+    """Raised if a graph depends on a Number's value, so the number must be a constant."""
 
 
 def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:

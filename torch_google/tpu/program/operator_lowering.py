@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program for a single operator, from its lowering or its decomposition's graph."""
+"""Builds the program for a single operator from its lowering or from its decomposition."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from torch_google.tpu.release import prepare_symbols
 def lower_op(
     op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
 ) -> LoweredProgram:
-    """Return the program for a pure operator (see `functional_of`) for these arguments.
+    """Return the program for a pure operator (see `functional_of`) and these arguments.
 
     Only the shapes, strides and dtypes of tensors in `args` and `kwargs` are used, so they may be
     on any device. The program's inputs are the tensors and the Numbers, in the order of
     pytree.tree_leaves((args, kwargs)). The program returns its results as one flat list.
 
-    Raises NotImplementedError, which names the operators without a lowering. Raises BakedNumber if
-    the program depends on a Number's value, and torch's own errors for invalid arguments. The
-    program itself raises RuntimeError if torch's default dtype has changed since it was created.
+    Raises a NotImplementedError naming the operators without a lowering, if any. Raises BakedNumber
+    if the program depends on a Number's value, and torch's own errors for invalid arguments.
+    Calling the program raises RuntimeError if torch's default dtype has changed since the program
+    was created.
     """
     dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
@@ -66,10 +67,10 @@ def _direct(
     try:
         meta = _meta_results(op, leaves, structure, on_host)
     except DynamicOutputShapeException:
-        # In v2.6, some operators do not support symbolic sizes.
+        # In torch v2.6, some operators do not support symbolic sizes.
         meta = _ANY
     except NotImplementedError:
-        # There is no meta kernel, so use the shapes and dtypes of the lowering.
+        # There is no meta kernel, so use the shapes and dtypes that the lowering returns.
         meta = _own_results(call, [leaves[i] for i in inputs])
     if not on_host:
         meta = lowerings.laid_out(op.name(), meta, args, kwargs)
@@ -96,7 +97,7 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 
 def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
-    """Return the results of the meta kernel. Shapes that depend on values are symbolic."""
+    """Run the operator's meta kernel. Sizes that depend on tensor values are symbolic."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
     args = accepted_arguments(op, args, "meta")
@@ -111,5 +112,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# Used if torch has no meta results. The lowering's results are then not checked or cast.
+# Stands for unknown meta results: the lowering's results are neither checked nor cast.
 _ANY = object()

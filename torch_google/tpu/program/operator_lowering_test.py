@@ -225,7 +225,8 @@ def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:
 
 
 def test_a_gradient_that_is_left_out_has_no_value() -> None:
-    # Some of torch's fake tensor kernels return a shape even for an excluded gradient.
+    # Some of torch's fake tensor kernels return a shape even for a gradient that output_mask
+    # excludes.
     metas = (torch.empty(3, device="meta"), torch.empty(2, device="meta"))
     partial = Lowering("aten::convolution_backward", lambda *args: (None, jax.numpy.ones(2)))
     op = torch.ops.aten.convolution_backward.default

@@ -2,8 +2,9 @@
 """Trial runs of operators on the CPU, to find calls that the CPU's kernels reject.
 
 torch's meta kernels check sizes well but dtypes loosely: they accept comparisons of complex
-numbers, or a softmax of integers. So before an operator first runs on the device, it runs on the
-CPU. A small call uses zeros with its own sizes; a large call uses a corner of each tensor.
+numbers, or a softmax of integers. So an operator runs on the CPU before it first runs on the
+device. In a small call, the tensors are zeros with their full sizes. In a large call, no dimension
+has more than 8 elements.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from torch_google.tpu.program.number import Number, accepted_arguments, apply
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The maximum number of elements in a trial: 64 x 64. Tensors and size arguments both count. An
-# eigenvalue problem of that size takes 3 ms, and all other operators take less than 1 ms.
+# The largest trial has 64 x 64 elements. Sizes passed as arguments count as well. An eigenvalue
+# problem of that size takes 3 ms; every other operator takes less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The maximum size of a dimension in the first and in the second trial on corners. A size of 8 has
-# room for 7 x 7 windows.
+# A large call has up to two trials, in which no dimension exceeds these sizes. A dimension of size
+# 8 has room for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators whose offsets must match the sizes. They have no trial, because the offsets of stand-ins
-# would not match.
+# Operators with an argument of offsets that must match the other tensors' sizes. They have no
+# trial, because a stand-in for the offsets would not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
 class Refusal(Exception):
-    """Raised if the CPU rejects a call. `error` is the CPU's exception."""
+    """Raised if the CPU rejects a call. `error` is the exception that the CPU raised."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -45,19 +46,19 @@ class Refusal(Exception):
 
 
 def check(op: OpOverload, args: Sequence[Any]) -> None:
-    """Raise Refusal if the CPU rejects a call's dtypes or, for a small call, anything else.
+    """Raise Refusal if the CPU rejects the dtypes of a call or, for a small call, other arguments.
 
-    Errors caused by tensors' values and by missing CPU kernels are ignored. Other libraries'
-    operators are not tried, because their CPU kernels may have side effects.
+    Errors caused by tensor values or by missing CPU kernels are ignored. Operators of other
+    libraries are not tried, because their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # The forward operator has had its trial. Do not try the backward operator, because
-        # statistics that the forward operator saved, such as those of a bfloat16 layer norm, have
-        # the device's dtypes, which may differ from the CPU's.
+        # The forward operator has had a trial already. Skip the backward operator: the forward
+        # operator saved tensors, such as the statistics of a bfloat16 layer norm, in the device's
+        # dtypes, which may differ from the CPU's.
         return
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
@@ -73,10 +74,11 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
 
 
 def run(op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False) -> None:
-    """Run an operator on the CPU with stand-ins for device tensors. Raises Refusal if it fails.
+    """Run an operator on the CPU with stand-ins for device tensors, and raise Refusal if it fails.
 
     The run changes neither the CPU's default generator nor CPU tensors among the arguments. If
-    `sized`, the stand-ins for out= arguments have those arguments' sizes; otherwise they are empty.
+    `sized` is set, the stand-ins for out= arguments have the sizes of these arguments; otherwise
+    they are empty.
     """
     error = _error(op, args, stand_in, sized=sized)
     if error is not None:
@@ -101,7 +103,7 @@ def _check_small(op: OpOverload, args: Sequence[Any]) -> None:
 def _error(
     op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False
 ) -> Exception | None:
-    """Return the CPU's exception. None if the call succeeds or the CPU lacks the operator."""
+    """Return the CPU's exception, or None if the call succeeds or the CPU lacks the operator."""
     values = [
         _argument(argument, value, stand_in, empty=argument.is_out and not sized)
         for argument, value in zip(op._schema.arguments, args, strict=True)
@@ -130,10 +132,11 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # Do not copy a tensor that is only read: it may stand for a Python number, and torch's
-            # type promotion would treat a copy as a tensor.
+            # Do not clone a tensor that is only read: it may stand for a Python number, and type
+            # promotion treats a clone as a tensor.
             return leaf.clone() if _is_written(argument) else leaf
-        # Let the meta kernel check the sizes of out= arguments, because it also warns about them.
+        # An empty stand-in for an out= argument leaves its size to the meta kernel, which also
+        # warns about a wrong size.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
 
     return pytree.tree_map(one, value)
@@ -145,7 +148,7 @@ def _is_written(argument: torch.Argument) -> bool:
 
 @contextmanager
 def _same_draws(op: OpOverload) -> Iterator[None]:
-    """Restore the state of the CPU's default generator afterwards."""
+    """Restore the state of the CPU's default generator on exit, if the operator is random."""
     if torch.Tag.nondeterministic_seeded not in op.tags:
         yield
         return
@@ -157,7 +160,7 @@ def _same_draws(op: OpOverload) -> Iterator[None]:
 
 
 def _is_no_refusal(error: Exception) -> bool:
-    """Return whether an error only says that the CPU has no kernel."""
+    """Return whether an error means only that the CPU lacks a kernel."""
     return any(phrase in str(error) for phrase in _WITHOUT_A_KERNEL)
 
 
@@ -181,7 +184,7 @@ def _integers(args: Sequence[Any]) -> list[int]:
 
 
 def _clamped(args: Sequence[Any], most: int) -> list[Any]:
-    """Return the arguments, with large numbers (sizes, ends of ranges, ...) reduced."""
+    """Reduce large numbers, such as sizes and ends of ranges, in the arguments."""
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
@@ -194,7 +197,8 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
 
 def _zeros(leaf: torch.Tensor) -> torch.Tensor:
-    # Masks are true, because the CPU skips kernels for all-false masks. Zeros are valid indices.
+    # Masks are all true, because the CPU skips kernels for masks that are all false. Zeros are
+    # valid indices.
     return _filled(leaf, leaf.shape, leaf.dtype == torch.bool)
 
 
@@ -209,10 +213,10 @@ def _corner(longest: int) -> StandIn:
 
 
 def _filled(leaf: torch.Tensor, sizes: Sequence[int], value: bool) -> torch.Tensor:
-    """Return a tensor that is contiguous only if `leaf` is, with the same order of dimensions.
+    """Return a filled tensor of these sizes with the same order of dimensions as `leaf`.
 
-    Some CPU operators have separate kernels for contiguous and for other inputs, and these kernels
-    raise different exceptions for the same dtype.
+    The result is contiguous only if `leaf` is. Some CPU operators have separate kernels for
+    contiguous inputs, and the two kernels raise different exceptions for the same dtype.
     """
     if leaf.is_contiguous():
         return torch.full(sizes, value, dtype=leaf.dtype)
@@ -226,5 +230,5 @@ def _filled(leaf: torch.Tensor, sizes: Sequence[int], value: bool) -> torch.Tens
 
 _WITHOUT_A_KERNEL = ("Could not run '", "no tensor arguments to this function", "determinis")
 _DTYPES = re.compile(r"type|complex|[Bb]ool|[Ii]nteg|[Ff]loat")
-# Errors caused by the values of the stand-ins, such as lengths with the wrong sum.
+# Matches errors caused by the values of stand-ins, such as lengths with the wrong sum.
 _VALUES = re.compile(r"to sum to|allocated size|[Ii]ndex.* out of|out of bounds")

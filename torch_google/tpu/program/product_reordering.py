@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reorders matrix products so that XLA:CPU computes them fastest, without changing the sums.
+"""Reorders matrix products so that they take XLA:CPU's fast path, without changing any sum.
 
-XLA:CPU has a fast path for products whose left operand is row-major. A weight's gradient sums over
-the rows of both operands and misses that path: it takes 1.4 times as long if the left operand is
-the wider one. This module transposes the narrower operand first and makes it the left one.
+XLA:CPU has a fast path for products whose left operand is row-major. The gradient of a weight sums
+over the rows of both operands, so it misses that path and takes 1.4 times as long if the left
+operand is the wider one. This module transposes the narrower operand and makes it the left one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from jax.extend.core.primitives import dot_general_p, transpose_p
 from torch_google.tpu.lowerings.platform_choice import without_choices
 from torch_google.tpu.lowerings.replay import replaying
 
-# In products with fewer multiplications, copying an operand costs as much time as it saves.
+# The minimum number of multiplications. In smaller products, copying an operand costs as much time
+# as the fast path saves.
 _MANY = 2**24
 
 

@@ -33,7 +33,7 @@ def test_sums_over_rows_of_both(function, widths):  # type: ignore[no-untyped-de
     assert product.params["dimension_numbers"] == (((1,), (0,)), ((), ()))
     left, right = (atom.aval.shape for atom in product.invars)
     assert left[0] <= right[1]
-    # There is a barrier for the operand, and one for the result if the operands were swapped.
+    # The operand has a barrier, and so does the result if the operands were swapped.
     barriers = [eqn for eqn in jaxpr.jaxpr.eqns if eqn.primitive.name == "optimization_barrier"]
     assert len(barriers) == 1 + (widths[0] > widths[1])
     assert reordered(jaxpr) is None
@@ -59,7 +59,7 @@ def test_the_rest_of_a_program_is_as_it_was() -> None:
         lambda a, b: a @ b,
         lambda a, b: a @ b.T,
         lambda a, b: a.T @ b.T,
-        # These operands are so small that a copy would cost more than it saves.
+        # These operands are too small: copying one would cost more time than it saves.
         lambda a, b: a[:64, :64].T @ b[:64, :64],
         lambda a, b: a[None].mT @ b[None],
         lambda a, b: jnp.tensordot(a, b),

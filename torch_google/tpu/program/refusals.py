@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the CPU rejects but torch's meta kernels accept, or reject with another error.
+"""Checks for calls that the CPU rejects but torch's meta kernels accept or reject differently.
 
 Before an operator first runs on the device, it has a trial run on the CPU (`probe.py`). This module
 chooses the stand-ins for its tensors. Elementwise operators get stand-ins with one element. If a
-result is written in another dtype, the stand-ins are zeros with the actual sizes.
+result is written to a tensor of another dtype, the stand-ins are zeros with the actual sizes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
 
 
 def check(op: OpOverload, args: list[Any]) -> None:
-    """Raise Refusal, with the CPU's error, if the CPU rejects these dtypes or other arguments.
+    """Raise Refusal, with the CPU's error, if the CPU rejects a call because of its arguments.
 
-    Does nothing if the CPU lacks the operator.
+    Do nothing if the CPU lacks the operator.
     """
     stand_in = _stand_in(op)
     if stand_in is None:
@@ -47,7 +47,8 @@ def check(op: OpOverload, args: list[Any]) -> None:
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
-        # If the dtypes can represent the numbers, the CPU checks at most the numbers' types.
+        # The dtypes can represent all numbers, so the CPU checks at most the types of the numbers.
+        # Replace the numbers by ones.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
@@ -57,17 +58,17 @@ def check(op: OpOverload, args: list[Any]) -> None:
     try:
         probe.run(op, args, stand_in)
     except Refusal:
-        raise_cpu_error(op, original)  # the error of a call with the actual sizes
+        raise_cpu_error(op, original)  # prefer the error for the actual sizes
         raise
 
 
 def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether the CPU may reject a number because of its value, not only its type."""
+    """Return whether the CPU may reject a number for its value, and not only for its type."""
     return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING or _misfits(args)
 
 
 def _misfits(args: Sequence[Any]) -> bool:
-    """Return whether a tensor's dtype cannot represent a number: for example, int8 and 300."""
+    """Return whether a tensor's dtype cannot represent a number, as int8 cannot represent 300."""
     leaves = pytree.tree_leaves(list(args))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     numbers = [leaf.value for leaf in leaves if isinstance(leaf, Number)]
@@ -91,7 +92,7 @@ def _lacks(dtype: torch.dtype, number: float) -> bool:
 def check_written(
     op: OpOverload, args: list[Any], written: Sequence[tuple[torch.Tensor, torch.dtype]]
 ) -> None:
-    """Raise Refusal if a result's dtype cannot be written to its tensor.
+    """Raise Refusal if the CPU rejects writing a result to a tensor of another dtype.
 
     `written` lists each tensor to write and the dtype of the result computed for it.
     """
@@ -114,7 +115,7 @@ def check_written(
 
 
 def raise_cpu_error(op: OpOverload, args: list[Any]) -> None:
-    """Run an operator on zeros on the CPU. Raises Refusal if the CPU rejects the call."""
+    """Run an operator on the CPU, on zeros, and raise Refusal if the CPU rejects the call."""
     probe.run(op, args, _zeros, sized=True)
 
 
@@ -131,7 +132,7 @@ def _two(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _a_place(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that selects the first element, as an index or as a mask."""
+    """Return a one-element tensor that selects the first element, as an index or as a mask."""
     one = _a_one(leaf)
     return one if leaf.dtype == torch.bool else one.zero_()
 
@@ -150,7 +151,10 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
-    """Replace masks with indices, because a mask with one value uses other CPU kernels."""
+    """Replace masks by indices, unless there is one value.
+
+    The stand-in for the values has one element. With it, a mask would select other CPU kernels.
+    """
     if values.numel() == 1:
         return indices
     places: list[Any] = []
@@ -175,15 +179,15 @@ _OF_ONES = _named(
     "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
 )
-# Distributions. The CPU checks the values of their parameters.
+# Random operators. The CPU checks the values of the distributions' parameters.
 _OF_PARAMETERS = _named(
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ native_dropout normal_ random_ "
     "uniform uniform_"
 )
-# Operators that write a number. The tensor's dtype must be able to represent it.
+# Operators that write a number to a tensor, whose dtype must be able to represent the number.
 _FILLING = _named("fill fill_ full index_fill index_fill_ masked_fill masked_fill_")
 _PUTS = _named("_index_put_impl_ index_put index_put_")
-# Operators that accept 0 as an index.
+# Operators with an index argument, for which 0 is a valid index.
 _OF_PLACES = _named(
     "gather index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
     "index_reduce index_reduce_ put put_ scatter scatter_ scatter_add "
@@ -204,6 +208,6 @@ def _stand_in(op: OpOverload) -> StandIn | None:
     if name in _OF_PLACES:
         return _a_place
     if name in _FILLING:
-        # With a single element, the CPU uses another kernel, which rejects nothing.
+        # For a single element, the CPU uses another kernel, which rejects nothing.
         return _two
     return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small table of lowerings, for tests that must not depend on the real table."""
+"""A small table of lowerings for tests that must not depend on the full table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings import lowering, table
 
 @pytest.fixture
 def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the table of lowerings with one that contains only a few operators."""
+    """Replace the table of lowerings by one with only a few operators."""
     jax.config.update("jax_enable_x64", True)
     monkeypatch.setattr(table, "_TABLE", {})
     lowering("aten::add.Tensor")(lambda a, b, alpha=1: a + b * alpha)

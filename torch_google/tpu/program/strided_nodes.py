@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates `as_strided` and its variants in a graph, where values have no storage.
 
-These operators address positions in their argument's storage. The positions become indices into the
-argument's values, or into the values of a tensor in the graph that the argument is a view of.
+These operators address positions in the storage of their argument. This module converts the
+positions to indices into the argument, or into another tensor of the graph that the argument is a
+view of.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def evaluate(
 ) -> jax.Array:
     """Return the value of a node whose target is one of the operators in STRIDED.
 
-    `values` holds the arrays of earlier nodes; `layout_of` returns the layout of a fake tensor.
+    `values` maps earlier nodes to their arrays. `layout_of` returns the layout of a fake tensor.
 
-    Raises NotImplementedError if no tensor in the graph that shares the argument's storage contains
-    all positions.
+    Raises NotImplementedError if a position lies outside every tensor of the graph that shares the
+    argument's storage.
     """
     named = dict(zip([a.name for a in node.target._schema.arguments], node.args, strict=False))
     named |= node.kwargs
@@ -65,7 +66,8 @@ def evaluate(
         if source is None:
             return flat[indices]
         written = flat.at[indices].set(values[source].astype(flat.dtype))
-        # Elements of the argument that share memory have the same index, so they get equal values.
+        # Elements of the argument that share memory have the same index, so they get the same
+        # value.
         return written[_indices(layout, positions(*own))]
     raise NotImplementedError(
         f"tpu: {node.target} with size {list(size)}, stride {list(stride)} and storage_offset {offset} "
@@ -76,12 +78,12 @@ def evaluate(
 
 
 def _sharing(node: Node) -> Iterator[Node]:
-    """Yield a node, then the nodes that it is a view of, as long as their dtype is the same."""
+    """Yield a node, the node that it is a view of, and so on, while the dtype stays the same."""
     while isinstance(node.meta.get("val"), torch.Tensor):
         yield node
         base = node
         if node.target is operator.getitem:
-            base = node.args[0]  # `node` is one of several views, which this operator returned
+            base = node.args[0]  # `node` is one of several views that this operator returned
         if not isinstance(base.target, OpOverload) or not base.target.is_view:
             return
         viewed = base.args[0]
@@ -101,7 +103,7 @@ def _same_elements(viewed: Any, node: Node) -> bool:
 
 
 def _indices(layout: Layout, selected: np.ndarray) -> np.ndarray | None:
-    """Return the index of the element at each position; None if some position has no element."""
+    """Return the index of the element at each position, or None if a position has no element."""
     owned = positions(*layout).reshape(-1)
     if not selected.size:
         return selected
