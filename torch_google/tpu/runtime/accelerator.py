@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.accelerator functions and stream contexts that torch v2.6 lacks."""
+"""Replacements for the torch.accelerator functions and stream contexts that torch v2.6 lacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Memory:
 
 
 class StreamContext:
-    """A context that makes a stream and its device current in this thread. None changes nothing."""
+    """A context that makes a stream and its device current in this thread. None is a no-op."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self._stream = stream
@@ -71,17 +71,17 @@ class _Stream(torch.Stream):
 
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
 
-# In later releases, streams themselves are context managers.
+# In releases after v2.6, torch.Stream is itself a context manager.
 StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
 def stream_context(stream: torch.Stream | None) -> Any:
-    """Return a context that makes a stream current in this thread. None changes nothing."""
+    """Return a context that makes a stream current in this thread. None is a no-op."""
     return StreamContext(stream) if V2_6 or stream is None else stream
 
 
 def check_stream_device(index: int) -> None:
-    """Raise ValueError unless `index` is a device: v2.6 would abort when asked for its stream."""
+    """Raise ValueError for a nonexistent device: v2.6 would abort if asked for its stream."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()
@@ -90,9 +90,9 @@ def check_stream_device(index: int) -> None:
 
 
 def synchronize_device(index: int) -> None:
-    """Wait for a device whose platform has started."""
+    """Wait until a device has finished its work. The platform must have started."""
     if V2_6:
-        # v2.6's synchronize() returns immediately if torch has not yet noticed that the device has
-        # started. This call makes torch notice.
+        # v2.6's synchronize() does nothing until torch notices that the device has started. This
+        # call makes torch notice.
         torch.accelerator.current_device_index()
     torch.accelerator.synchronize(index)

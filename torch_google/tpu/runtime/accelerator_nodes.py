@@ -12,8 +12,8 @@ _ROOT = Path("/")
 _GPU = re.compile(r"nvidia\d+")
 _CHIP = re.compile(r"accel\d+")
 _GOOGLE = "0x1ae0"
-# PCI identifiers of chips with two cores, each of which is a device: TPU v2 and v3, and TPU7x. In
-# all other TPUs, a chip is one device.
+# PCI identifiers of the TPUs whose chips have two cores: TPU v2 and v3, and TPU7x. Each core is a
+# device. On all other TPUs, a chip is one device.
 _TWO_DEVICES = frozenset({"0x0027", "0x0076"})
 
 
@@ -23,9 +23,10 @@ def exist() -> bool:
 
 
 def count(platform: str | None) -> int:
-    """Return the number of devices of a platform (tpu or cuda), or of the first one that exists.
+    """Return the number of devices of a platform, "tpu" or "cuda".
 
-    `TPU_VISIBLE_CHIPS` limits the chips that libtpu uses.
+    If `platform` is None, count the TPUs, or the GPUs if there are no TPUs. `TPU_VISIBLE_CHIPS`
+    limits the chips that libtpu uses.
     """
     chips = len(_chips()) if platform in (None, "tpu") else 0
     if chips:
@@ -46,7 +47,7 @@ def _gpus() -> list[str]:
 
 
 def _models() -> Iterator[str]:
-    """Yield the PCI identifiers of Google's devices."""
+    """Yield the PCI device identifiers of the devices made by Google."""
     devices = _ROOT / "sys/bus/pci/devices"
     for name in _entries("sys/bus/pci/devices"):
         if _text(devices / name / "vendor") == _GOOGLE:

@@ -14,7 +14,7 @@ Machine = Callable[..., None]
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Return a function that creates a machine's device files in a temporary root directory."""
+    """Return a function that creates the device files of a machine in a temporary directory."""
     monkeypatch.setattr(accelerator_nodes, "_ROOT", tmp_path)
     for variable in ("TORCH_TPU_PLATFORM", "TPU_VISIBLE_CHIPS", "TORCH_TPU_CPU_DEVICES"):
         monkeypatch.delenv(variable, raising=False)

@@ -18,20 +18,22 @@ from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
 from torch_google.tpu.runtime.strides import View, read
 
-# Arrays of zeros with at least this many bytes are created on the device, by a program that takes
-# about 0.2 s to compile.
+# Zeros of at least this many bytes are created on the device. Compiling the program that creates
+# them takes about 0.2 s.
 _LARGE = 1 << 26
 
 
 def zeros(
     shape: Sequence[int], dtype: torch.dtype, index: int, sharding: int = shardings.ONE_DEVICE
 ) -> jax.Array:
-    """Return an array of zeros, on the device `index` or with the sharding number `sharding`.
+    """Return an array of zeros on the device `index`, or sharded by the sharding number `sharding`.
 
-    Large arrays are created on the device. Small ones are sent to it, because that takes less time
-    than compiling a program for their shape. On the `cpu` platform, NumPy creates all of them.
+    Large arrays are created on the device. Smaller arrays are copied to it, which takes less time
+    than compiling a program for their shape. On the `cpu` platform, all arrays are copied from
+    NumPy.
 
-    Raises torch.OutOfMemoryError. Raises RuntimeError for a dtype that the platform lacks.
+    Raises torch.OutOfMemoryError if there is not enough memory, and RuntimeError for a dtype that
+    the platform lacks.
     """
     dtypes.check(dtype, platform.name())
     try:
@@ -53,7 +55,7 @@ def zeros(
 
 
 def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
-    """Return an array resized to `elements` of `dtype`. Bytes after the old end are 0."""
+    """Return a flat array with `elements` elements of `dtype`, zero-filled after the old end."""
     if dtypes.to_jax(dtype) != array.dtype:
         count = array.nbytes // dtype.itemsize
         array = read(array, View((count,), (1,), 0, dtype))
@@ -63,9 +65,10 @@ def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
 
 
 def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.Array | None:
-    """Reinterpret a byte array as elements of `dtype`, on the host, so that nothing is compiled.
+    """Reinterpret a byte array as elements of `dtype`, on the host, without compiling a program.
 
-    Returns None for a bool byte other than 0 or 1, and for a dtype that the platform lacks.
+    Returns None if `dtype` is bool and a byte is neither 0 nor 1, or if the platform lacks the
+    dtype.
     """
     try:
         dtypes.check(dtype, platform.name())
@@ -79,7 +82,7 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
 
 
 def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE) -> jax.Array:
-    """Copy a CPU tensor's values to the device `index`, or distribute them as `sharding` says.
+    """Copy a CPU tensor's values to the device `index`, or distribute them according to `sharding`.
 
     Each device receives only its own part. Raises RuntimeError for a dtype that the platform lacks.
     """
@@ -90,14 +93,14 @@ def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DE
 
 
 def replicated(array: jax.Array, sharding: int) -> jax.Array:
-    """Copy an array to all devices of `sharding`, the number of a replicated sharding."""
+    """Copy an array to all devices of a replicated sharding, given by its number."""
     return jax.device_put(array, shardings.sharding_of(sharding))
 
 
 def localized(
     values: tuple[jax.Array, ...], positions: Sequence[int], index: int
 ) -> tuple[jax.Array, ...]:
-    """Return the arrays, with the replicated arrays at these positions moved to one device."""
+    """Return the arrays, with those at `positions` moved to one device."""
     local = list(values)
     for position in positions:
         local[position] = on_one_device(values[position], index)
@@ -105,7 +108,7 @@ def localized(
 
 
 def on_one_device(array: jax.Array, index: int) -> jax.Array:
-    """Return an array on a device. If a replicated array has a copy there, use that copy."""
+    """Move an array to a device, or return the copy that a replicated array has there."""
     device = platform.device(index)
     if array.is_fully_replicated:
         copies = {shard.device: shard.data for shard in array.addressable_shards}
@@ -131,9 +134,10 @@ def to_host(array: jax.Array) -> torch.Tensor:
 def received(
     values: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, index: int
 ) -> jax.Array:
-    """Return a flat CPU tensor as an array on a device, with this shape and dtype.
+    """Copy a flat CPU tensor to a device, as an array with this shape and dtype.
 
-    On the `cpu` platform, the array takes over the tensor's memory, so nothing else may use it.
+    On the `cpu` platform, the array takes over the tensor's memory, so the caller must not use the
+    tensor again.
     """
     values = values.view(dtype).reshape(tuple(shape))
     if platform.name() != "cpu" or not values.numel() or dtype.itemsize == 1:

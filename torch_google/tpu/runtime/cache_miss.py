@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class CacheMissError(RuntimeError):
-    """Raised if a program is in no cache, and cache-only mode forbids compiling it."""
+    """Raised in cache-only mode if a program is not in any cache and would have to be compiled."""
 
     def __init__(self, name: str, key: str) -> None:
         super().__init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only access point to XLA's compiler and the compile cache."""
+"""The only module that calls XLA's compiler and the compile cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Devices: TypeAlias = int | Sequence[jax.Device]
 def executable(
     name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, on: Devices
 ) -> jax.stages.Compiled:
-    """Return a program's executable. `lower` is called only if the program must be compiled.
+    """Return the executable of a program, and call `lower` only if the program must be compiled.
 
     `fingerprint` identifies the program across processes. Raises CacheMissError if the program
     would have to be compiled in cache-only mode.
@@ -35,21 +35,21 @@ def executable(
 
 
 def executable_of(name: str, lowered: jax.stages.Lowered, *, on: Devices) -> jax.stages.Compiled:
-    """Return the executable of a lowered program, whose text is its key in the cache.
+    """Return the executable of a lowered program. A hash of its text is the cache key.
 
-    Raises CacheMissError if it would have to be compiled in cache-only mode.
+    Raises CacheMissError if the program would have to be compiled in cache-only mode.
     """
     fingerprint = f"module {hashlib.sha256(lowered.as_text().encode()).hexdigest()}"
     return executable(name, lambda: lowered, fingerprint=fingerprint, on=on)
 
 
 def find_entry(fingerprint: str, on: Devices) -> cache.StoredEntry | None:
-    """Return the compile cache's entry for a program, or None. Call this before compiling."""
+    """Return the compile cache's entry for a program, or None if there is none."""
     return cache.find_entry(fingerprint, _devices(on))
 
 
 def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
-    """Return a cache entry with its executable loaded, or None if it cannot be loaded."""
+    """Load the executable of a cache entry. Return None if that fails."""
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     entry = stored.loaded()
@@ -59,7 +59,7 @@ def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
 
 
 def store_note(fingerprint: str, on: Devices, note: Any) -> None:
-    """Store a note without an executable in the compile cache."""
+    """Store a note in the compile cache, without an executable."""
     cache.store_entry(fingerprint, _devices(on), cache.Entry(None, note))
 
 
@@ -73,9 +73,9 @@ def compiled(
 ) -> jax.stages.Compiled:
     """Compile a program, store it in the compile cache, and return its executable.
 
-    `fingerprint` identifies the program across processes. `note` is stored with the program. If it
-    is callable, its result for the executable is stored. Raises CacheMissError in cache-only mode,
-    and torch.OutOfMemoryError if the compiler finds that the program does not fit the device.
+    `fingerprint` identifies the program across processes. `note` is stored with the program; a
+    callable note is called with the executable, and its result is stored. Raises CacheMissError in
+    cache-only mode, and torch.OutOfMemoryError if the program does not fit on the device.
     """
     check_allowed(name, fingerprint)
     program_eviction.BUDGET.look()
@@ -90,9 +90,9 @@ def compiled(
 
 
 def scratch(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs while it runs, excluding inputs and results.
+    """Return the bytes of scratch memory that a program needs, excluding inputs and results.
 
-    The result is 0 if the platform does not report it.
+    Returns 0 if the platform does not report the size.
     """
     size = _scratch.get(executable)
     if size is None:
@@ -107,7 +107,7 @@ def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
 
 
 def needs(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs in addition to its inputs: scratch and results."""
+    """Return the bytes that a program needs besides its inputs: scratch memory and results."""
     stats = _memory(executable)
     if stats is None:
         return 0
@@ -138,5 +138,5 @@ def _memory(executable: jax.stages.Compiled) -> Any:
     try:
         return executable.memory_analysis()
     except (NotImplementedError, jax.errors.JaxRuntimeError):
-        # Some platforms do not report the memory of a program.
+        # Some platforms do not report the memory that a program needs.
         return None

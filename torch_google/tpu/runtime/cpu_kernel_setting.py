@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The setting that lets torch's CPU kernels run operators on the platform `cpu`.
 
-A program takes about 50 ms to compile, and each new size needs one. A CPU kernel needs none. The
-setting is process-wide, because autograd's threads must use the kernels that the forward
-pass used: kernels and programs may differ in the lowest bits.
+A program takes about 50 ms to compile, and each new size needs one; a CPU kernel needs no
+compilation. The setting is process-wide, because autograd's threads must use the same kernels as
+the forward pass: a kernel and a program may differ in the lowest bits.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _VARIABLE = "TORCH_TPU_CPU_KERNELS"
 
 
 def set_cpu_kernels(enabled: bool) -> None:
-    """Choose whether the modes strict and fused may run operators on torch's CPU kernels.
+    """Choose whether the modes strict and fused may run operators with torch's CPU kernels.
 
-    If False, which is the default, every operator is a compiled program, as on a TPU. The
-    environment variable TORCH_TPU_CPU_KERNELS=1 turns CPU kernels on from the start. Raises
-    RuntimeError for True on a platform other than `cpu`, whose buffers a CPU kernel cannot read.
+    By default they may not, and every operator is a compiled program, as on a TPU. The environment
+    variable TORCH_TPU_CPU_KERNELS=1 enables CPU kernels from the start. Raises RuntimeError if
+    `enabled` is True on a platform other than `cpu`, where CPU kernels cannot read the buffers.
     """
     _C.start()
     if enabled and platform.name() != "cpu":
@@ -33,15 +33,15 @@ def set_cpu_kernels(enabled: bool) -> None:
 
 
 def get_cpu_kernels() -> bool:
-    """Return whether operators may run on torch's CPU kernels."""
+    """Return whether operators may run with torch's CPU kernels."""
     _C.start()
     return _C.uses_cpu_kernels()
 
 
 def choose() -> None:
-    """Apply the default. This runs when the device starts.
+    """Apply the environment variable TORCH_TPU_CPU_KERNELS when the device starts.
 
-    Raises ValueError if the environment variable is neither 0 nor 1.
+    Raises ValueError if the variable is neither 0 nor 1.
     """
     text = os.environ.get(_VARIABLE, "0")
     if text not in ("0", "1"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts an index, a name or a torch.device from the user to a device index."""
+"""Converts the device arguments of users (an index, a name or a torch.device) to device indices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def index_of(device: DeviceLike) -> int:
 
 
 def checked_index(device: DeviceLike) -> int:
-    """Return a device's index. Raises ValueError for an unknown device. Starts the platform."""
+    """Start the platform and return a device's index. Raises ValueError for an unknown device."""
     index = index_of(device)
     _C.start()
     count = _C.device_count()

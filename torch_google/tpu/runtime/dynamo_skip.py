@@ -13,10 +13,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def untraced(function: _F) -> _F:
-    """Hide a function and its callees from Dynamo. Return the function to call.
+    """Return a version of a function that Dynamo skips, together with everything it calls.
 
-    Without this, Dynamo would trace our frames and JAX's if compiled code called an operator after
-    a graph break.
+    Otherwise, if compiled code called an operator after a graph break, Dynamo would trace our
+    frames and JAX's.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"tpu: {function!r} has no code for Dynamo to skip. Give a def or a lambda")

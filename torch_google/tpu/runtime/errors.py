@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program errors, reported with the operator and its caller."""
+"""Reports errors of programs with the operator's name and the line that called it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
 
-# The prefix of messages from csrc/host_group.cpp and csrc/collective.cpp.
+# The prefix of the messages that csrc/host_group.cpp and csrc/collective.cpp raise.
 _COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
@@ -22,7 +22,7 @@ _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
 def explain(op: str, error: Exception) -> NoReturn:
-    """Raise a program's error, or torch.OutOfMemoryError if the device ran out of memory."""
+    """Raise a program's error, as torch.OutOfMemoryError if the device ran out of memory."""
     if isinstance(error, torch.OutOfMemoryError):
         raise error
     if is_out_of_memory(error):
@@ -31,7 +31,7 @@ def explain(op: str, error: Exception) -> NoReturn:
 
 
 def _of_collective(error: Exception) -> Exception | None:
-    """Return a collective's error as the exception that torch.distributed would raise."""
+    """Convert a collective's error to the exception that torch.distributed would raise."""
     code, _, text = str(error).partition(_COLLECTIVE)
     if not text:
         return None
@@ -41,12 +41,15 @@ def _of_collective(error: Exception) -> Exception | None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether PJRT ran out of memory. Not all of its messages contain the status code."""
+    """Return whether an error means that PJRT ran out of memory.
+
+    Some of PJRT's messages lack the status code.
+    """
     return any(phrase in str(error) for phrase in ("RESOURCE_EXHAUSTED", "Out of memory"))
 
 
 def wait(array: Any) -> None:
-    """Wait for a value. If its computation failed, raise the error that `explain` returns."""
+    """Wait until a value is ready. If its computation failed, raise the error as `explain` does."""
     try:
         array.block_until_ready()
     except RuntimeError as error:  # JAX's errors are subclasses of RuntimeError
@@ -60,7 +63,10 @@ def out_of_memory(name: str, why: str) -> torch.OutOfMemoryError:
 
 
 def first_line(error: Exception) -> str:
-    """Return a message's first line. For a formatted traceback, return the exception's line."""
+    """Return the first line of an error's message.
+
+    If the message is a formatted traceback, return the line with the exception instead.
+    """
     first, _, rest = str(error).strip().partition("\n")
     if first.endswith(_TRACEBACK):
         raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
@@ -73,8 +79,7 @@ def caller() -> str:
 
     On an autograd thread, return the line that called backward() and the name of the running node.
     In anomaly mode, also return the line that created the node. If several threads are in
-    backward(), return all of their lines, because we cannot tell which of the calls this thread
-    serves.
+    backward(), return all of their lines: this thread may be working for any of them.
     """
     own = _users_line(sys._getframe(1))
     if own is not None:
@@ -84,7 +89,7 @@ def caller() -> str:
 
 
 def users_level() -> int:
-    """Return the `stacklevel` with which the caller's warning points at the user's line of code."""
+    """Return the `stacklevel` that makes the caller's warning point at the user's line of code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
@@ -112,7 +117,7 @@ def _node() -> str:
     node = torch._C._current_autograd_node()
     if node is None:
         return ""
-    # Anomaly mode records the stack in which the node was created, innermost frame last.
+    # In anomaly mode, the metadata contain the stack that created the node, innermost frame last.
     text = "".join(node.metadata.get("traceback_", ()))
     lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if _is_users(file)]
     return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that an event or a wait covers: all that existed when it was created."""
+"""Events and waits of streams: each covers all values that existed when it was created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_google.tpu.runtime import errors
 class Marker:
     """A set of values, some of which may not be ready.
 
-    With `timing`, it records the time at which the last of them becomes ready.
+    If `timing` is set, the marker records the time at which the last value becomes ready.
     """
 
     def __init__(self, arrays: Sequence[Any], timing: bool) -> None:
@@ -43,15 +43,16 @@ class Marker:
         self._arrays = []
 
     def block(self, device: int, stream: int) -> None:
-        """Make later waits for a stream include these values."""
+        """Make later waits for a stream cover these values too."""
         with _lock:
             before = _awaited.get((device, stream), ())
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
 
     def elapsed(self, later: Marker) -> float:
-        """Return the milliseconds from this marker to a later one. Raises torch's own errors.
+        """Return the milliseconds from this marker to a later one.
 
-        Later releases raise these errors themselves; torch v2.6 leaves the checks to the device.
+        Raises the same errors as torch if the markers lack `timing` or are not ready. Only torch
+        v2.6 needs these checks here; later releases check before they call the device.
         """
         if not (self._timing and later._timing):
             raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
@@ -60,13 +61,13 @@ class Marker:
         return (later.time() - self.time()) * 1e3
 
     def time(self) -> float:
-        """Return the time.perf_counter() at which all values were ready."""
+        """Return the time.perf_counter() at which the last value became ready."""
         if self._reached is not None:
             self._reached.wait()
         return self._time
 
     def stamp(self) -> None:
-        """Wait for the values, then record the time. Only the watcher thread calls this."""
+        """Wait for the values, then record the time. Only the watcher thread calls this method."""
         try:
             for array in tuple(self._arrays):
                 array.block_until_ready()
@@ -78,9 +79,9 @@ class Marker:
 
 
 def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
-    """Return a marker for `arrays` and all values that a stream (-1: any stream) waits for.
+    """Return a marker for `arrays` and for all values that a stream (-1: any stream) waits for.
 
-    A failed value is included in only one marker, because waiting for it raises its error.
+    A failed value is in only one marker, because waiting for it raises the error.
     """
     behind = []
     with _lock:
@@ -94,7 +95,10 @@ def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marke
 
 
 def _concerns(array: Any) -> bool:
-    """Return whether waiting for a value may block or raise. JAX reports failed values as ready."""
+    """Return whether waiting for a value may block or raise an error.
+
+    JAX reports failed values as ready, so is_ready() alone is not enough.
+    """
     if not array.is_ready():
         return True
     try:
@@ -106,7 +110,7 @@ def _concerns(array: Any) -> bool:
 
 # The stream number that means all streams.
 _ALL = -1
-# The markers that each (device, stream) waits for.
+# The markers that a later wait for a (device, stream) must cover.
 _awaited: dict[tuple[int, int], list[Marker]] = {}
 _watched: queue.SimpleQueue[Marker] = queue.SimpleQueue()
 _watcher: list[threading.Thread] = []

@@ -12,7 +12,7 @@ import torch
 
 from torch_google.tpu.release import V2_6
 
-# The number of matrix products in the long program, which takes at least 0.1 s.
+# The long program computes this many matrix products and takes at least 0.1 s.
 _PRODUCTS = 24
 
 
@@ -25,7 +25,7 @@ def _nothing_is_on_its_way() -> Iterator[None]:
 
 
 def _long(x: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the identity, or `x`, at once, although its value is ready only much later."""
+    """Start a long program whose result equals `x` or, by default, an identity matrix."""
     x = torch.eye(768, device="tpu") if x is None else x
     eye = torch.eye(768, device="tpu")
     for _ in range(_PRODUCTS):

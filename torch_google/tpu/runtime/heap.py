@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""malloc settings for the `cpu` platform: keep freed memory for the next program.
+"""malloc settings for the `cpu` platform, which keep freed memory for the next program.
 
-XLA frees scratch memory and results after each run. glibc returns large blocks to the operating
-system, and keeps at most 64 MiB for a thread with its own arena. The next run then takes a page
-fault for each page, which costs a sixth of a training step's time. PJRT allocates CPU buffers with
-malloc and has no allocator to configure, so these settings apply to the whole process.
+XLA frees scratch memory and results after each run of a program. glibc returns large blocks to the
+operating system, and keeps at most 64 MiB for a thread with its own arena. The next run then causes
+a page fault for each page, which costs a sixth of a training step's time. PJRT allocates CPU
+buffers with malloc and has no allocator to configure, so these settings apply to the whole process.
 
-All threads share one arena, which keeps up to 1 GiB of free memory at its end; glibc returns the
-rest to the system. Blocks above 128 MiB are still mapped separately, because an aligned block does
-not fit into the hole that an equally large one leaves.
+All threads share one arena. It keeps up to 1 GiB of free memory at its end and returns the rest to
+the system. Blocks above 128 MiB are still mapped separately, because an aligned block does not fit
+into the hole that a freed block of the same size leaves.
 
-When JAX initialises any platform, it also creates a CPU client. Each of that client's threads then
-has its own arena, in which a block is at most 64 MiB. So call `keep` before that.
+`keep` must be called before JAX initialises any platform. JAX then also creates a CPU client, and
+each of its threads has an arena of its own, in which a block cannot exceed 64 MiB.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Mapping
 IN_THE_HEAP = 128 << 20  # bytes: larger blocks are mapped separately
 KEPT = 1 << 30  # bytes of free memory kept at the heap's end
 
-# Parameters of mallopt, from malloc.h.
+# Parameter numbers for mallopt, from malloc.h.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 _ARENA_MAX = -8
@@ -33,7 +33,7 @@ def keep(environ: Mapping[str, str] = os.environ) -> bool:
     """Make malloc keep freed memory, and return whether it will. Call this before JAX starts.
 
     Nothing changes if malloc is not glibc's, if environment variables configure it, or if
-    TORCH_TPU_KEEP_HEAP=0. Raises ValueError for a value of that variable other than 0 or 1.
+    TORCH_TPU_KEEP_HEAP=0. Raises ValueError if TORCH_TPU_KEEP_HEAP is neither 0 nor 1.
     """
     setting = environ.get("TORCH_TPU_KEEP_HEAP", "1")
     if setting not in ("0", "1"):

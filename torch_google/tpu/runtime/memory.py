@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.memory`: the memory that live storages use, and the device's total memory."""
+"""`torch.tpu.memory`: the memory that live storages use, and the total memory of a device."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ __all__ = [
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the allocator's statistics, with the names that torch uses."""
+    """Return the allocator's statistics, under the names that torch uses."""
     return dict(accelerator.memory_stats(index_of(device)))
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Return the bytes in all live storages on a device."""
+    """Return the total size in bytes of all live storages on a device."""
     return int(accelerator.memory_allocated(index_of(device)))
 
 
@@ -58,7 +58,7 @@ def max_memory_allocated(device: DeviceLike = None) -> int:
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Reset max_memory_allocated to the bytes allocated now."""
+    """Reset the peak, max_memory_allocated(), to the current value of memory_allocated()."""
     accelerator.reset_peak_memory_stats(index_of(device))
 
 
@@ -67,7 +67,7 @@ def empty_cache() -> None:
 
 
 def ipc_collect() -> None:
-    """Do nothing, because tensors are sent to other processes through host memory."""
+    """Do nothing, because tensors are sent to other processes through host memory, not CUDA IPC."""
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
@@ -81,7 +81,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the allocator's statistics as nested dictionaries, one level per dot in a name."""
+    """Return the allocator's statistics as nested dicts, split at the dots in their names."""
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
         *path, last = name.split(".")
@@ -93,17 +93,17 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
-    """Reset the counters of allocated and freed bytes."""
+    """Reset the running totals of allocated and freed memory."""
     accelerator.reset_accumulated_memory_stats(index_of(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Limit live tensors on a device to a fraction (0 to 1) of its memory. The default is 1.
+    """Limit the live tensors on a device to a fraction (0 to 1) of its memory. The default is 1.
 
-    A call that would exceed the limit raises torch.OutOfMemoryError before anything is computed or
-    any random number is drawn. For a torch.compile graph, all memory that it needs while it runs is
-    counted. Raises ValueError for a fraction out of range, and NotImplementedError if the platform
-    does not report its memory.
+    A call that would exceed the limit raises torch.OutOfMemoryError before it computes anything or
+    draws a random number. For a torch.compile graph, all memory that the graph needs while it runs
+    counts. Raises ValueError for a fraction out of range, and NotImplementedError if the platform
+    does not report its memory size.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"tpu: a fraction of {fraction} of the memory. Give 0 to 1")
@@ -112,15 +112,15 @@ def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) 
 
 
 def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
-    """Return the fraction of a device's memory that live tensors may hold."""
+    """Return the fraction of a device's memory that live tensors may use."""
     total = mem_get_info(device)[1]
     return min(1.0, float(_C.memory_limit(index_of(device)) / total))
 
 
 def limit_all(devices: int) -> None:
-    """Limit live tensors on each device to its memory, if the platform reports its size.
+    """Limit the live tensors on each device to its memory size, if the platform reports one.
 
-    This runs when the platform starts.
+    This function is called when the platform starts.
     """
     for index in range(devices):
         try:
@@ -131,7 +131,7 @@ def limit_all(devices: int) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return a device's free and total bytes. On the `cpu` platform, these are the machine's.
+    """Return the free and the total bytes of a device, or of the host on the `cpu` platform.
 
     Raises NotImplementedError if the platform does not report them, and ValueError for an index
     that is not a device.
@@ -154,7 +154,7 @@ def _info(index: int) -> tuple[int, int]:
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """Return a table of the memory in use and, unless `abbreviated`, PJRT's statistics."""
+    """Return a table of the memory in use and, unless `abbreviated` is set, PJRT's statistics."""
     torch.tpu.init()
     index = index_of(device)
     stats = memory_stats(index)
@@ -176,10 +176,10 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
 
 
 def viewer(path: str | os.PathLike[str], device: DeviceLike = None) -> None:
-    """Write an HTML page with the peak, and the live storages by module and by line of code.
+    """Write an HTML page about the peak memory and the live storages, by module and line of code.
 
-    Call `_record_memory_history()` before the part to look at. Without it, the page has only the
-    storages that are live now. The file is replaced atomically.
+    Call `_record_memory_history()` before the code of interest. Without a recording, the page shows
+    only the storages that are live now. The file is replaced atomically.
     """
     from torch_google.tpu.runtime import memory_page  # imported here, because it is rarely used
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records allocations with their stacks, and returns them in the format of torch's memory_viz."""
+"""Records allocations with their stacks, in the format that torch's memory_viz reads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from torch_google.tpu import _C
 from torch_google.tpu.runtime import memory_owners
 from torch_google.tpu.runtime.device_index import DeviceLike, index_of
 
-_FRAMES = 60  # of a stack; torch keeps as many
+_FRAMES = 60  # the frames kept of each stack, as in torch
 _Frames = list[dict[str, Any]]
 
 
 class _Modules(threading.local):
-    """The modules whose forward a thread is in, from the outermost to the innermost."""
+    """The modules whose `forward` is running in a thread, from the outermost to the innermost."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
@@ -45,11 +45,12 @@ def _record_memory_history(
     device: DeviceLike = None,
     clear_history: bool = False,
 ) -> None:
-    """Record the storages of all devices that are allocated and freed from now on.
+    """Record the storages that are allocated and freed on all devices from now on.
 
-    The arguments are those of torch.cuda.memory. `enabled="state"` keeps only live storages, and
-    None ends the recording and forgets it. `context=None` records no stacks. Stacks are Python's.
-    While it records, each allocation also has the name of the module whose `forward` runs.
+    The arguments are those of torch.cuda.memory. `enabled="state"` keeps only live storages; None
+    stops the recording and discards it. `context=None` records no stacks. Stacks always have only
+    Python frames. Each recorded allocation also has the name of the module whose `forward` was
+    running.
     """
     if enabled not in (None, "state", "all"):
         raise ValueError(f"tpu: _record_memory_history({enabled!r}); use None, 'state' or 'all'")
@@ -76,8 +77,8 @@ def _record_memory_history(
 def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
     """Return the live storages and the recorded events, as torch.cuda.memory._snapshot does.
 
-    Each storage is a segment with one block. A storage from before the recording has no frames, and
-    is listed only if a Python object refers to its tensor.
+    Each storage is a segment with one block. A storage allocated before the recording has no
+    frames, and is listed only if a Python object refers to its tensor.
     """
     traces: list[list[dict[str, Any]]] = [[] for _ in range(torch.tpu.device_count())]
     for allocates, index, address, size, microseconds, (label, frames) in _C.memory_events():
@@ -113,7 +114,7 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
 
 @contextmanager
 def annotate(name: str) -> Iterator[None]:
-    """Mark the time of a block in the history, if one is recorded."""
+    """Mark the start and the end of a `with` block in the history, if one is being recorded."""
     _mark(name, "START")
     try:
         yield
@@ -172,7 +173,7 @@ def _enter(module: torch.nn.Module, args: Any) -> None:
     labels = _modules.labels
     if not labels:
         _modules.names = _names_in(module)
-    # A module that the outermost one does not contain is called by its class's name.
+    # A module that is not a submodule of the outermost one is labelled with its class name.
     labels.append(_modules.names.get(id(module), type(module).__name__))
     _C.set_memory_label(labels[-1])
 
@@ -181,7 +182,7 @@ def _leave(module: torch.nn.Module, args: Any, output: Any) -> None:
     if torch.compiler.is_compiling():
         return
     labels = _modules.labels
-    if labels:  # the recording may have begun within the module
+    if labels:  # the recording may have started inside the module
         labels.pop()
     _C.set_memory_label(labels[-1] if labels else "")
 

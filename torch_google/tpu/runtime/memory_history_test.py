@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of allocations, its format, and the page about it."""
+"""The history of allocations, its format, and the HTML page that shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from torch_google.tpu.runtime import memory_replay
 
 MODES = sorted(_C.Mode.__members__)
 
-# A user's file. Frames of this test are internal, because it is part of the device's package.
+# User code in a file of its own: the frames of this test count as internal, because the test is
+# part of the device's package.
 _USER = """
 def ones(size):
     return torch.ones(size, device="tpu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names the storages that Python objects refer to: parameters, gradients, optimizer states."""
+"""Finds storages and their owners through Python objects, such as parameters and gradients."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-# Other subclasses, such as fake tensors and DTensors, have no storage of their own.
+# The tensor types that have a storage. Others, such as fake tensors and DTensors, have none of
+# their own.
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def storages() -> Iterator[tuple[int, int, int]]:
-    """Yield the device, address and bytes of each storage, once."""
+    """Yield (device, address, bytes) once for each storage that a Python object refers to."""
     seen = set()
     for each in gc.get_objects():
         if type(each) in _PLAIN:
@@ -27,7 +28,7 @@ def storages() -> Iterator[tuple[int, int, int]]:
 
 
 def owners() -> dict[int, str]:
-    """Return names of storages, by address: `Net.layer.weight`, its gradient, optimizer states."""
+    """Map storage addresses to names: `Net.layer.weight`, its gradient, its optimizer states."""
     objects = gc.get_objects()
     modules = [each for each in objects if issubclass(type(each), torch.nn.Module)]
     children = {id(child) for module in modules for child in module.children()}
@@ -58,7 +59,7 @@ def _add(names: dict[int, str], tensor: Any, name: str) -> None:
 
 
 def _address(tensor: Any) -> int | None:
-    """Return the address of a tensor's storage on the device, or None if it has none."""
+    """Return the address of a tensor's storage on the device, or None if it has no such storage."""
     if type(tensor) not in _PLAIN or tensor.device.type != "tpu":
         return None
     if tensor.layout != torch.strided:

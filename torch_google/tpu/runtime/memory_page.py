@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `torch.tpu.memory.viewer`: one HTML file without scripts."""
+"""The HTML page that `torch.tpu.memory.viewer` writes: one file without scripts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from torch_google.tpu.runtime import memory_history, memory_owners, memory_replay
 from torch_google.tpu.runtime.memory_replay import Live, Replay
 
-_ROWS = 40  # of a table
+_ROWS = 40  # the maximum number of rows in a table
 _WIDTH, _HEIGHT = 900, 220
-_POINTS = 2000  # of the chart; more are not visible
+_POINTS = 2000  # the maximum in the chart; more would not be visible
 
 _STYLE = """
 body { font: 14px/1.45 sans-serif; margin: 2em auto; max-width: 64em; padding: 0 1em; color: #222 }
@@ -26,14 +26,14 @@ code { font-size: 12px } svg { background: #f6f6f6 }
 
 
 def write(path: Path, device: int, bytes_now: int) -> None:
-    """Write the page atomically. `bytes_now` are the bytes of all live storages of the device."""
+    """Write the page atomically. `bytes_now` is the total size of the device's live storages."""
     snapshot = memory_history._snapshot()
     result = memory_replay.replay(snapshot, memory_owners.owners(), device, bytes_now)
     _write(path, page(device, result, snapshot["external_annotations"]))
 
 
 def page(device: int, result: Replay, annotations: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page."""
+    """Return the HTML text of the page."""
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Memory of tpu:{device}</title>',
         f"<style>{_STYLE}</style><h1>Memory of tpu:{device}</h1>",
@@ -106,7 +106,7 @@ def _chart(result: Replay, annotations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _thinned(timeline: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the largest point of each of at most _POINTS equal parts."""
+    """Reduce a timeline to at most _POINTS points, by keeping the largest point of each part."""
     step = -(-len(timeline) // _POINTS)
     parts = (timeline[index : index + step] for index in range(0, len(timeline), step))
     return [max(part, key=lambda point: point[1]) for part in parts]

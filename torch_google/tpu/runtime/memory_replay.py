@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a snapshot: the bytes over time, the peak, and the storages that were live then."""
+"""Replays a snapshot to find the memory use over time, and the storages live at its peak."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-# Frames of torch and of the device are not the user's.
+# Directories whose frames are internal: torch's, and the device's.
 _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
@@ -23,7 +23,7 @@ NO_LINE = "without a Python stack: backward, or a compiled graph"
 
 @dataclass(frozen=True)
 class Live:
-    """A live storage. `owner` is empty unless a module or optimizer has it now."""
+    """A live storage. `owner` is empty if no module or optimizer refers to the storage now."""
 
     size: int
     module: str
@@ -33,7 +33,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Replay:
-    """The bytes after each event, as (microseconds, bytes), and the live storages at the peak."""
+    """The memory use after each event, in (microseconds, bytes), and the storages at the peak."""
 
     timeline: list[tuple[int, int]]
     peak: int
@@ -46,9 +46,9 @@ class Replay:
 def replay(
     snapshot: Mapping[str, Any], owners: Mapping[int, str], device: int, bytes_now: int
 ) -> Replay:
-    """Replay the events of a device. `bytes_now` are the bytes of all storages that are live now.
+    """Replay the events of a device. `bytes_now` is the total size of all storages live now.
 
-    Storages that no event allocated are one item, because only the sum of their bytes is known.
+    Storages without an allocation event become one item, because only their total size is known.
     """
     events = snapshot["device_traces"][device]
     live = {
@@ -87,7 +87,7 @@ def replay(
 
 
 def totals(live: Iterable[Live], field: str) -> list[tuple[str, int, int]]:
-    """Return (name, bytes, number) for each value of a field, the largest first."""
+    """Return (value, bytes, count) for each value of a field of Live, by decreasing bytes."""
     sizes: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     for each in live:
@@ -98,10 +98,10 @@ def totals(live: Iterable[Live], field: str) -> list[tuple[str, int, int]]:
 
 
 def user_line(frames: Iterable[Mapping[str, Any]]) -> str:
-    """Return the innermost line that is not torch's, or NO_LINE."""
+    """Return the innermost line outside torch and the device's package, or NO_LINE."""
     for frame in frames:
         file = frame["filename"]
-        # Frozen modules of the interpreter and of a PAR have names in angle brackets.
+        # Frozen modules, of the interpreter or of a PAR file, have names in angle brackets.
         if not file.startswith(("<", *_INTERNAL)):
             return f"{file}:{frame['line']} {frame['name']}"
     return NO_LINE
@@ -110,7 +110,8 @@ def user_line(frames: Iterable[Mapping[str, Any]]) -> str:
 def _live(size: int, of: Mapping[str, Any], owner: str) -> Live:
     module = of["user_metadata"]
     if not of["frames"] and not module:
-        # A storage without stack is from before the recording, if it has an owner or is a block.
+        # There is no stack. A block (only blocks have a "state") was allocated before the
+        # recording; an event was recorded without a Python stack.
         unknown = BEFORE if "state" in of else NO_LINE
         return Live(size, owner or (BEFORE if "state" in of else NO_MODULE), unknown, owner)
     return Live(size, owner or module or NO_MODULE, user_line(of["frames"]), owner)
@@ -121,6 +122,6 @@ def _sign(event: Mapping[str, Any]) -> int:
 
 
 def _with_rest(live: list[Live], total: int) -> list[Live]:
-    """Add the bytes of storages that are not in the list."""
+    """Append an item for the bytes of `total` that no storage in the list accounts for."""
     rest = total - sum(each.size for each in live)
     return [*live, Live(rest, BEFORE, BEFORE, "")] if rest > 0 else live

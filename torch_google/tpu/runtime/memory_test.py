@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory statistics and limits; an out-of-memory error leaves values unchanged."""
+"""Memory statistics and limits. An out-of-memory error leaves values unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOM = 1 << 20
 
 @pytest.fixture
 def limited() -> Iterator[int]:
-    """Set the limit to one MiB more than the live bytes."""
+    """Limit the memory to one MiB more than the live bytes, and yield the limit."""
     torch._dynamo.reset()
     gc.collect()
     before = _C.memory_limit(0)
@@ -35,7 +35,7 @@ def limited() -> Iterator[int]:
 
 
 def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
-    """Check that an error names the request, the live bytes, the limit and a remedy."""
+    """Check that the out-of-memory error names the request, live bytes, the limit and a remedy."""
     live = torch.tpu.memory_allocated()
     message = (
         rf"ran out of memory: it takes {asked} bytes\. .* hold {live} bytes of the {limit} that"
@@ -163,7 +163,7 @@ def test_a_fused_program_without_room_for_its_scratch_memory_runs_one_by_one(
 ) -> None:
     known = SimpleNamespace(temp_size_in_bytes=1 << 50)
     monkeypatch.setattr(compiler, "_memory", lambda _: known)
-    tried: list[Any] = []  # the results that first runs of programs wait for
+    tried: list[Any] = []  # results of first runs that the runtime waited for
     monkeypatch.setattr(jax, "block_until_ready", tried.append)
     x = torch.ones(64, device="tpu")
     with torch.tpu.eager_mode("fused"):
@@ -200,7 +200,7 @@ _REFUSED = (
 
 @pytest.fixture
 def _too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the compiler reject every program, as a TPU's does if the program does not fit."""
+    """Make the compiler reject every program, as a TPU's compiler rejects one that does not fit."""
 
     def refuse(_: Any) -> NoReturn:
         raise jax.errors.JaxRuntimeError(f"{_REFUSED}\n\nLargest program allocations in hbm:")
@@ -239,7 +239,7 @@ def test_a_trace_that_the_compiler_rejects_runs_operator_by_operator(
         for turn in range(3):
             x.add_(1).mul_(2).sub_(2).add_(0)
             if turn == 0:
-                # From now on the compiler rejects programs: only the fused one is new.
+                # The compiler rejects programs from now on. Only the fused program is new.
                 request.getfixturevalue("_too_large")
             assert x.tolist() == [2.0 ** (turn + 1)] * 67
             torch.tpu.wait_for_compiles()

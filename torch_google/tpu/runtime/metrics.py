@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime's counters."""
+"""Counters of operator calls, compilations and cache lookups."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from torch_google.tpu.runtime.accelerator import accelerator
 class Metrics:
     """Counts since the process started or the counters were last reset.
 
-    `operators`: operator calls. `hits`, `misses`: calls that found a compiled program, and calls
-    that did not. `forgotten`: evicted programs (see program_limit.py and program_eviction.py).
-    `compiles`, `compile_seconds`: the number of compilations, and their wall time.
+    `operators`: operator calls. `hits`, `misses`: the calls that found a compiled program, and
+    those that did not. `forgotten`: evicted programs (see program_limit.py and
+    program_eviction.py). `compiles`, `compile_seconds`: the number of compilations, and their wall
+    time.
 
-    `cpu_kernels`: calls that torch's CPU kernels ran (see cpu_kernel_setting.py). They are neither
-    hits nor misses. `host_shapes`: calls whose result shapes depend on values; such calls run
-    without a program. `fallbacks`: by operator name, the calls that ran on the CPU.
+    `cpu_kernels`: calls that ran with torch's CPU kernels (see cpu_kernel_setting.py); they are
+    neither hits nor misses. `host_shapes`: calls whose result shapes depend on values; such calls
+    run without a program. `fallbacks`: calls that fell back to the CPU, by operator name.
 
-    `graphs`: events in torch.compile graphs. They are `compile`, `call`, `evict`, `copy` (an array
-    could not be donated), `pad` (an argument was padded to its bucket's length) and `pad_compile`
-    (a program was compiled for that). `exact`: graphs with symbolic sizes that need one program per
-    set of sizes, by reason.
+    `graphs`: events in torch.compile graphs. These are `compile`, `call`, `evict`, `copy` (an array
+    could not be donated), `pad` (an argument was padded to the length of its bucket) and
+    `pad_compile` (a padding program was compiled). `exact`: graphs with symbolic sizes that need
+    one program per set of sizes, by reason.
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
-    traces that ran operator by operator while their program was being compiled. `flushes`: the
-    number of times that a trace was flushed, by reason.
+    traces that ran operator by operator while their program was being compiled. `flushes`: trace
+    flushes, by reason.
 
     `disk_hits`, `disk_misses`: lookups in the compile cache. `disk_bytes`: bytes read from and
-    written to it. A disk hit does not count as a compilation.
+    written to the cache. A disk hit does not count as a compilation.
     """
 
     operators: int
@@ -70,7 +71,7 @@ _lock = threading.Lock()
 
 
 def metrics() -> Metrics:
-    """Return the counts for all threads and devices. `live_bytes` is only the current device's."""
+    """Return the counts of all threads and devices. `live_bytes` covers only the current device."""
     operators, hits, misses, forgotten = _C.counts()
     disk = cache.statistics()
     live = int(accelerator.memory_allocated()) if _C.started() else 0
@@ -109,7 +110,7 @@ def reset_metrics() -> None:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Count one compilation, and its time."""
+    """Count one compilation, and add its duration to the total."""
     begin = time.perf_counter()
     yield
     with _lock:
@@ -118,12 +119,12 @@ def compiling() -> Iterator[None]:
 
 
 def host_shapes() -> None:
-    """Count one call of an operator whose result shape depends on values."""
+    """Count one call of an operator whose result shapes depend on values."""
     _host_shapes[0] += 1
 
 
 def fallback(name: str) -> None:
-    """Count one operator call that ran on the CPU."""
+    """Count one operator call that fell back to the CPU."""
     _fallbacks[name] += 1
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's PJRT platform: chosen once, and started when the first tensor is created.
+"""The device's PJRT platform, which is chosen once, when the first tensor is created.
 
-`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects it. The default is the first of these that the
-machine supports. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the `cpu` platform; its
-default comes from JAX's own settings.
+`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects the platform. The default is the first of the three
+that the machine supports. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the `cpu` platform.
+Its default comes from JAX's own settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
 _THREADS = "PJRT_NPROC"
-# The number of devices that the C++ code supports (guard.h).
+# The maximum number of devices that the C++ code supports (guard.h).
 _MOST = 64
 _devices: list[jax.Device] = []
 
@@ -33,14 +33,14 @@ _devices: list[jax.Device] = []
 def launch() -> int:
     """Start PJRT and return the number of tpu devices. Only `_C.start()` calls this, once.
 
-    Devices after the first 64 cannot hold tensors on their own, but can be part of a mesh.
+    Devices beyond the first 64 cannot hold tensors of their own, but can be part of a mesh.
     """
     _devices[:] = _start()
     return min(len(_devices), _MOST)
 
 
 def count() -> int:
-    """Return the number of devices that JAX has."""
+    """Return the number of JAX's local devices, which may exceed the number of tpu devices."""
     return len(_devices)
 
 
@@ -50,15 +50,15 @@ def device(index: int) -> jax.Device:
 
 
 def name() -> str:
-    """Return the running platform: tpu, gpu (JAX's name for cuda) or cpu."""
+    """Return the name of the running platform: tpu, gpu (JAX's name for cuda) or cpu."""
     return str(_devices[0].platform)
 
 
 def expected_devices() -> int:
-    """Return the expected number of devices without starting any, because torch asks early.
+    """Return the expected number of devices without starting the platform.
 
-    This runs during `import torch`, so it ignores invalid environment variables. Starting the
-    platform raises an error for them.
+    torch asks for the number during `import torch`, so invalid environment variables are ignored
+    here. Starting the platform raises an error for them.
     """
     forced = os.environ.get("TORCH_TPU_PLATFORM") or None
     accelerators = accelerator_nodes.count(forced if forced in PLATFORMS else None)
@@ -71,7 +71,7 @@ def expected_devices() -> int:
 
 
 def _of_jax() -> str:
-    """Return the number of CPU devices in JAX's settings. XLA_FLAGS has the lowest priority."""
+    """Return JAX's setting for the number of CPU devices. XLA_FLAGS has the lowest priority."""
     config = getattr(sys.modules.get("jax"), "config", None)
     count = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
     if not str(count).startswith("-"):
@@ -101,10 +101,10 @@ def _start() -> list[jax.Device]:
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    # Leave JAX's setting alone unless the variable is set: JAX may already be in use.
+    # Without the variable, leave JAX's setting alone, because JAX may already be in use.
     if forced in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         count = _cpu_devices()
-        # XLA reads this setting when it creates the first CPU client; JAX rejects later changes.
+        # JAX reads this setting when it creates the first CPU client, and rejects later changes.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
     processes.join()
@@ -129,16 +129,16 @@ def _start() -> list[jax.Device]:
 def _threads_for_all_devices() -> Iterator[None]:
     """Give PJRT's CPU client enough threads for several devices, unless the user set the number.
 
-    A sharded program needs one thread per device to run, because its parts wait for each other, and
-    another one per device to start it. A thread that starts programs blocks while 32 of them are
-    pending. With the default, one thread per core, all threads could wait forever. PJRT reads the
-    variable when it creates the client.
+    For each device, a sharded program needs a thread to run its part, because the parts wait for
+    each other, and a second thread to start the part. A thread that starts programs blocks while 32
+    of them are pending. With the default of one thread per core, all threads could wait forever.
+    PJRT reads the variable when it creates the client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:
         yield
         return
-    # Double that number, because two Python threads may start programs at the same time.
+    # Allow for two Python threads that start programs at the same time: four threads per device.
     os.environ[_THREADS] = str(max(4 * devices, len(os.sched_getaffinity(0))))
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tensor with a dtype that the platform lacks is rejected with an error that names both."""
+"""Tensors with a dtype that the platform lacks raise an error naming the dtype and the platform."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The precision of float32 matrix products and convolutions on devices that round their inputs.
 
-A TPU multiplies in bfloat16. A float32 product takes one bfloat16 pass by default, three at "high"
-and six at "highest". On a CPU, float32 products have full precision at every level.
+A TPU multiplies in bfloat16. A float32 product takes one bfloat16 pass at "default", three at
+"high" and six at "highest". On a CPU, every level gives full float32 precision.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 Precision = Literal["default", "high", "highest"]
 
-# A level's index in this list is its value in C++ and in program keys.
+# The position of a level in this tuple is its number in C++ and in program keys.
 _NAMES = ("default", "high", "highest")
 
 
 def set_precision(precision: Precision) -> None:
-    """Set the precision for all threads that have not set their own."""
+    """Set the precision for every thread that does not set its own."""
     _C.set_global_precision(_parse(precision))
 
 
@@ -30,9 +30,10 @@ def get_precision() -> str:
 
 
 class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
-    """Set this thread's precision for a `with` block or a decorated function.
+    """Set this thread's precision in a `with` block or in a decorated function.
 
-    Backward passes inherit it. A program is compiled once for each precision that it runs with.
+    Backward passes use the precision of their forward pass. A program is compiled once for each
+    precision that it runs with.
     """
 
     def __init__(self, precision: Precision) -> None:
@@ -40,7 +41,7 @@ class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.t
 
 
 def lowering_at(name: str) -> AbstractContextManager[Any]:
-    """Return a context in which JAX traces products with this precision."""
+    """Return a context in which JAX traces matrix products with the given precision."""
     if name == "default":
         return nullcontext()
     import jax

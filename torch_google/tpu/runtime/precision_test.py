@@ -18,7 +18,7 @@ LEVELS = ["default", "high", "highest"]
 
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names and fingerprints of the programs that are compiled during a test."""
+    """Collect the fingerprints and the StableHLO of the programs that a test compiles."""
     modules: list[str] = []
     compile_ = compiler.compiled
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins the processes of a job with jax.distributed, before the platform starts.
 
-The transport `xla` of torch.distributed (../collectives) needs programs that span the devices of
-several processes. `TORCH_TPU_COLLECTIVES` (host or xla) selects the transport. The default is xla,
-or host if the platform is cpu.
+torch.distributed has two transports (../collectives), which `TORCH_TPU_COLLECTIVES` selects: host
+or xla. The default is host if the platform is cpu, and xla otherwise. The transport xla needs
+programs that span the devices of several processes, and hence joined processes.
 
-Rank 0 runs JAX's coordinator. It chooses a free port, and publishes the address in torch's store.
+Rank 0 runs JAX's coordinator. It chooses a free port and publishes the address in torch's store.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from torch_google.tpu.runtime import accelerator_nodes
 
 _VARIABLE = "TORCH_TPU_COLLECTIVES"
 _TRANSPORTS = ("host", "xla")
-# The variables that torchrun sets, and that `init_process_group()` needs.
+# The variables that torchrun sets and `init_process_group()` reads.
 _TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 _COORDINATOR = "tpu/coordinator"
-# Seconds that rank 0 waits at exit for the other ranks, which need its coordinator.
+# At exit, rank 0 waits this many seconds for the other ranks, which need its coordinator.
 _PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """This process's rank among the processes of a job, and a store that all of them use."""
+    """A process's rank in a job, the number of processes, and a store that they all use."""
 
     store: Any
     rank: int
@@ -41,9 +41,9 @@ class Job:
 
 
 def uses_xla(platform: str) -> bool:
-    """Return whether the transport is xla, given the running or expected platform.
+    """Return whether the transport is xla, for a platform that is running or expected.
 
-    Raises ValueError if the variable has another value.
+    Raises ValueError if TORCH_TPU_COLLECTIVES is neither host nor xla.
     """
     name = os.environ.get(_VARIABLE) or None
     if name not in (None, *_TRANSPORTS):
@@ -52,17 +52,17 @@ def uses_xla(platform: str) -> bool:
 
 
 def expected_platform() -> str:
-    """Return the platform that will start, or "accelerator" if it is either tpu or cuda."""
+    """Return the platform that will start, or "accelerator" if it may be either tpu or cuda."""
     forced = os.environ.get("TORCH_TPU_PLATFORM") or None
     return forced or ("accelerator" if accelerator_nodes.exist() else "cpu")
 
 
 def offer(job: Job) -> None:
-    """Store a job for the platform to join when it starts.
+    """Keep a job for `join`, which runs when the platform starts.
 
-    `join` prefers torchrun's variables if they describe the same rank and number of processes.
+    `join` uses torchrun's variables instead if they describe the same rank and number of processes.
 
-    Raises RuntimeError if a platform is already running without joining a job of this size.
+    Raises RuntimeError if a platform is already running outside a job of at least this size.
     """
     import jax
     from jax._src import xla_bridge
@@ -76,10 +76,11 @@ def offer(job: Job) -> None:
 
 
 def join() -> None:
-    """Join the job that `offer` stored, or the one that torchrun's variables describe.
+    """Join the job that `offer` kept, or the job that torchrun's variables describe.
 
-    A no-op if the transport is host, or if this process is alone or has joined a job already.
-    Raises RuntimeError if JAX is already running, or if the other processes do not join in time.
+    This is a no-op if the transport is host, if the job has only this process, or if a job has been
+    joined already. Raises RuntimeError if JAX is already running, or if the other processes do not
+    join in time.
     """
     if not uses_xla(expected_platform()):
         return
@@ -91,7 +92,7 @@ def join() -> None:
         return
     if xla_bridge.backends_are_initialized():
         raise _late("runs without the other processes")
-    # Keep JAX from catching SIGTERM, which torchrun sends to end its processes.
+    # Keep JAX from handling SIGTERM, which torchrun sends to end its processes.
     jax.config.update("jax_enable_preemption_service", False)
     # Keep JAX from aborting all processes if one of them dies.
     jax.config.update("jax_enable_recoverability", True)
@@ -114,7 +115,8 @@ def _job() -> Job | None:
     if described and (not _offered or (rank, size) == _described(_offered[0])):
         if int(size) == 1:
             return None
-        # Create the store as init_process_group() does, because both may use the same server.
+        # Create the store as init_process_group() does, because that call may use the same server
+        # later.
         store, _, _ = next(dist.rendezvous("env://"))
         return Job(store, int(rank), int(size))
     return _offered[0] if _offered else None
@@ -125,7 +127,7 @@ def _described(job: Job) -> tuple[str, str]:
 
 
 def _address(job: Job) -> str:
-    """Return the coordinator's address. Rank 0 chooses it."""
+    """Return the address of JAX's coordinator, which rank 0 chooses and stores."""
     if job.rank == 0:
         host = os.environ.get("MASTER_ADDR") or _own_name()
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -145,9 +147,9 @@ def _own_name() -> str:
 
 
 def _local_devices() -> list[int] | None:
-    """Return the only GPU that this process may use, or None to use all devices.
+    """Return a list with the one GPU that this process may use, or None to use all devices.
 
-    NCCL cannot connect processes that use the same GPU.
+    Each process must use a GPU of its own, because NCCL cannot connect two processes on one GPU.
     """
     local = os.environ.get("LOCAL_RANK", "")
     gpus = expected_platform() != "cpu" and accelerator_nodes.count("cuda")
@@ -155,10 +157,10 @@ def _local_devices() -> list[int] | None:
 
 
 def _leave(job: Job, earlier: object) -> None:
-    """Leave the job at exit. Rank 0 waits for the other ranks, unless it ends with an error.
+    """Leave the job at exit. Rank 0 waits for the other ranks, unless it exits because of an error.
 
-    JAX aborts a process that leaves after the coordinator has ended. `earlier` is the last error
-    that this process printed before it joined.
+    JAX aborts any process that is still in the job when the coordinator ends. `earlier` is the
+    value of sys.last_value when this process joined; a different value at exit means a new error.
     """
     import jax
 

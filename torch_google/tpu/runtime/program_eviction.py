@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evicts programs before the process runs out of memory mappings.
 
-XLA:CPU maps three memory regions per kernel. A single operator's program has a few, a fused one
-hundreds. Linux limits a process's mappings (`vm.max_map_count`), and XLA aborts the process at
-the limit. So the least recently used programs are evicted before that. If one is needed again, it
-is compiled again or loaded from the compile cache.
+XLA:CPU maps three memory regions per kernel. The program of a single operator has a few kernels, a
+fused program hundreds. Linux limits the number of mappings of a process (`vm.max_map_count`), and
+XLA aborts the process at that limit. The least recently used programs are therefore evicted
+earlier. If an evicted program is needed again, it is compiled again or loaded from the compile
+cache.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# The share of Linux's limit that we use. The remainder is for the program that is being compiled.
+# The share of Linux's limit at which eviction starts. The rest is left for programs that are being
+# compiled.
 _PART = 0.5
-# An upper bound on the number of mappings that all threads of a large machine can add per second.
+# An upper bound on the mappings per second that all threads of a large machine can add.
 _RATE = 16_000
 _SOONEST = 0.05
 
 
 class MappingBudget:
-    """Keeps the process below `allowed` mappings. Counts them only if there can be that many."""
+    """Keeps the process below `allowed` mappings.
+
+    Counting mappings is slow, so the next count waits until the limit could have been reached.
+    """
 
     def __init__(self, allowed: float, most: float) -> None:
         self._allowed = allowed
@@ -33,13 +38,13 @@ class MappingBudget:
         self._next = 0.0
 
     def look(self) -> int:
-        """Evict programs if there are too many mappings. Return the number evicted."""
+        """Evict programs if there are too many mappings. Return the number of evicted programs."""
         now = time.monotonic()
         if now < self._next:
             return 0
-        # Until this check is done, other threads skip it.
+        # Other threads skip their checks until this check is done.
         self._next = math.inf
-        # If a signal handler raises, the next check assumes this count.
+        # If a signal handler raises before the mappings are counted, schedule the next check soon.
         count = self._allowed
         forgotten = 0
         try:
@@ -48,8 +53,8 @@ class MappingBudget:
                 forgotten = _C.forget_unused()
                 count = mappings()
                 if count > self._allowed:
-                    # Other code created the mappings: raise the bound, because evicting programs
-                    # does not help.
+                    # The other mappings do not belong to programs, so eviction does not help. Raise
+                    # the limit.
                     self._allowed = (count + self._most) / 2
         finally:
             self._next = now + max(_SOONEST, (self._allowed - count) / _RATE)
@@ -57,7 +62,7 @@ class MappingBudget:
 
 
 def mappings() -> int:
-    """Return the process's number of memory mappings, or 0 if unknown."""
+    """Return the number of memory mappings of this process, or 0 if it is unknown."""
     try:
         return _MAPPINGS.read_bytes().count(b"\n")
     except OSError:

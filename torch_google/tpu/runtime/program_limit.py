@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit on compiled programs in the process. Each new shape adds about 0.3 MiB.
+"""The limit on compiled programs in the process. The programs for a new shape take about 0.3 MiB.
 
-Above the limit, the least recently used half is evicted, and its memory is returned to the system.
-If a program is needed again, it is compiled again or loaded from the compile cache.
+At the limit, the least recently used half of the programs is evicted, and the freed memory is
+returned to the system. If an evicted program is needed again, it is compiled again or loaded from
+the compile cache.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ _DEFAULT = 1024
 
 
 class ProgramLimit:
-    """Counts live programs, and evicts the least recently used half above a limit."""
+    """Counts live programs, and evicts the least recently used half when they reach a limit."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        # The number of programs that survived the last eviction because something else uses them.
+        # The number of programs that the last eviction could not free because they are still in
+        # use.
         self._held = 0
         self._programs: WeakSet[jax.stages.Compiled] = WeakSet()
         self._lock = threading.Lock()
 
     def get(self) -> int | None:
-        """Return the limit, or None."""
+        """Return the limit, or None if there is no limit."""
         return self._limit
 
     def set(self, limit: int | None) -> None:
-        """Set the limit. Raises ValueError if it is below 1."""
+        """Set the limit, or remove it with None. Raises ValueError if it is below 1."""
         if limit is not None and limit < 1:
             raise ValueError(
                 f"tpu: program limit {limit}; use a number above 0, or None for no limit"
@@ -45,9 +47,9 @@ class ProgramLimit:
         self._limit, self._held = limit, 0
 
     def make_room(self) -> int:
-        """Evict programs if the limit is reached. Return how many were evicted.
+        """Evict programs if the limit is reached. Return the number of evicted programs.
 
-        Also drop the text of lowered programs: JAX keeps it as long as their traces, and it takes
+        Also drop the text of lowered programs. JAX keeps it as long as the traces, and it takes
         more memory than the programs themselves.
         """
         _drop_lowered_text()
@@ -80,7 +82,7 @@ def _drop_lowered_text() -> None:
 
 
 def _give_back() -> None:
-    """Return freed memory to the system, if malloc is glibc's."""
+    """Return freed memory to the system, if the C library has glibc's malloc_trim."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -100,14 +102,13 @@ LIMIT = _from_environment()
 
 
 def set_program_limit(limit: int | None) -> None:
-    """Limit the process to about `limit` compiled programs. None means no limit.
+    """Limit this process to about `limit` compiled programs. None means no limit.
 
-    Above the limit, the least recently used half is evicted. Raises ValueError if `limit` is below
-    1.
+    At the limit, the least recently used half is evicted. Raises ValueError if `limit` is below 1.
     """
     LIMIT.set(limit)
 
 
 def get_program_limit() -> int | None:
-    """Return the limit on compiled programs in the process, or None."""
+    """Return the limit on compiled programs in this process, or None if there is no limit."""
     return LIMIT.get()

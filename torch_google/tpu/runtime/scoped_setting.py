@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that apply within a `with` block, or during calls of a decorated function."""
+"""Settings that apply in a `with` block, or during the calls of a decorated function."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ScopedSetting:
-    """Change a setting of this thread within a block, and restore the previous value afterwards.
+    """A block in which a setting of this thread has another value.
 
-    An object can be entered repeatedly, recursively and by many threads. As a decorator it applies
-    to each call of a function, and to a generator whenever it runs, like torch.no_grad().
+    An object can be entered repeatedly, recursively and by several threads. As a decorator, it
+    applies during each call of a function or, for a generator, while the generator runs, like
+    torch.no_grad().
     """
 
     def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], value: Any) -> None:
@@ -42,10 +43,10 @@ class ScopedSetting:
         self._write(self._entered.before.pop())
 
     def __call__(self, function: _F) -> _F:
-        """Return a function that runs `function` within the block.
+        """Return a function that runs `function` in the block.
 
-        Raises TypeError for a class. Also raises it for a coroutine function, because other tasks
-        of the thread would also run within the block.
+        Raises TypeError for a class, and for a coroutine function: while it waits, other tasks of
+        the thread would run in the block.
         """
         name = f"torch.tpu.{type(self).__name__}"
         named = getattr(function, "__qualname__", repr(function))
@@ -61,7 +62,7 @@ class ScopedSetting:
 
 
 class _SavedValues(threading.local):
-    """The setting's previous value, for each block that is open in this thread."""
+    """The previous values of the setting, one for each block that is open in this thread."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []

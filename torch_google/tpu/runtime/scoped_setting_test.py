@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scoped settings: eager mode, precision and other per-thread settings."""
+"""Scoped settings: eager mode, precision and other per-thread settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from torch_google.tpu import _C
 
-# For each setting: its constructor, its reader, and its values within and outside a block.
+# For each setting: its constructor, its getter, and its values inside and outside a block.
 BLOCKS: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any]] = {
     "eager_mode": (
         lambda: torch.tpu.eager_mode("fused"),
@@ -34,7 +34,7 @@ def test_a_function_runs_in_its_block_each_time(
 ) -> None:
     @make()
     def work(n: int, *, fail: bool = False) -> list[Any]:
-        """Return the value of the setting within `n` nested calls."""
+        """Return the values of the setting in this call and in `n` nested calls."""
         if fail:
             raise KeyError(read())
         return [read(), *(work(n - 1) if n else [])]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided views of an immutable array. Slicing and transposing read them; updates write them.
+"""Reads and updates strided views of an immutable array, mostly by slices and transposes.
 
-An array represents a storage: the storage's elements are the array's, in row-major order. A view
-has torch's sizes, strides and offset, in elements. Elements are gathered or scattered by index only
-if the strides do not nest, as with overlapping windows.
+The array represents a storage, whose elements it holds in row-major order. A view has torch's
+sizes, strides and offset, in elements. Elements are gathered or scattered by index only if the
+strides do not nest, as in overlapping windows.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class View:
         )
 
     def bits(self, values: jax.Array) -> jax.Array:
-        """Apply the conjugate and negative bits. Applying them twice changes nothing."""
+        """Apply the lazy conj and neg bits. Applying them twice gives back the original values."""
         values = jnp.conj(values) if self.conj else values
         return -values if self.neg else values
 
 
 @dataclass(frozen=True)
 class Natural:
-    """The layout of a new tensor's array: `order` permutes the tensor's dimensions into `shape`."""
+    """The layout of a new tensor's array, whose `shape` has the dimensions in `order`."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -59,7 +59,7 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return the array layout for a new tensor. If its strides are not dense, use contiguous ones.
+    """Return the layout of a new tensor's array, contiguous unless the given strides are dense.
 
     A tensor without elements keeps its strides.
     """
@@ -90,7 +90,7 @@ def read(base: jax.Array, view: View) -> jax.Array:
 
 
 def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
-    """Return the storage with a view's elements replaced. `base` keeps its shape."""
+    """Return the storage `base` with a view's elements replaced. The result has base's shape."""
     sizes = view.sizes
     if 0 in sizes:
         return base
@@ -128,7 +128,7 @@ def is_plain(shape: Sequence[int], view: View) -> bool:
 
 
 def covers(view: View, elements: int) -> bool:
-    """Return whether a view covers every element, so that a write replaces all old values."""
+    """Return whether a view covers all elements of a storage, so a write leaves no old values."""
     if math.prod(view.sizes) != elements:
         return False
     dims = [d for d, size in enumerate(view.sizes) if size > 1]
@@ -162,10 +162,11 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A view as a block in a grid of elements. `shape` holds the grid's sizes; the first is `rows`.
+    """A view as a block of a grid of elements.
 
-    `order` sorts the view's dimensions by stride. The grid's last size is the distance between
-    neighbouring elements.
+    `shape` holds the sizes of the grid, and `rows` is the first of them. `order` sorts the
+    dimensions of the view by stride. The last size of the grid is the distance between adjacent
+    elements of the view.
     """
 
     rows: int
@@ -177,7 +178,7 @@ class _Grid:
 
 
 def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | None:
-    """Return a view's grid, or None if the view's strides do not nest."""
+    """Return the grid for a view, or None if the strides do not nest."""
     order = _by_stride(sizes, strides)
     steps = [strides[d] for d in order]
     if 0 in steps:
@@ -226,7 +227,7 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return `values` with the dtype and shape of `base`. Bytes of `base` after them are kept."""
+    """Return `values` in the dtype and shape of `base`, completed by the last bytes of `base`."""
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
@@ -236,7 +237,7 @@ def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
 def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
     """Reinterpret an array's bytes as another dtype. The result is flat if the dtype changes.
 
-    An incomplete element at the end is dropped.
+    An incomplete last element is dropped.
     """
     target = dtypes.to_jax(dtype)
     if array.dtype == target:

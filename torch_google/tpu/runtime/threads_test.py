@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads can release references without the GIL while the main thread waits in C."""
+"""Threads can drop references without the GIL while the main thread waits in C++."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes TPUs that this machine lacks, so that programs can be compiled for them.
+"""Descriptions of TPUs, with which programs can be compiled on machines that lack these TPUs.
 
-The compiler is in the wheel `libtpu`, which needs neither a TPU nor a network. The devices of a
-topology compile programs, but cannot run them or hold arrays.
+The compiler comes with the wheel `libtpu`, and needs neither a TPU nor a network. The devices of a
+topology can compile programs, but can neither run them nor hold arrays.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from importlib.metadata import PackageNotFoundError, requires
 import jax
 from jax.experimental import topologies
 
-# For each generation of TPUs, the number of dimensions of the network between its chips.
+# The number of dimensions of the network between the chips, by TPU generation.
 GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
-# The block of chips of one host, by dimension. In a smaller topology, the block is smaller.
+# The size in chips of one host's block, by dimension. A topology may be smaller than the block.
 _HOST = (2, 2, 1)
 # libtpu reads these variables when it is loaded. Without them, it would query the cloud's metadata
-# server and look for other hosts, and a second process that loads it would fail.
+# server and look for other hosts, and only one process could load it.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -37,9 +37,9 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Topology:
-    """The description of a slice of TPUs. `devices` are JAX's compile-only devices.
+    """A slice of TPUs. `devices` are compile-only devices of JAX.
 
-    A chip of v2, v3, v4 and tpu7x has two devices; any other chip has one.
+    A v2, v3, v4 or tpu7x chip has two devices; any other chip has one.
     """
 
     generation: str
@@ -48,7 +48,7 @@ class Topology:
 
     @property
     def name(self) -> str:
-        """Return the name that `topology` accepts, such as `v5e:4x4`."""
+        """Return the name to pass to `topology()`, such as `v5e:4x4`."""
         return f"{self.generation}:{'x'.join(map(str, self.shape))}"
 
     @property
@@ -59,9 +59,9 @@ class Topology:
 
 @lru_cache
 def topology(name: str) -> Topology:
-    """Return the topology with a name such as `v5e:4x4` or `v5p:2x2x4`. `v5e` is one chip.
+    """Return a topology by name, such as `v5e:4x4` or `v5p:2x2x4`. `v5e` alone means one chip.
 
-    Raises ValueError if there is no such topology, and RuntimeError if libtpu is missing.
+    Raises ValueError if the topology does not exist, and RuntimeError if libtpu is not installed.
     """
     generation, shape = _parse(name)
     bounds = [min(size, most) for size, most in zip((*shape, 1, 1), _HOST, strict=False)]
@@ -110,7 +110,7 @@ def _require_libtpu() -> None:
 
 
 def _requirement() -> str:
-    """Return the libtpu requirement of the installed JAX."""
+    """Return the installed JAX's requirement for libtpu, in the syntax of pip."""
     try:
         lines = requires("jax") or []
     except PackageNotFoundError:
@@ -121,7 +121,7 @@ def _requirement() -> str:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Set libtpu's variables, except those that the user has set. Restore them afterwards."""
+    """Set those of libtpu's variables that the user has not set, and unset them afterwards."""
     missing = [name for name in _ENVIRONMENT if name not in os.environ]
     os.environ.update({name: _ENVIRONMENT[name] for name in missing})
     try:

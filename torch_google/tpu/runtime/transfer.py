@@ -14,7 +14,7 @@ from torch_google.tpu.runtime.strides import View, read
 def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = False) -> None:
     """Copy between tensors on different devices, with torch's rules for sizes and dtypes.
 
-    The caller may change the source as soon as this returns, whatever `non_blocking` is.
+    The copy is synchronous even if `non_blocking` is set, so the caller may then change the source.
     """
     with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
         source = source.expand(target.shape)
@@ -41,7 +41,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's values on the host. The result must not be written to."""
+    """Return a tensor's values as a CPU tensor, which must not be written to."""
     value = _C.value(tensor)
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
@@ -50,21 +50,21 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's whole storage on the host. The result must not be written to."""
+    """Return a tensor's whole storage as a flat CPU tensor, which must not be written to."""
     return arrays.to_host(_C.value(tensor))
 
 
 def host_view(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the part of a storage's host copy that corresponds to the tpu tensor `like`."""
+    """Return the view of a storage's host copy that corresponds to the tpu tensor `like`."""
     if storage.dtype != like.dtype:
-        # The storage may end with bytes that are not a whole element.
+        # The storage may end with an incomplete element of the view's dtype.
         usable = storage.nbytes // like.itemsize * like.itemsize
         storage = storage[: usable // storage.itemsize].view(like.dtype)
     return _signed(storage.as_strided(like.shape, like.stride(), like.storage_offset()), like)
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor that uses an array on this platform as its storage."""
+    """Return a tensor whose storage is an array that is already on the device."""
     index = next(iter(array.devices())).id
     tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
     _C.store(tensor, array)
@@ -72,7 +72,7 @@ def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _signed(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Apply the lazy conjugate and negative bits of `like`."""
+    """Apply the lazy conj and neg bits of `like`."""
     if like.is_conj():
         values = torch._conj(values)
     return torch._neg_view(values) if like.is_neg() else values
