@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A persistent cache of compiled programs. Names in `_LAZY` import JAX when first used."""
+"""A persistent cache of compiled programs. The names in `_LAZY` load JAX on first use."""
 
 from typing import Any
 

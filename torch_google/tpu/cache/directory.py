@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache entries in a local directory that processes share. The directory's size is limited."""
+"""Stores cache entries in a local directory that processes share and whose size is limited."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from torch_google.tpu.cache.trust import (
     open_entry,
 )
 
-# Eviction reduces the size to this fraction of the limit, so that the next write need not evict.
+# Eviction shrinks the directory to this fraction of the limit, so the next write need not evict.
 _KEPT = 0.9
-# A killed process has left a temporary file that is older than this.
+# A temporary file older than this was left by a killed process.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
-# The names of entries match this pattern; other files in the directory are left alone.
+# The names of entries match this pattern. Other files in the directory are left alone.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
-    """A directory of entries. `read` and `write` raise OSError. `max_bytes=None` means no limit.
+    """A directory of entries, limited to `max_bytes` in total, or unlimited if that is None.
 
-    The directory, its folders and its entries must belong to this user or root, and no other
-    user may have permission to write to them (see trust.py).
+    `read` and `write` raise OSError if the file system does. The directory, its folders and its
+    entries must belong to this user or root, and no other user may be able to write to them (see
+    trust.py).
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
@@ -48,11 +49,11 @@ class Directory:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Return whether an entry of this size can be stored. A larger one would evict itself."""
+        """Return whether an entry of this size can be stored. A larger one would be evicted."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of an entry and mark it as used. Return None if it does not exist.
+        """Return the bytes of an entry and mark it as used, or return None if it does not exist.
 
         Raises UntrustedEntry if another user owns the file or can write to it.
         """
@@ -62,8 +63,8 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # Setting the time fails if the file is read-only or has been evicted. The bytes are
-                # still valid.
+                # Setting the time of use fails if the file is read-only or was just evicted. The
+                # data are valid anyway.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -72,7 +73,7 @@ class Directory:
 
     def write(self, name: str, data: bytes) -> None:
         """Write an entry atomically, then evict entries if the limit is exceeded."""
-        # `mode` applies only to the last directory: the umask decides the mode of its parents.
+        # `mode` applies only to the last directory; the modes of its parents depend on the umask.
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder(name, create=True) as folder:
             partial = _TEMPORARY + secrets.token_hex(8)
@@ -95,7 +96,7 @@ class Directory:
 
     @contextmanager
     def _folder(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """Yield a descriptor for the folder that contains the entry with this name."""
+        """Yield a file descriptor of the folder that contains the entry with this name."""
         root = open_directory(self._path)
         try:
             if create:
@@ -128,7 +129,7 @@ class Directory:
         self._total = total
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return (last use, bytes, path) for every entry. Also remove leftover temporary files.
+        """Return (last use, bytes, path) for every entry, and remove leftover temporary files.
 
         Links and other users' files are neither returned nor removed.
         """

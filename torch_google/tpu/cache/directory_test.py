@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries in a directory or below a URL are complete or absent, shared, and limited in size."""
+"""Cache entries are complete or absent, shared by processes, and limited in total size."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_least_lately_used_go_first(tmp_path: Path) -> None:
         directory.write(_name(number), bytes(100))
         for file in tmp_path.glob(f"??/{_name(number)}"):
             os.utime(file, (number, number))
-    # This read makes entry 0 the most recently used one.
+    # Reading entry 0 makes it the most recently used entry.
     assert directory.read(_name(0)) is not None
     directory.write(_name(9), bytes(100))
     directory.write(_name(10), bytes(100))
@@ -81,7 +81,7 @@ def test_what_others_have_in_the_directory_stays(tmp_path: Path) -> None:
 
 def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
     assert not Directory(tmp_path, 1000).fits(1001)
-    # An entry above 90 % of the limit would be evicted right after it was written.
+    # Eviction keeps 90% of the limit, so it would remove a larger entry as soon as it is written.
     assert not Directory(tmp_path, 1000).fits(950)
     assert Directory(tmp_path, 1000).fits(900)
     assert Directory(tmp_path, None).fits(1 << 40)

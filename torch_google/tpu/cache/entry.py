@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file format of a cache entry: an executable and a note, with a checksum.
 
-A file consists of a header line, the SHA-256 of the rest, the length of a description, the
-description as JSON, and XLA's bytes. Decoding runs no code from the file; running the executable
-does.
+A file consists of a header line, the SHA-256 of the rest, the length of the metadata, the metadata
+(a description of the executable, and the note) as JSON, and XLA's bytes. Decoding a file runs no
+code from it, but running the executable does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 3\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# Errors that JAX, XLA and json raise if a program or a note cannot be serialized.
+# Errors raised by JAX, XLA or json if a program or a note cannot be serialized.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -34,18 +34,18 @@ _REFUSALS = (
 
 
 class UnusableEntry(Exception):
-    """Raised if bytes are not an entry that this process can use. The message says why."""
+    """Raised if bytes are not an entry that this process can use. The message gives the reason."""
 
 
 class UnstorableProgram(Exception):
-    """Raised if JAX cannot serialize an executable. The message says why."""
+    """Raised if an executable or a note cannot be serialized. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """An executable, which may be None, and a note from the caller.
 
-    The note must be unchanged after conversion to JSON and back: None, a number, a string, a list,
+    The note must survive conversion to JSON and back unchanged: None, a number, a string, a list,
     or a dict with string keys.
     """
 
@@ -67,7 +67,10 @@ class UnloadedEntry:
         return self.description is not None
 
     def loaded(self, devices: Sequence[jax.Device]) -> Entry:
-        """Return the entry with its executable loaded on `devices`. Raises if that fails."""
+        """Return the entry with its executable loaded on `devices`.
+
+        Raises UnusableEntry if the executable cannot be loaded.
+        """
         if not self.has_executable:
             return Entry(None, self.note)
         try:
@@ -77,7 +80,7 @@ class UnloadedEntry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Convert an entry to bytes. Raises UnstorableProgram if JAX cannot serialize it."""
+    """Convert an entry to bytes. Raises UnstorableProgram if that is impossible."""
     description, code = None, b""
     try:
         if entry.executable is not None:
@@ -90,7 +93,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(data: bytes) -> UnloadedEntry:
-    """Convert bytes to an entry. Raises UnusableEntry if they are damaged."""
+    """Convert bytes to an entry. Raises UnusableEntry if the bytes are damaged."""
     if not data.startswith(_HEADER):
         raise UnusableEntry("it does not start with an entry's header")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]
@@ -105,5 +108,6 @@ def decode(data: bytes) -> UnloadedEntry:
 
 
 def _cannot_be_loaded(error: Exception) -> UnusableEntry:
-    # The checksum is correct, so another version wrote the file. XLA may raise any error for it.
+    # The file is intact if its checksum is correct, so another version probably wrote it. XLA may
+    # raise any error for it.
     return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment that a compiled program depends on, apart from its own code."""
+"""Everything that a compiled program depends on besides its own code."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import jax
 import jaxlib
 import torch
 
-# Variables that contain flags for XLA or a PJRT plugin.
+# Environment variables with flags for XLA or for a PJRT plugin.
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS", "PJRT_NPROC")
-# Fields of /proc/cpuinfo that determine which instructions XLA emits for the host.
+# The fields of /proc/cpuinfo that determine which instructions XLA emits for this host.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features")
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return a string that is the same in all processes that can share executables.
+    """Return a string that is equal in two processes only if they can share executables.
 
-    The host's processor matters only if the programs run on it.
+    It describes the host's processor only if programs run on it.
     """
     return "\n".join(
         (
@@ -34,13 +34,14 @@ def environment(devices: Sequence[jax.Device]) -> str:
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(
-                # The loader can place a program for a single device on any device of the CPU.
+                # A program for one CPU device can be loaded on any CPU device, so its number is
+                # left out.
                 device.device_kind
                 if on_any_device(devices)
                 else f"{device.id} {device.device_kind}"
                 for device in devices
             ),
-            # The device count matters: for several, runtime/platform.py starts more threads.
+            # With several devices, runtime/platform.py starts more threads.
             f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",
@@ -49,7 +50,7 @@ def environment(devices: Sequence[jax.Device]) -> str:
 
 
 def on_any_device(devices: Sequence[jax.Device]) -> bool:
-    """Return whether a program for these devices can be loaded on other devices of their client."""
+    """Return whether a program for `devices` can also be loaded on other devices."""
     return len(devices) == 1 and devices[0].client.platform == "cpu"
 
 
@@ -63,7 +64,7 @@ def _software() -> str:
 
 
 def _sources() -> str:
-    """Return a digest of this package's Python sources, because they define the lowerings."""
+    """Return a digest of this package's Python sources, because they contain the lowerings."""
     digest = hashlib.sha256()
     for name, content in _modules(files("torch_google").joinpath("tpu"), ""):
         digest.update(f"{name} {len(content)}\n".encode())
@@ -90,5 +91,5 @@ def _host() -> str:
                 break  # the fields of the next processor follow
             if line.partition(":")[0].strip() in _CPU_FIELDS:
                 lines.append(line)
-    # XLA divides work by the number of threads that it may use.
+    # XLA splits work by the number of threads it may use.
     return "\n".join([platform.machine(), str(len(os.sched_getaffinity(0))), *sorted(lines)])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache entry with arbitrary bytes causes a warning and is replaced.
+"""Damaged cache entries cause a warning and are replaced.
 
-It never crashes the process, and none of its bytes run as code.
+They never crash the process, and none of their bytes run as code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _bytes() -> bytes:
 
 
 def _sealed(metadata: bytes, code: bytes) -> bytes:
-    """Return an entry with these parts and a valid checksum."""
+    """Return an entry made of these parts, with a valid checksum."""
     body = len(metadata).to_bytes(8, "little") + metadata + code
     return _bytes().partition(b"\n")[0] + b"\n" + hashlib.sha256(body).digest() + body
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts JAX executables to XLA's bytes and a plain-data description, and back.
+"""Converts JAX executables to XLA's bytes plus a plain-data description, and back.
 
-`jax.experimental.serialize_executable` pickles the description. Here it is JSON, so reading it
-calls no function that the file names. XLA's bytes, however, are machine code.
+`jax.experimental.serialize_executable` pickles the description. Here the description is JSON, so
+reading it cannot call functions that the file names. XLA's bytes, however, are machine code.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from torch_google.tpu import shardings
 from torch_google.tpu.cache.environment import on_any_device
 
-# The fields of JAX's executables that the description covers, directly or indirectly. If a JAX
-# release adds a field that is in use, executables can no longer be serialized here.
+# The fields of JAX's executables that the description covers, directly or indirectly. A program
+# that uses any other field, as a new JAX release may add, cannot be serialized.
 _DESCRIBED = frozenset(
     {
         *("xla_executable", "device_list", "backend", "name", "committed", "kept_var_idx"),
@@ -31,15 +31,15 @@ _DESCRIBED = frozenset(
         *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
     }
 )
-# Fields that may be dropped, because they are used only in messages and profiles.
+# Fields that can be dropped, because only messages and profiles use them.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
-    """Return a description that json can write, and XLA's bytes for the executable.
+    """Return a JSON-serializable description of an executable, and XLA's bytes.
 
-    Raises ValueError for a program that contains callbacks, effects, shardings without a mesh, or
-    containers other than tuples, lists and dicts. Also raises XLA's serialization errors.
+    Raises ValueError for a program with callbacks, effects, shardings without a mesh, or containers
+    other than tuples, lists and dicts. Also raises XLA's serialization errors.
     """
     unloaded = getattr(compiled._executable, "_unloaded_executable", None)
     if not isinstance(unloaded, UnloadedMeshExecutable) or compiled._params.const_args:
@@ -74,10 +74,10 @@ def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
 
 
 def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.stages.Compiled:
-    """Return the executable, loaded on `devices`, which must be in the order of its mesh.
+    """Load an executable on `devices`, which must be in the order of its mesh.
 
     Raises KeyError, TypeError, ValueError or similar if the description is malformed, and XLA's
-    errors if it cannot load the bytes.
+    errors if XLA cannot load the bytes.
     """
     in_shardings, out_shardings = (
         [_sharding(each, devices) for each in description[key]]
@@ -139,7 +139,7 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
 
 
 def _options(devices: Sequence[jax.Device]) -> xla_client.CompileOptions | None:
-    """Return options that replace the device in the bytes, or None to use the bytes' devices."""
+    """Return options that place the program on this device, or None to keep its own devices."""
     if not on_any_device(devices):
         return None
     options = xla_client.CompileOptions()
@@ -160,7 +160,7 @@ def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
 def _described(sharding: Any) -> list[Any]:
     """Return the memory kind and, for several devices, the sharding as a string.
 
-    The string is replaced by None if the value is replicated on all devices of the program.
+    Instead of the string, None stands for a value that is replicated on all devices of the program.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return [sharding.memory_kind]
@@ -192,7 +192,7 @@ def _layout(layout: Any) -> list[Any]:
 
 
 def _tree(structure: Any) -> Any:
-    """Return a tree of containers as nested lists. A leaf is 0, a dict is {"keys", "values"}."""
+    """Return a tree of containers as JSON. Leaves are 0; lists and tuples start with their type."""
     return _node(structure.unflatten([_LEAF] * structure.num_leaves))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache entries below a URL, whose scheme can be any that gfile supports."""
+"""Stores cache entries below a URL of any scheme that gfile supports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch_google import gfile
 
 
 class Remote:
-    """Cache entries below a URL. `read` and `write` raise OSError. Writes are atomic.
+    """Cache entries below a URL. `read` and `write` raise OSError if they fail. Writes are atomic.
 
-    Raises ValueError if no filesystem can open the URL.
+    The constructor raises ValueError if no filesystem can open the URL.
     """
 
     evicted = 0
@@ -22,7 +22,7 @@ class Remote:
         self._url = f"{scheme}://{path.rstrip('/')}"
         try:
             gfile.filesystem_of(self._url)
-        # A filesystem's constructor may raise any error if something that it needs is missing.
+        # A filesystem's constructor may raise any error, for example if a library is missing.
         except Exception as error:
             raise ValueError(f"cannot open '{url}' ({error})") from error
 
@@ -30,7 +30,7 @@ class Remote:
         return self._url
 
     def fits(self, size: int) -> bool:
-        """Return True, because a URL has no size limit."""
+        """Return True: the entries below a URL have no size limit."""
         return True
 
     def read(self, name: str) -> bytes | None:
@@ -58,7 +58,7 @@ class Remote:
 
 @contextmanager
 def _errors_of_the_system() -> Iterator[None]:
-    """Convert a third-party filesystem's errors to OSError, which callers handle."""
+    """Convert the errors of third-party filesystems to OSError, which callers handle."""
     try:
         yield
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The location and the statistics of this process's compile cache. Does not import JAX."""
+"""The location and statistics of this process's compile cache. This module does not load JAX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_google.tpu.cache.remote import Remote
 
 _VARIABLE = "TORCH_TPU_COMPILE_CACHE"
 _LOCAL_SCHEMES = ("file://", "local://")
-# After this many failed reads in a row, stop reading.
+# The number of consecutive failed reads after which the cache is no longer read.
 _PATIENCE = 3
 
 
@@ -21,8 +21,8 @@ _PATIENCE = 3
 class CacheStatistics:
     """Counts since the process started or the counts were last reset.
 
-    `rejected` counts unusable entries. `unstorable` counts programs that JAX cannot serialize, or
-    that exceed the size limit. `bytes` counts bytes read and written.
+    `rejected` counts unusable entries. `unstorable` counts programs that JAX cannot serialize or
+    that exceed the size limit. `bytes` counts the bytes read and written.
     """
 
     hits: int = 0
@@ -50,9 +50,9 @@ _state = _CacheState()
 def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | None = None) -> None:
     """Store compiled programs in a directory or below a URL. None disables the cache.
 
-    If the directory exceeds `max_bytes`, the least recently used entries are evicted; a URL has no
-    limit. Raises ValueError for a limit below 1, for a value that is not a path, and for a URL that
-    no filesystem can open.
+    If the directory exceeds `max_bytes`, the least recently used entries are evicted; below a URL,
+    the size is not limited. Raises ValueError for a limit below 1, for a value that is not a path,
+    and for a URL that no filesystem can open.
     """
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(
@@ -65,13 +65,13 @@ def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | N
 
 
 def get_compile_cache() -> str | None:
-    """Return the compile cache's directory or URL, or None if the cache is off."""
+    """Return the compile cache's directory or URL, or None if the cache is disabled."""
     store = current()
     return None if store is None else str(store)
 
 
 def statistics() -> CacheStatistics:
-    """Return the counters themselves, not a copy: callers increment them."""
+    """Return the counters themselves, not a copy, because callers increment them."""
     return _state.statistics
 
 
@@ -81,7 +81,10 @@ def reset_statistics() -> None:
 
 
 def current() -> Directory | Remote | None:
-    """Return the store of entries, or None. On first use, read the environment variable."""
+    """Return the store of entries, or None if the cache is disabled.
+
+    If no location has been set, the first call reads it from TORCH_TPU_COMPILE_CACHE.
+    """
     if not _state.chosen:
         path = os.environ.get(_VARIABLE)
         store = None
@@ -96,22 +99,22 @@ def current() -> Directory | Remote | None:
 
 
 def readable() -> bool:
-    """Return whether to read entries. False after repeated failures: retries take time."""
+    """Return whether to read entries: False after repeated failures, because retries take time."""
     return _state.unread < _PATIENCE
 
 
 def note_read(*, failed: bool) -> None:
-    """Record whether a read failed."""
+    """Record whether a read failed or succeeded."""
     _state.unread = _state.unread + 1 if failed else 0
 
 
 def writable() -> bool:
-    """Return whether to write entries. False after the first failed write."""
+    """Return whether to write entries: False once a write has failed."""
     return _state.writable
 
 
 def stop_writing() -> None:
-    """Stop writing entries until another location is set."""
+    """Stop writing entries until a new location is set."""
     _state.writable = False
 
 
@@ -125,7 +128,7 @@ def _place(path: str, max_bytes: int | None) -> Directory | Remote:
 
 
 def warn(message: str) -> None:
-    """Warn, but only once per process: a directory may contain a thousand bad entries."""
+    """Warn once per process, because a directory may contain thousands of bad entries."""
     with _state.lock:
         if _state.warned:
             return

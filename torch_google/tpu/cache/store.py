@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes programs, with their notes, in this process's compile cache."""
+"""Reads and writes programs and their notes in this process's compile cache."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StoredEntry:
         self._one_by_one = threading.RLock()
 
     def loaded(self) -> Entry | None:
-        """Return the entry. If it is unusable, return None, and warn on the first call."""
+        """Return the entry with its executable loaded. If that fails, warn once and return None."""
         with self._one_by_one:
             read = self._read
             if read is not None:
@@ -62,13 +62,13 @@ class StoredEntry:
 
 
 def load_entry(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
-    """Return the entry for a fingerprint with its executable loaded, or None."""
+    """Return the entry for a fingerprint with its executable loaded, or None if there is none."""
     entry = find_entry(fingerprint, devices)
     return None if entry is None else entry.loaded()
 
 
 def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
-    """Return the entry for a fingerprint, or None. Its executable is loaded on demand."""
+    """Return the entry for a fingerprint, or None. The entry loads its executable on demand."""
     store = current()
     if store is None:
         return None
@@ -97,7 +97,7 @@ def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry |
 
 
 def store_entry(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
-    """Store an entry under a fingerprint. If that fails, the program continues without it."""
+    """Store an entry under a fingerprint. A failure is counted or warned about, but not raised."""
     store = current()
     if store is None or not writable():
         return

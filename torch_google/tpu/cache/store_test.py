@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cached programs give the same results without compilation, whatever happens to the files."""
+"""Cached programs give the same results without compilation, even if cache files are damaged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _directory(tmp_path: Path) -> Iterator[None]:
 
 
 class _Program:
-    """A program that computes factor * x + 1, and counts how often it is lowered."""
+    """A function that lowers a program for factor * x + 1, and counts its calls."""
 
     def __init__(self, factor: float = 2.0) -> None:
         self.lowered = 0
@@ -101,7 +101,7 @@ def _empty(data: bytes) -> bytes:
 
 
 def _of_another_make(data: bytes) -> bytes:
-    """Return an intact entry with an executable that this version of XLA cannot load."""
+    """Return an intact entry whose executable XLA cannot load, like one of another version."""
     start, length = data.index(b"\n") + 1, len(_words_of(data))
     body = data[start + 32 : start + 40 + length] + b"no executable"
     return data[:start] + hashlib.sha256(body).digest() + body

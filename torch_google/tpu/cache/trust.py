@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens only files that no other user could have written, because cache entries are machine code.
 
-Each check uses the same descriptor as the read that follows, so there is no race. The parents of
-the cache's directory are not checked: a user who can rename the directory still cannot create one
-that this user or root owns.
+A check and the read that follows use the same file descriptor, so there is no race between them.
+The parents of the cache directory are not checked: a user who can rename the directory still cannot
+replace it by one that this user or root owns.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedDirectory(PermissionError):
-    """Raised if another user owns a cache directory or can write to it."""
+    """Raised if another user owns or can write to a cache directory, or owns a link to it."""
 
 
 class UntrustedEntry(PermissionError):
-    """Raised if another user owns an entry or can write to it, or if it is not a regular file."""
+    """Raised if an entry is not a regular file, belongs to another user, or is writable by one."""
 
 
 def open_directory(path: Path, *, below: int | None = None) -> int:
     """Return a descriptor for a directory, after checking its owner and mode.
 
-    `below` is a descriptor for its parent; with `below`, a link is rejected.
+    `below` is a descriptor for the parent directory. If it is given, `path` must not be a link.
 
-    The cache directory itself may be a link, if this user or root owns the link; its target is then
-    checked. Another user's link could lead to a directory that we own but whose contents come from
-    that user.
+    The cache directory itself may be a link if this user or root owns the link; the target of the
+    link is then checked. A link of another user could lead to a directory that this user owns, but
+    that the other user has chosen.
     """
     try:
         if below is None:
@@ -77,7 +77,7 @@ def _open_named(path: Path, links: int) -> int:
 
 
 def open_entry(name: str, folder: int, path: Path) -> int:
-    """Return a descriptor for a regular file in a folder. `path` is used only in messages."""
+    """Return a descriptor for a regular file in a folder. `path` appears only in error messages."""
     try:
         handle = os.open(name, _ENTRY_FLAGS, dir_fd=folder)
     except OSError as error:
@@ -96,7 +96,7 @@ def open_entry(name: str, folder: int, path: Path) -> int:
 
 
 def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
-    """Raise `refusal` if another user owns a file or can write to it. Root counts as this user."""
+    """Raise `refusal` if a user other than this user or root owns a file or can write to it."""
     if status.st_uid not in (os.geteuid(), 0):
         raise refusal(
             f"{path} belongs to user {status.st_uid}, who would decide what this process runs"

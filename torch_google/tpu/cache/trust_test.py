@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries that another user could have written are not read.
-
-No entries are written to a directory that another user can write to.
-"""
+"""The cache ignores entries and directories that another user could have written to."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def _read_with_warnings() -> tuple[object, list[str]]:
 
 
 def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a file to another user. If not running as root, pretend to be another user instead."""
+    """Give a file to another user. Unless running as root, pretend to be another user instead."""
     if os.geteuid() == 0:
         os.chown(path, 54321, 54321)
     else:
