@@ -16,7 +16,7 @@ from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
 _MODES = ["strict", "fused", "debug"]
-# Numbers of elements: 6 fit into the exchange that starts each collective, 6000 do not.
+# Element counts. 6 elements fit into the message exchange that starts each collective; 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -27,7 +27,7 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
 
 
 def _values(rank: int, length: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return the input values of a rank, on the CPU."""
+    """Return a rank's input as a CPU tensor."""
     return (torch.arange(length) % 7 + rank).to(dtype)
 
 
@@ -324,7 +324,7 @@ def _messages(rank: int, length: int) -> torch.Tensor:
     )
     for work in works:
         work.wait()
-    # Messages are matched by tag, regardless of the order of the calls.
+    # Messages must be matched by tag, in whatever order they are sent and received.
     results = [incoming.cpu()]
     if rank == 0:
         sent = [dist.isend(outgoing + tag, peer, tag=tag) for tag in range(3)]
@@ -411,7 +411,7 @@ def _empty(rank: int) -> list[Any]:
     gathered = torch.empty(0, device="tpu")
     dist.all_gather_into_tensor(gathered, torch.empty(0, device="tpu"))
     dist.reduce_scatter_tensor(torch.empty(0, device="tpu"), gathered)
-    # Only rank 0 receives data.
+    # Both ranks send to rank 0 only.
     sizes = [[4, 0], [4, 0]][rank]
     output = torch.empty(8 if rank == 0 else 0, device="tpu")
     takes = [4, 4] if rank == 0 else [0, 0]
@@ -433,7 +433,7 @@ def _futures(rank: int, length: int) -> list[Any]:
     work = dist.all_reduce(value, async_op=True)
 
     def again(future: torch.futures.Future[Any]) -> torch.Tensor:
-        # A callback may wait for another collective of the same group.
+        # A callback of one collective may wait for another collective of the same group.
         result = future.value()[0]
         dist.all_reduce(result, async_op=True).get_future().wait()
         return result / 2

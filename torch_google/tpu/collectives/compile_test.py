@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives inside compiled graphs give the same results as with gloo on CPU tensors."""
+"""Collectives in compiled graphs give the same results as gloo does on CPU tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 _OPS = torch.ops._c10d_functional
-# Numbers of elements: 6 fit into the exchange that starts each collective, 6000 do not.
+# Element counts. 6 elements fit into the message exchange that starts each collective; 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -40,7 +40,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any
 
 
 def _calls() -> int:
-    """Return the number of collectives that the default group has run on the device."""
+    """Return how many collectives the default group has run on the device so far."""
     backend = dist.group.WORLD._get_backend(torch.device("tpu"))
     return int(backend._get_sequence_number_for_group())
 
@@ -75,7 +75,7 @@ def _into(x: torch.Tensor) -> Any:
 
 
 def _imperative(x: torch.Tensor) -> Any:
-    """Call torch.distributed's collectives, which Dynamo replaces with functional ones."""
+    """Call collectives of torch.distributed, which Dynamo replaces by functional collectives."""
     gathered = torch.empty(2 * x.shape[0], device=x.device)
     dist.all_gather_into_tensor(gathered, x)
     part, other = torch.empty(x.shape[0] // 2, device=x.device), torch.empty_like(x)

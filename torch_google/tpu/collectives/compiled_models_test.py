@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed models have the same losses with torch.compile as with gloo on CPU tensors."""
+"""Distributed models compiled for the device have the same losses as on the CPU with gloo."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _batch(seed: int, step: int, device: str) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
-    # The foreach implementation does not accept a list that mixes tensors and DTensors.
+    # The foreach implementation rejects lists that mix tensors and DTensors.
     return torch.optim.AdamW(model.parameters(), 1e-2, foreach=False)
 
 
@@ -72,7 +72,7 @@ def _distance(model: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> to
     return (model(x) - y).pow(2).mean()
 
 
-# ---- Functions that make a model with each of torch's wrappers, compiled or not
+# ---- Models in each of torch's wrappers, compiled or not
 
 
 def _ddp(device: str, compiled: bool) -> nn.Module:
@@ -81,7 +81,7 @@ def _ddp(device: str, compiled: bool) -> nn.Module:
 
 
 def _ddp_in_buckets(device: str, compiled: bool) -> nn.Module:
-    # Use small buckets, because torch's DDPOptimizer splits a compiled graph at their boundaries.
+    # Use small buckets: torch's DDPOptimizer splits a compiled graph at bucket boundaries.
     dist._DEFAULT_FIRST_BUCKET_BYTES = 100
     model = DistributedDataParallel(_net(device), bucket_cap_mb=0.0005)
     return torch.compile(model, backend="tpu") if compiled else model
@@ -194,7 +194,7 @@ def _step(rank: int) -> list[Any]:
     before = torch.tpu.metrics().graphs.get("call", 0)
     losses = [step(*_batch(rank, i, "tpu")).item() for i in range(_STEPS)]
     calls = torch.tpu.metrics().graphs["call"] - before
-    # With the transport xla, the graph is split at its collective.
+    # With the transport xla, the collective splits the graph into two calls.
     return [losses, calls // 2 if os.environ["TORCH_TPU_COLLECTIVES"] == "xla" else calls]
 
 

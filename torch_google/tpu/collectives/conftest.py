@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends the server of the ranks after a file's last test, so that its CPU time is counted."""
+"""Ends the ranks' server process after the last test, so that its CPU time is counted."""
 
 from __future__ import annotations
 

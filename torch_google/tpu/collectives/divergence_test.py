@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that run different code between collectives get the right values, or all get an error.
+"""Ranks that diverge between collectives still get the right values, or all of them get an error.
 
 For each rank, Hypothesis draws a mode, local operators, reads and pauses. A fault stops a rank for
 a while, kills it, or makes it call a different collective.
@@ -31,7 +31,7 @@ _STOP = 5.0 if _IS_FULL else 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """The actions of one rank around a collective."""
+    """The actions of one rank before a collective, and how it calls the collective."""
 
     mode: str
     operators: int
@@ -42,7 +42,10 @@ class Local:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A collective, and each rank's actions around it. Rank `odd`, if any, passes another size."""
+    """A collective, and each rank's actions around it.
+
+    The rank `odd`, if there is one, passes a tensor of a different size.
+    """
 
     kind: str
     length: int
@@ -63,7 +66,7 @@ def _steps(draw: st.DrawFn) -> list[Step]:
     step = st.builds(
         Step,
         kind=st.sampled_from(["all_reduce", "broadcast", "gather", "scatter", "ring"]),
-        # Only some of these lengths fit into the exchange that starts each collective.
+        # Only the smaller lengths fit into the message exchange that starts each collective.
         length=st.sampled_from([1, 7, 900, 3000]),
         locals=st.tuples(*[local] * _SIZE),
         odd=st.one_of(st.none(), st.none(), st.none(), st.integers(0, _SIZE - 1)),
@@ -76,7 +79,7 @@ def _value(rank: int, index: int, length: int) -> torch.Tensor:
 
 
 def _expected(step: Step, rank: int, index: int) -> list[float] | None:
-    """Return the correct result on a rank, or None if the sizes disagree."""
+    """Return the correct result on a rank, or None if the ranks' sizes disagree."""
     if step.odd is not None and step.kind != "ring":
         return None
     values = [_value(peer, index, step.length) for peer in range(_SIZE)]
@@ -165,7 +168,7 @@ def ranks() -> Iterator[Ranks]:
 
 _SETTINGS = {
     "deadline": None,
-    # Do not shrink examples, because each attempt costs seconds, and a fault would occur at another
+    # Do not shrink examples: each attempt takes seconds, and the fault would occur at a different
     # moment.
     "phases": [Phase.generate],
     "suppress_health_check": list(HealthCheck),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any failure in a collective raises a Python error on every rank, and no process aborts."""
+"""A failure in a collective raises a Python error on every rank, and never aborts a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.par.testing.budget import only_full
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
-# Numbers of elements: 6 fit into the exchange that starts each collective, 6000 do not.
+# Element counts. 6 elements fit into the message exchange that starts each collective; 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -71,13 +71,13 @@ def _splits(rank: int, length: int) -> None:
 
 
 def _invalid(rank: int, length: int) -> None:
-    # Only rank 1 has an output of the wrong size.
+    # The output has the wrong size on rank 1 only.
     dist.all_gather_into_tensor(_ones(2 * length + rank), _ones(length))
 
 
 def _disagree(rank: int, case: str, length: int) -> tuple[str, str]:
     error = caught(lambda: globals()[case](rank, length))
-    # The group must still work.
+    # The group must still work after the error.
     value = _ones(3)
     dist.all_reduce(value)
     assert value.tolist() == [2.0] * 3
@@ -144,7 +144,8 @@ def test_a_message_of_another_size(ranks: Ranks, length: int) -> None:
     assert name == "DistBackendError"
     assert f"rank 0 sends {4 * length} bytes (send of float32[{length}]) to rank 1" in text
     assert f"which expects {4 * length + 4}" in text
-    # A small message is sent before the receiver's size is known, so the sender may get no error.
+    # A small message is sent before the receiver's size is known, so the sender may not get an
+    # error.
     assert sent == ("", "") or sent[0] == "DistBackendError"
 
 

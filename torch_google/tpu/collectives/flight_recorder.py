@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports the most recent collectives of this process in the format of torch's flight recorder.
 
-If a group breaks, each of its ranks writes a file. To compare the files of all ranks, run `python
--m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_`. TORCH_FR_DUMP_TEMP_FILE
-sets the path of the file, to which the rank is appended; by default, the file is in ~/.cache/torch.
-TORCH_FR_BUFFER_SIZE sets the number of records. The default is 2,000; 0 turns the recorder off.
+If a group breaks, each of its ranks writes a file. To compare the files of all ranks, run
+`python -m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_`.
+
+TORCH_FR_DUMP_TEMP_FILE sets the path of the file; the rank is appended to it. By default, the file
+is in ~/.cache/torch. TORCH_FR_BUFFER_SIZE sets the number of records that are kept. The default is
+2,000, and 0 turns the recorder off.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from typing import Any
 
 from torch_google.tpu import _C
 
-# In this version of the format, fields that only other backends use are optional.
+# Since this version of the format, the fields that only other backends use are optional.
 _VERSION = "2.10"
 _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-# torch's tools treat adjacent records with the same number as one coalesced operation. So messages
-# are numbered separately from collectives.
+# torch's tools treat adjacent records with the same number as one coalesced operation, so messages
+# get numbers that no collective has.
 _FIRST_MESSAGE = 1 << 32
-# The names under which torch's tools know these operations.
+# Operations that torch's tools know under another name.
 _NAMES = {
     "all_gather_into_tensor": "_all_gather_base",
     "reduce_scatter_tensor": "_reduce_scatter_base",
@@ -51,10 +53,10 @@ def trace() -> dict[str, Any]:
 
 
 def dump_flight_record(rank: int, environ: Mapping[str, str] = os.environ) -> str:
-    """Write this rank's records and return the path, or return "" if the recorder is off.
+    """Write this rank's records and return the path, or return "" if there are no records.
 
-    Raises OSError if it cannot be written. The file is replaced atomically, and only its owner can
-    read it.
+    The file is replaced atomically, and only its owner can read it. Raises OSError if the file
+    cannot be written.
     """
     content = trace()
     if not content["entries"]:

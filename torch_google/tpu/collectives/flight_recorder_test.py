@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own tool can read the flight recorder's files."""
+"""torch's own tool can read the files that the flight recorder writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _fail(rank: int, folder: str) -> str:
         dist.send(torch.ones(2, device="tpu"), 1)
         return caught(lambda: dist.broadcast(torch.ones(5, device="tpu"), 0))[1]
     dist.recv(torch.ones(2, device="tpu"), 0)
-    # No rank sends a second message.
+    # This receive fails, because no rank sends a second message.
     return caught(lambda: dist.recv(torch.empty(2, device="tpu"), 0))[1]
 
 
@@ -54,5 +54,5 @@ def test_the_records_of_a_failure(tmp_path: Path) -> None:
         [*tool, str(tmp_path), "--prefix", "rank_"], capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stderr
-    # The tool reports the broadcast, which only one rank has called.
+    # The tool reports the broadcast that only one rank called.
     assert "broadcast" in answer.stdout + answer.stderr

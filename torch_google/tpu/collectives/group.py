@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates the `tpu` backend for torch.distributed.
 
-torch selects this backend for process groups that do not name one. It imports this module when it
-creates the first such group.
+torch uses this backend for process groups created without a backend name. It imports this module
+when it creates the first such group.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform, processes
 
-# The function in torch that creates a group. It calls `backend`.
+# The function of torch that creates a group and calls `backend`.
 _CREATOR = "_new_process_group_helper"
 
 
 def backend(options: Any, more: Any) -> Any:
-    """Create a backend for torch's registry.
+    """Create the backend of a group. torch calls this function through its registry.
 
     `options` holds the store, rank, size and timeout. The backend also handles CPU tensors, with
-    gloo. It connects all ranks of the group, so this function waits for them. Raises ValueError if
-    `more` (pg_options) is given, because the backend has no options.
+    gloo. The function waits for all ranks of the group, because it connects them. Raises ValueError
+    if `more` (pg_options) is given, because the backend has no options.
     """
     if more is not None:
         raise ValueError(
@@ -51,17 +51,17 @@ def backend(options: Any, more: Any) -> Any:
 
 
 def _transport(options: Any) -> Any:
-    """Return the object that moves the group's data on the device, or None for gloo on the host.
+    """Return the object that moves data between devices, or None if the transport is host.
 
     Starts the platform if the transport is xla. Raises RuntimeError if the platform is already
-    running without the other processes. Raises ValueError if other ranks use another transport.
+    running without the other processes, and ValueError if another rank uses another transport.
     """
     rank, size, store = options.group_rank, options.group_size, options.store
     own = "xla" if processes.uses_xla(processes.expected_platform()) else "host"
     if own == "xla":
         processes.offer(processes.Job(store, rank, size))
     store.set(f"tpu/transport/{rank}", own)
-    # JAX would wait for a rank that uses gloo, so check all ranks first.
+    # JAX would wait forever for a rank that uses gloo, so check all ranks first.
     for peer in range(size) if own == "xla" else [0]:
         other = store.get(f"tpu/transport/{peer}").decode()
         if other != own:
@@ -87,8 +87,8 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # Set the options that torch sets for its own gloo groups. For example, split_group() reads
-        # the ranks.
+        # Set the same options as torch does for its own gloo groups. For example, split_group()
+        # reads the ranks.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()
@@ -96,15 +96,15 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
 
 
 def _global_ranks(options: Any) -> list[int]:
-    # The list is empty for the default group, which contains all ranks.
+    # The list is empty for the default group, which includes all ranks.
     return list(options.global_ranks_in_group) or list(range(options.group_size))
 
 
 def _complete(cpu: ProcessGroupGloo) -> None:
-    """Add the CPU backend or the default backend that the group being created still lacks.
+    """Register the CPU backend or set the default backend of a new group, if either is missing.
 
-    torch adds these itself for its own backends. It does not pass the group to the backend, but the
-    group is a local variable of `_CREATOR`.
+    torch does so itself for its own backends. It does not pass the group to this backend, so find
+    the group among the local variables of `_CREATOR`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != _CREATOR:
@@ -114,8 +114,8 @@ def _complete(cpu: ProcessGroupGloo) -> None:
     group = frame.f_locals["pg"]
     devices = frame.f_locals["backend_config"].get_device_backend_map()
     if "cpu" not in devices:
-        # If the user names no backend, torch uses this one only for tensors on the accelerator.
+        # If the user names no backend, torch uses `tpu` only for tensors on the accelerator.
         group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, cpu)
     elif len(set(devices.values())) > 1:
-        # With "cpu:gloo,tpu:tpu", torch sets no default backend, and warns about that later.
+        # For "cpu:gloo,tpu:tpu", torch sets no default backend, and later warns that it is missing.
         group._set_default_backend(ProcessGroup.BackendType.CUSTOM)

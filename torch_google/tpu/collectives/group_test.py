@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests each way to create a process group, with a single rank."""
+"""Process groups of one rank work however they are created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAYS: list[dict[str, Any]] = [{}, {"backend": "tpu"}, {"backend": "cpu:gloo,tpu
 
 @pytest.fixture(params=_WAYS, ids=lambda way: way.get("backend", "none"))
 def joined(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Create the default process group with one rank, in each way that torch supports."""
+    """Create the default process group with one rank, for each supported `backend` argument."""
     dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1, **request.param)
     yield
     dist.destroy_process_group()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives as XLA operations on flat arrays, for one rank of a mesh.
+"""The collectives as XLA operations on flat arrays, for each rank of a mesh.
 
-Each rank has one device on the mesh's axis. All ranks run the same program, so a kernel's arguments
-have the same length on all ranks.
+Each rank has one device on the mesh's axis. All ranks run the same program, so the arguments of a
+kernel have the same lengths on all ranks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ AXIS = "ranks"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A collective on flat arrays. All fields are equal on all ranks.
+    """A collective on flat arrays. Every field has the same value on all ranks.
 
-    `reduction` is the name of torch's ReduceOp, or "". `root` is a rank in the group, or -1.
+    `reduction` is the name of a torch ReduceOp, or "". `root` is a rank in the group, or -1.
     """
 
     name: str
@@ -30,11 +30,11 @@ class Kernel:
     ranks: int
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """Run the collective on this rank's arrays. Call it within a program over the mesh."""
+        """Run the collective on this rank's arrays, as part of a program over the mesh."""
         return [_KERNELS[self.name](self, array) for array in arrays]
 
     def results(self, arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
-        """Return the lengths and dtypes of the results, given those of the arguments."""
+        """Return the lengths and dtypes of the results for the given arguments."""
         parts = self.ranks if self.name in ("scatter", "reduce_scatter") else 1
         copies = self.ranks if self.name == "gather" else 1
         return [jax.ShapeDtypeStruct((each.size * copies // parts,), each.dtype) for each in arrays]
@@ -90,7 +90,8 @@ _ALL_REDUCE: dict[str, Callable[[Any, str], Any]] = {
     "MIN": jax.lax.pmin,
     "SUM": jax.lax.psum,
 }
-# XLA has no collective for these reductions, so each rank combines the values of all ranks.
+# The combining function and the neutral value of reductions that XLA's collectives lack. For these,
+# each rank combines the values of all ranks.
 _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "BAND": (jax.lax.bitwise_and, lambda dtype: jnp.array(-1).astype(dtype)),
     "BOR": (jax.lax.bitwise_or, lambda dtype: jnp.array(0, dtype)),
@@ -99,13 +100,12 @@ _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "MAX": (jax.lax.max, lambda dtype: _limits(dtype).min),
     "MIN": (jax.lax.min, lambda dtype: _limits(dtype).max),
 }
-# Bools are reduced as the numbers 0 and 1. The table maps a reduction to an equivalent one for
-# these numbers.
+# Bools are reduced as the integers 0 and 1, with these equivalent reductions.
 _OF_BOOLS = {"SUM": "MAX", "BOR": "MAX", "PRODUCT": "MIN", "BAND": "MIN"}
 
 
 def _numbers(array: Any, reduction: str) -> tuple[Any, str]:
-    """Return the array in a dtype that XLA can reduce, and the reduction to use for it."""
+    """Return the array in a dtype that XLA can reduce, and the reduction to apply to that dtype."""
     if array.dtype == jnp.bool_:
         return array.astype(jnp.uint8), _OF_BOOLS.get(reduction, reduction)
     if reduction in ("AVG", "PREMUL_SUM"):
@@ -128,8 +128,7 @@ def _completed(total: Any, dtype: Any, kernel: Kernel) -> Any:
 
 def _limits(dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.floating):
-        # The neutral value is an infinity, because the largest finite number would replace
-        # infinities.
+        # The largest finite number is not neutral, because it would replace infinities.
         infinity = jnp.array(jnp.inf, dtype)
         return _Limits(-infinity, infinity)
     info = jnp.iinfo(dtype)
@@ -143,9 +142,9 @@ class _Limits:
 
 
 def _only_from_root(kernel: Kernel, array: Any) -> Any:
-    """Return the array on the root, and neutral values for a sum on other ranks.
+    """On the root, return the array; on other ranks, return zeros, which do not change a sum.
 
-    For floating-point numbers, the neutral value is -0.0, because 0.0 would turn -0.0 into 0.0.
+    For floating-point numbers, these are -0.0, because adding 0.0 would turn -0.0 into 0.0.
     """
     if array.dtype == jnp.bool_:
         array = array.astype(jnp.uint8)

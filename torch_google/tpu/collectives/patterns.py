@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of each torch.distributed collective, and the packing of its tensors.
+"""The kernel for each torch.distributed collective, and the packing of its tensors.
 
-Ranks may pass tensors with different shapes and strides to one collective, and even parts of
-different sizes. A kernel needs flat arrays of the same length on all ranks. So each rank packs its
-inputs into flat arrays, and unpacks the kernel's results into the storages of its outputs.
+The tensors that ranks pass to one collective may differ in shape and strides, and sometimes in
+size. A kernel needs flat arrays of the same length on all ranks. So each rank packs its inputs into
+flat arrays, and unpacks the kernel's results into the storages of its outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch_google.tpu.runtime.strides import View
 
 @dataclass(frozen=True)
 class Target:
-    """A storage that a collective writes to. `shape` and `dtype` are those of its array."""
+    """A storage that a collective writes to. `shape` and `dtype` describe the storage's array."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -35,10 +35,10 @@ class Target:
 class Signature:
     """One rank's call of a collective, without the values.
 
-    `inputs` gives the shape and dtype of each input's array, and `outputs` the index of the target
-    for each output. `factors` gives the shape of PREMUL_SUM's factor, or nothing. `largest` is the
-    number of elements in the largest part that any rank sends to another, for collectives whose
-    parts may differ.
+    `inputs` holds the shape and dtype of each input's array. `outputs` holds the index of the
+    target and the view for each output. `factors` holds the shape of PREMUL_SUM's factor, and is
+    empty for other reductions. If the parts that ranks send to each other may differ in size,
+    `largest` is the number of elements in the largest part.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Signature:
     largest: int
 
     def pack(self, arrays: Sequence[Any], factor: Any = None) -> list[Any]:
-        """Return the kernel's arguments, without the empty ones."""
+        """Return the kernel's arguments, leaving out empty arrays."""
         values = [strides.read(*each) for each in zip(arrays, self.views, strict=True)]
         if factor is not None:
             values = [_multiplied(value, factor) for value in values]
@@ -60,7 +60,10 @@ class Signature:
         return [array for array in _PATTERNS[self.name].pack(self, flat) if array.size]
 
     def unpack(self, results: Sequence[Any], olds: Sequence[Any]) -> list[Any]:
-        """Return the targets' new arrays. `olds` holds the old arrays of targets with `keeps`."""
+        """Return the new array of each target.
+
+        `olds` holds the old arrays of the targets in which some elements stay unchanged.
+        """
         old = iter(olds)
         arrays = [
             next(old) if target.keeps else jnp.zeros(target.shape, dtypes.to_jax(target.dtype))
@@ -91,7 +94,7 @@ def _each(_: Signature, values: list[Any]) -> list[Any]:
 
 
 def _each_result(call: Signature, results: Sequence[Any]) -> list[Any]:
-    # The kernel has no results for empty outputs.
+    # The kernel returns no results for empty outputs.
     remaining = iter(results)
     return [
         next(remaining) if _size(view) else jnp.zeros(0, dtypes.to_jax(view.dtype))
@@ -105,7 +108,7 @@ def _longest(call: Signature, values: list[Any]) -> list[Any]:
 
 
 def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
-    """Return each rank's part without its padding."""
+    """Split the result into the parts of the ranks, and remove the padding of each part."""
     if not call.outputs:
         return []
     rows = results[0].reshape(call.kernel.ranks, -1)
@@ -113,7 +116,7 @@ def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
 
 
 def _joined(call: Signature, values: list[Any]) -> list[Any]:
-    """Concatenate the parts for all ranks. Only the root has parts; other ranks send zeros."""
+    """Concatenate the parts for all ranks. Only the root has parts, so other ranks return zeros."""
     if values:
         return [jnp.concatenate(values)]
     (_, view), *_ = call.outputs
@@ -145,7 +148,7 @@ def _unsplit(call: Signature, results: Sequence[Any]) -> list[Any]:
     return [jnp.concatenate([row[:size] for row, size in zip(rows, sizes, strict=True)])]
 
 
-# The keys are the names of the collectives in csrc/backend.cpp.
+# The keys are the names that csrc/backend.cpp gives to collectives.
 _PATTERNS: dict[str, _Pattern] = {
     "all_gather": _Pattern("gather", _longest, _rows),
     "all_gather_coalesced": _Pattern("gather", _longest, _rows),
@@ -166,7 +169,7 @@ _PATTERNS: dict[str, _Pattern] = {
 
 
 def _multiplied(value: Any, factor: Any) -> Any:
-    # As in torch, half-precision numbers are multiplied as float32.
+    # Multiply half-precision numbers as float32, as torch does.
     wide = jnp.promote_types(value.dtype, jnp.float32)
     return (value.astype(wide) * factor.astype(wide)).astype(value.dtype)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs for one rank, and for all ranks of a group at once.
+"""Compiled programs for one rank, and for all ranks of a group together.
 
-A program over all ranks takes each rank's local array as a part of a distributed array. JAX's
-public functions create that array in about 10 us, without a copy.
+A program for all ranks runs on distributed arrays, of which each rank holds one part. Making such
+an array from a local array, with JAX's public functions, takes about 10 us and no copy.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Function = Callable[..., list[jax.Array]]
 
 
 class Programs:
-    """Compiles programs for a group that has one device in each rank.
+    """Compiles programs for a group with one device per rank.
 
-    `devices` holds the device of each rank, in order. `index` is the index of this rank's tpu
+    `devices` holds the devices in the order of the ranks. `index` is the index of this rank's tpu
     device.
     """
 
@@ -35,7 +35,7 @@ class Programs:
     def local(
         self, name: str, function: Callable[..., Any], key: object, like: Sequence[Any]
     ) -> Function:
-        """Return a compiled function of arrays with these shapes, on this rank's device.
+        """Return a compiled function of arrays shaped like `like`, for this rank's device.
 
         The repr of `key` identifies the program across processes.
         """
@@ -51,9 +51,9 @@ class Programs:
     def over_ranks(
         self, name: str, function: Callable[..., Any], key: object, like: Sequence[Any]
     ) -> Function:
-        """Return a compiled function of each rank's arrays, which have these shapes on all ranks.
+        """Return a compiled function of the local arrays of all ranks, each shaped like `like`.
 
-        The function may use the axis `AXIS`. Arrays must have at least one dimension.
+        The function may use the axis `AXIS`. The arrays must have at least one dimension.
         """
         distributed = self._over_ranks
         shapes = [(len(self.devices) * each.shape[0], *each.shape[1:]) for each in like]

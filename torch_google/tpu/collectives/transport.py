@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport `xla`: moves the data of collectives from device to device, with XLA's collectives.
+"""The transport `xla`, which moves the data of collectives between devices with XLA's collectives.
 
-One program over the devices of the group runs a collective. TPUs require the same program on all
-ranks. The shapes and strides of the ranks' tensors may differ. If they are the same on all ranks,
-the program can include the copies from and to views. Otherwise, each rank makes the copies in
-separate programs, before and after.
+A collective is one program over the devices of the group. On TPUs, all ranks must run the same
+program, although their tensors may differ in shape and strides. If the views are equal on all
+ranks, the program can include the copies from and to the views. Otherwise each rank makes the
+copies in separate programs, before and after the collective.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
 
-# A group keeps the programs of this many different calls, and evicts the least recently used.
+# The number of different calls whose programs a group keeps. The least recently used are evicted.
 _MOST_PLANS = 256
 
 
 def of_group(store: Any, rank: int, size: int) -> Transport:
-    """Return the transport of a new process group. This rank uses the current device.
+    """Return the transport of a new process group. This rank uses its current device.
 
-    The ranks exchange their devices through the store, so this function waits for all of them.
+    The ranks exchange the ids of their devices through the store, so this function waits for all of
+    them.
     """
     index = _C.current_device()
     store.set(f"tpu/device/{rank}", str(platform.device(index).id))
@@ -51,14 +52,14 @@ _Plan = Callable[[_Arguments], list[jax.Array]]
 
 
 class Transport:
-    """Runs the collectives of a group. csrc/device_transfer.cpp calls it in the group's thread."""
+    """Runs the collectives of a group. csrc/device_transfer.cpp calls it on the group's thread."""
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
         self._plans: OrderedDict[tuple[Signature, bool], _Plan] = OrderedDict()
 
     def part(self, ranks: Sequence[int]) -> Transport:
-        """Return the transport for some of the group's ranks, in this order."""
+        """Return a transport for some of the group's ranks, in the given order."""
         devices = [self._programs.devices[rank] for rank in ranks]
         return Transport(Programs(devices, self._programs.index))
 
@@ -75,10 +76,12 @@ class Transport:
     ) -> Callable[[int, int], list[jax.Array]]:
         """Wait for the inputs of a collective, and return a function that runs it.
 
-        Each view is a tuple of the arguments of `View`. Each target is a tuple of its old array,
-        shape, dtype and device. The old array is None unless some elements stay unchanged. The
-        function takes the size in bytes of the largest part that any rank sends, and whether all
-        ranks have the same views. It returns the targets' new arrays after they are computed.
+        A view is the tuple of the arguments of `View`. A target is a tuple of the old array, shape,
+        dtype and device of a storage. The old array is None unless some elements stay unchanged.
+
+        The returned function takes the size in bytes of the largest part that any rank sends, and
+        whether all ranks have the same views. It waits for the targets' new arrays and returns
+        them.
         """
         given = _Arguments(
             inputs=[self._local(array) for array, _ in inputs],
@@ -116,14 +119,14 @@ class Transport:
         return run
 
     def _local(self, array: jax.Array) -> jax.Array:
-        """Return an array, moved to this rank's device in the group if necessary."""
+        """Move an array to the device that this rank uses in the group, if it is elsewhere."""
         index = self._programs.index
         if array.devices() == {platform.device(index)}:
             return array
         return arrays.on_one_device(array, index)
 
     def _on(self, array: jax.Array, index: int) -> jax.Array:
-        """Return an array, moved from this rank's device in the group to another if necessary."""
+        """Move an array from the device that this rank uses in the group to the device `index`."""
         if index == self._programs.index:
             return array
         return jax.device_put(array, platform.device(index))
@@ -192,14 +195,14 @@ class Transport:
 
 
 def _spans_ranks(call: Signature, given: _Arguments) -> bool:
-    """Return whether each array can be part of a distributed array: neither scalar nor empty."""
+    """Return whether all arrays can be parts of distributed arrays: neither scalars nor empty."""
     shapes = [array.shape for array in (*given.inputs, *given.olds)]
     shapes += [target.shape for target in call.targets]
     return all(shapes) and all(map(math.prod, shapes))
 
 
 def _is_identity(function: Callable[[Any], Any], arrays: Sequence[Any]) -> bool:
-    """Return whether a function only returns its arguments."""
+    """Return whether a function returns its arguments unchanged."""
     traced = jax.make_jaxpr(function)(list(arrays)).jaxpr
     return not traced.eqns and traced.outvars == traced.invars
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport xla: programs over the devices of several processes, with jax.distributed.
+"""The transport xla works with devices that belong to several processes.
 
-`collectives_test` and `errors_test` also run with this transport in the full run.
+`collectives_test` and `errors_test` also cover this transport when all test cases run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_the_platform_has_the_devices_of_all_processes(ranks: Ranks) -> None:
 
 
 def _views(rank: int) -> list[Any]:
-    # The ranks' tensors have the same number of elements, but different shapes and strides.
+    # The ranks pass equally many elements, but with different shapes and strides.
     whole = torch.arange(12.0, device="tpu").reshape(3, 4)
     part = [whole[:, 1:3], whole.t()[:2]][rank]
     dist.all_reduce(part)
@@ -79,7 +79,8 @@ def test_views_that_differ_between_ranks(ranks: Ranks) -> None:
 
 
 def _exact(rank: int) -> list[Any]:
-    # Adding 0.0 would turn -0.0 into 0.0. A sum of bools is a logical "or".
+    # A broadcast is computed as a sum, so the other ranks must not add 0.0 to -0.0. For bools, the
+    # sum is a logical "or".
     value = torch.tensor([-0.0, 1.0, float("nan")], device="tpu") + rank
     value = value if rank == 0 else torch.full((3,), -0.0, device="tpu")
     dist.broadcast(value, 1)
@@ -171,7 +172,8 @@ def _alive(rank: int) -> list[float]:
 
 
 def test_a_rank_that_is_killed() -> None:
-    # If rank 0 dies, JAX aborts the other processes, because rank 0 runs its coordinator.
+    # Kill rank 1. If rank 0 died, JAX would abort the other processes, because rank 0 runs JAX's
+    # coordinator.
     with Ranks(_SIZE, environ=_XLA) as ranks:
         ranks.run(_reduce)
         ranks.signal(1, signal.SIGSTOP)
@@ -186,7 +188,7 @@ def test_a_rank_that_is_killed() -> None:
 
 
 def _stall(rank: int) -> list[Any]:
-    # The ranks agree on the call, but rank 1 starts its program after the timeout.
+    # The ranks agree on the call, but rank 1 starts its program only after the timeout.
     if rank == 1:
         prepare = Transport.prepare
 
@@ -227,7 +229,7 @@ def test_processes_with_several_devices() -> None:
         assert ranks.run(_second_device) == [expected] * _SIZE
 
 
-# ---- The start
+# ---- Start of the platform
 
 _PROGRAM = """
 import os, sys, torch, torch.distributed as dist
@@ -407,7 +409,7 @@ def _fsdp(rank: int, mode: str) -> list[float]:
 
 
 def _alone() -> list[float]:
-    """Return the losses of one process on the CPU that trains on the batches of all ranks."""
+    """Return the losses of a single process that trains on the batches of all ranks, on the CPU."""
     model = _net("cpu")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2, foreach=False)
     losses = []
