@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `tpu` backend for torch.compile, and export to StableHLO.
 
-Each Dynamo graph becomes one program for the forward pass and one for the backward pass. Names are
-imported on first use, because most of the modules load JAX.
+Each Dynamo graph becomes one program for the forward pass and one for the backward pass. The public
+names are imported on first use, because most of the modules load JAX.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch.compile backend: each forward or backward graph of AOTAutograd is one program."""
+"""The torch.compile backend, which compiles each graph of AOTAutograd to one program."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def backend(
 ) -> Callable[..., Any]:
     """Compile a Dynamo graph for `torch.compile(model, backend="tpu")`.
 
-    `options.py` lists the modes and options; any other one raises ValueError. If an operator has no
-    lowering, the first call of the graph raises NotImplementedError.
+    `options.py` lists the modes and options. Raises ValueError for an unknown mode or option. If an
+    operator has no lowering, the first call of the graph raises NotImplementedError.
     """
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     replace_written_collectives(graph)
@@ -53,9 +53,9 @@ def backend(
     chosen = CHOSEN.set(parse(mode, options))
     try:
         with (
-            # With these settings, AOTAutograd's cache stores our graphs, and the backward graph is
-            # traced now. Tracing is cheap, because the graph is compiled only on its first call.
-            # The partitioner is part of the cache key.
+            # These settings make AOTAutograd's cache store our graphs, with the partitioner in the
+            # cache key, and trace the backward graph now. Tracing is cheap, because the backward
+            # graph is compiled only on its first call.
             functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),
@@ -73,10 +73,10 @@ class _Partition(CustomPartitionerFn):
         return partition(gm, joint_inputs, **kwargs)
 
     def uuid(self) -> str:
-        """Return a key that separates our graphs from those of other backends or versions.
+        """Return a key that distinguishes our graphs from those of other backends or versions.
 
-        The key includes the rank, because a DTensor's local part depends on it, and torch's key
-        lacks it.
+        The key includes the rank, which torch's own key lacks, because the local part of a DTensor
+        depends on the rank.
         """
         return f"torch_google.tpu 6{_rank()}"
 

@@ -92,7 +92,8 @@ def test_tensors_of_other_devices_are_refused() -> None:
 
 
 def test_a_mask_made_in_the_graph_hides_no_nan() -> None:
-    # The product 0 * nan must be nan, even if the compiler can see that the 0 comes from False.
+    # The product 0 * nan must be nan, although the compiler can see that the 0 is a converted
+    # False.
     def masked(x: torch.Tensor) -> torch.Tensor:
         return x * (x > 0).float()
 

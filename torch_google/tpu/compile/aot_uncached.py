@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The torch.compile backend for torch v2.6, whose AOTAutograd caches only Inductor's graphs.
 
-Unlike with aot.py, every process traces each graph again. Programs still come from the compile
-cache.
+Unlike aot.py, this backend traces every graph again in each process. Programs still come from the
+compile cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph, with the same modes, options and errors as aot.py."""
+    """Compile a Dynamo graph. Modes, options and errors are those of aot.py's `backend`."""
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     compile_graph = partial(_compile, parse(mode, options), dtypes.default_dtype())
     compiler = aot_autograd(
@@ -54,9 +54,9 @@ def _compile(
     inputs: Sequence[Any],
     **part: bool,
 ) -> CompiledGraph:
-    """Compile one graph. A backward graph is compiled on its first call.
+    """Compile one graph. A backward graph is compiled only on its first call.
 
-    The backward graph uses the torch default dtype that was set for the forward graph.
+    `default` is torch's default dtype at the time of the forward graph, which both graphs use.
     """
     token = CHOSEN.set(chosen)
     try:
@@ -70,8 +70,8 @@ def _compile(
 def _lay_out_maps(graph: GraphModule) -> None:
     """Make the results of `map` contiguous in the graph's metadata.
 
-    v2.6 describes each result as one row that is expanded. This function also recomputes the
-    metadata of all nodes that depend on such a result.
+    In v2.6, the metadata describes each result as a single row that is expanded. This function also
+    updates the metadata of all nodes that depend on such a result.
     """
     changed: set[Node] = set()
     for node in graph.graph.nodes:

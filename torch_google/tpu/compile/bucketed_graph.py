@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bucketed programs of a graph with symbolic sizes, and how a call selects one."""
+"""Bucketed programs for a graph with symbolic sizes, and the selection of one for each call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLANS = 1024
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """A plan that calls with the same sizes share: a program, new tensors and other results."""
+    """A program and the metadata of its results, for all calls with the same sizes."""
 
     program: BucketedProgram
     given: Any
@@ -38,9 +38,9 @@ class _BucketPlan:
 class BucketedGraph:
     """All bucketed programs of a graph.
 
-    Results from the index `loose` on may be contiguous, whatever their strides are in the graph. If
-    `wait` is set, a size is not padded until it has changed. It is set if Dynamo was told that any
-    size may change, because most sizes never do.
+    From the index `loose` on, results may be contiguous whatever their strides are in the graph. If
+    `wait` is set, a size is padded only once it has changed. The caller sets it if the user told
+    Dynamo that any size may change, because most sizes never do.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BucketedGraph:
     def __call__(
         self, args: Sequence[Any], adapter: DeviceAdapter, precision: str
     ) -> list[Any] | None:
-        """Return a call's results, or None if the call needs a program for its exact sizes."""
+        """Return the results of a call, or None if the call needs a program for its exact sizes."""
         if self._refused is not None:
             return None
         signature = self._signature
@@ -127,7 +127,7 @@ class BucketedGraph:
             return None
 
     def _fixed(self, values: Mapping[Any, int]) -> frozenset[Any]:
-        """Return the symbols that have had the same value in all calls so far."""
+        """Return the symbols that have had the same value in all calls, so they are not padded."""
         missing = [symbol for symbol in self._shaped if symbol not in values]
         if missing:
             raise PaddingRefusal("a size that depends on values")
@@ -194,7 +194,7 @@ def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
 
 
 def _in_shapes(signature: GraphSignature) -> list[Any]:
-    """Return the symbols that tensor sizes depend on, in a deterministic order."""
+    """Return the symbols on which the sizes of tensors depend, in a deterministic order."""
     symbols = {
         symbol
         for node in signature.graph.graph.nodes

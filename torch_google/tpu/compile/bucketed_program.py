@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph compiled for one bucket of each of its sizes.
+"""A graph compiled for one bucket of each symbolic size.
 
-An input with symbolic sizes is passed as a flat array as long as the bucket, with the tensor's
-elements first, in order. A result is returned in the same way; the tensor over the array has the
-real sizes and strides. So a forward graph's results enter its backward graph without slicing or
-padding.
+An input with symbolic sizes is passed as a flat array with the bucket's number of elements. The
+tensor's elements come first, in order. Results are returned in the same form, and the tensor that
+uses such an array has the real sizes and strides. The results of a forward graph can therefore
+enter its backward graph without slicing or padding.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 
 
 class BucketedProgram:
-    """A program compiled for one set of buckets."""
+    """A program compiled for one combination of buckets."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BucketedProgram:
             for index in self._written
             if options.donate and signature.metas[index].device == signature.device
         ]
-        # The outputs that are new tensors, each with its position.
+        # The outputs that are new tensors, as pairs of position and node.
         self._made = [
             (position, node)
             for position, node in enumerate(signature.outputs)
@@ -106,8 +106,8 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Check the free memory before random state is consumed or arguments are donated, because
-        # both are lost if a program fails.
+        # Check for enough free memory first: if the program failed later, its random state and
+        # donated arguments would be lost.
         adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
             arrays[index] = _adapter(signature, index).fit(args[index], arrays[index], length)
@@ -123,11 +123,11 @@ class BucketedProgram:
         try:
             outputs = self._run(*inputs)
             if signature.collective:
-                # Wait for the collectives, so that they run before the group's next one, which may
-                # be outside a program.
+                # Wait for the collectives, so that they run before the group's next collective,
+                # which may be outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:
-            # JAX's errors from Python and from C++ have these types.
+            # JAX raises these types of error from Python and from C++.
             adapter.explain(error)
         del inputs
         adapter.count("call")
@@ -163,7 +163,7 @@ class BucketedProgram:
         return results
 
     def numbers_and_nones(self, values: Mapping[Any, int]) -> list[Any]:
-        """Return the results of a call, with None in place of each tensor."""
+        """Return the results that are not tensors, with None in the place of each tensor."""
         results: list[Any] = []
         for output in self._signature.outputs:
             meta = output.meta.get("val") if isinstance(output, Node) else output
@@ -217,15 +217,16 @@ class BucketedProgram:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(index) for index in self._donated)
         jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
-        # Trace even if the executable is in the cache, because only tracing raises PaddingRefusal.
+        # Trace even if the executable is in the cache, because only tracing can raise
+        # PaddingRefusal.
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]
         details = (
             "buckets",
             specs,
-            # Add the shapes to the fingerprint: the graph's code contains no shapes, and inputs
-            # with symbolic sizes are flat in `specs`.
+            # The graph's code contains no shapes, and inputs with symbolic sizes are flat in
+            # `specs`, so the fingerprint needs the shapes as well.
             [_described(meta) for meta in signature.metas],
             [_described(node.meta["val"]) for _, node in self._made],
             [str(symbol) for symbol in self._symbols],
@@ -279,7 +280,7 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return an input's dimensions. A product of symbols has several extents."""
+        """Return the dimensions of an input, with an extent for each factor of a size."""
         return [factored(scope, size, self._neighbours) for size in meta.shape]
 
     def _packed(
@@ -303,7 +304,7 @@ def _adapter(signature: GraphSignature, index: int) -> DeviceAdapter:
 
 
 def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Return whether a tensor with its dimensions in this order is dense."""
+    """Return whether a tensor whose dimensions have this order in memory is dense."""
     step = 1
     for axis in reversed(order):
         if sizes[axis] != 1 and strides[axis] != step:
@@ -313,7 +314,7 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
 
 
 def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
-    """Return the sizes of all tensors in a graph that have several symbolic dimensions."""
+    """Return the sizes of the tensors in a graph that have more than one symbolic dimension."""
     shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):

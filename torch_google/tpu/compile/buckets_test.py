@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with changing sizes match the CPU's results and gradients, with a program per bucket."""
+"""Models with changing sizes match the CPU's results and gradients with one program per bucket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
-    """Attention, as torch's operator or as its formula, and a linear layer."""
+    """A transformer block, in which attention is torch's operator or written out as a formula."""
 
     def __init__(self, *, formula: bool) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Pictures(nn.Module):
 
 
 class Graded(nn.Module):
-    """A model together with its loss, so that nothing runs outside the graph."""
+    """A model and its loss, so that nothing runs outside the graph."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def _train(
     sizes: Sequence[int],
     **options: object,
 ) -> dict[str, int]:
-    """Compare training steps on the device and the CPU, and return counts of graph events."""
+    """Check that training steps on the device and on the CPU agree, and count the graph events."""
     model = Graded(model)
     device_model = deepcopy(model).to("tpu")
     compiled = torch.compile(device_model, backend="tpu", **options)
@@ -127,7 +127,7 @@ def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.
 def test_fifty_batches_of_a_network() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
-    # The buckets 8, 16, 32 and 64 each have a forward and a backward program.
+    # Each of the buckets 8, 16, 32 and 64 has a forward and a backward program.
     assert events["compile"] == 2 * 4
     assert events["call"] == 2 * 50
 
@@ -136,7 +136,8 @@ def test_fifty_batches_of_a_network() -> None:
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
-    # The first size has its own pair of programs, because no size has changed yet.
+    # The first size has a pair of programs of its own: it is not padded, because no size has
+    # changed yet.
     assert events["compile"] == 2 * 5
 
 
@@ -149,15 +150,15 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
         return tokens, (tokens * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
-    # The batch bucket 8 is combined with the length buckets 8, 16 and 32. One more program is
-    # exact, and another pads only the size that changed first.
+    # At most five pairs: the batch bucket 8 with the length buckets 8, 16 and 32, one pair for the
+    # exact sizes of the first call, and one that pads only the size that changes first.
     assert events["compile"] <= 2 * 5
 
 
 @pytest.mark.full
 def test_a_convolutional_network_with_changing_batches() -> None:
     events = _train(Pictures(), lambda n: (torch.randn(n, 3, 6, 6),), range(15, 65), dynamic=True)
-    # The buckets 16, 32 and 64 and the first size each have two programs.
+    # The buckets 16, 32 and 64 and the first size have two programs each.
     assert events["compile"] == 2 * 4
 
 
@@ -218,7 +219,7 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        # In padding that holds zeros, 1 / x is infinite.
+        # If padding is zero, 1 / x is infinite there.
         ratio = 1 / x
         return (ratio / ratio) @ ratio.mT.log() @ ratio
 
@@ -273,7 +274,7 @@ def test_logsumexp_does_not_count_padding(dtype: torch.dtype) -> None:
 
 
 def _with_differences(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    # The bias has two dimensions, without batch and heads.
+    # The bias lacks the dimensions for batch and heads.
     bias = lengths[None, :] - lengths[:, None] * lengths[None, :]
     q = x.flatten(2, 3)
     return F.scaled_dot_product_attention(q, q, q, attn_mask=bias)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph from AOTAutograd and its compiled programs: a single one, or one per set of sizes."""
+"""A graph from AOTAutograd with its compiled programs.
+
+If the graph has symbolic sizes, it has a program for each bucket or set of sizes.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,18 @@ from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
 from torch_google.tpu.compile.split_graph import SplitGraph
 
-# The options of the current torch.compile call. Graphs in AOTAutograd's cache do not store them.
+# The options of the current torch.compile call. AOTAutograd's cache does not store them with a
+# graph.
 CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
 
 
 class CompiledGraph(OutputCode):
     """An AOTAutograd graph, which is compiled when it is called.
 
-    A call clears the list of arguments to free memory. The graph relies on Dynamo's guards. If it
-    has no symbols, calls differ only in properties that the guards do not check: the tensors'
-    layouts in their storages, and the storages' dtypes. AOTAutograd's cache stores the graph
-    without its programs.
+    A call empties the list of arguments, to free memory early. The graph relies on Dynamo's guards.
+    If the graph has no symbols, its calls differ only in what the guards do not check: how the
+    tensors are laid out in their storages, and the dtypes of the storages. AOTAutograd's cache
+    stores the graph without its programs.
     """
 
     def __init__(
@@ -47,12 +51,12 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # This attribute makes AOTAutograd pass the arguments as one list, and hold no reference to
-        # the list.
+        # This attribute makes AOTAutograd pass the arguments in a single list, to which it keeps no
+        # reference.
         self._boxed_call = True
         self._inference = inference
-        # Results from this index on may have any layout, because only the backward graph reads
-        # them. For a backward graph, the index is 0, because autograd accepts any layout.
+        # From this index on, results may have any layout, because only the backward graph reads
+        # them. The index is 0 for a backward graph, because autograd accepts any layout.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
         self._returns: int | None = None if meta is None else meta.num_forward_returns
@@ -83,7 +87,7 @@ class CompiledGraph(OutputCode):
         for index, is_tensor in enumerate(signature.tensors):
             value = args[index]
             if is_tensor:
-                # Do not bind the array to a name, because an array with another reference is copied
+                # Do not assign the array to a variable: an array with a second reference is copied
                 # instead of donated.
                 kind = (arrays[index].shape, arrays[index].dtype)
                 lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
@@ -104,7 +108,7 @@ class CompiledGraph(OutputCode):
         return results
 
     def prepare_for_serialization(self) -> None:
-        """Make this copy of the object picklable."""
+        """Make this object picklable. AOTAutograd calls this method on a copy of the graph."""
         from torch.fx._graph_pickler import GraphPickler
         from torch.fx._graph_pickler import Options as PicklerOptions
 
@@ -117,7 +121,7 @@ class CompiledGraph(OutputCode):
         del self._split
 
     def post_compile(self, *_: Any) -> None:
-        """Make this object callable after it was unpickled."""
+        """Restore the graph after unpickling."""
         if self._stored is not None:
             from torch.fx._graph_pickler import GraphPickler
 
@@ -140,8 +144,9 @@ class CompiledGraph(OutputCode):
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
-            # If assume_static_by_default is False (dynamic=True), any size may change. If it is
-            # True, Dynamo has already seen the symbolic sizes change.
+            # Wait if dynamic=True has set assume_static_by_default to False: every size is then
+            # symbolic, but most sizes never change. Otherwise, Dynamo has already seen each
+            # symbolic size change.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait
@@ -153,7 +158,7 @@ class CompiledGraph(OutputCode):
         return self._split
 
     def _part(self, graph: GraphModule) -> CompiledGraph:
-        """Return a part of this graph as a compiled graph with the same options."""
+        """Return a CompiledGraph for a part of this graph, with the same options."""
         chosen = CHOSEN.set(self.options)
         try:
             return CompiledGraph(graph, (), inference=self._inference)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowerings of torch's higher-order operators: cond, while_loop, scan and related ones."""
+"""Lowerings of torch's higher-order operators, such as cond, while_loop and scan."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from torch_google.tpu.release import V2_6
 
 
 class SubgraphRunner(Protocol):
-    """Evaluates the graph that contains a higher-order operator. Implemented by `Evaluation`."""
+    """The evaluation of the graph that contains a higher-order operator (see `Evaluation`)."""
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
-        """Return the flat results of a subgraph. `key` is its random key."""
+        """Run a subgraph with the random key `key`, and return its results as a flat list."""
 
     def fresh(self, position: int) -> Any:
-        """Return a random key for the node at this index, or None if the evaluation has no key."""
+        """Return a random key for the node at this index, or None if the graph is not random."""
 
 
-# A lowering takes the evaluation, the index of the node in its graph, and the operator's arguments.
+# A function of the evaluation, the index of the node in its graph, and the operator's arguments.
 _Function = Callable[..., Any]
 
 
 def find(op: HigherOrderOperator) -> _Function | None:
-    """Return the lowering of a higher-order operator, or None."""
+    """Return the lowering of a higher-order operator, or None if there is none."""
     return _TABLE.get(op)
 
 
@@ -115,7 +115,10 @@ def _scan_along(
     reverse: bool,
     additional: Sequence[Any],
 ) -> list[Any]:
-    """Lower v2.6's scan, which takes a dimension and a direction. Later releases normalise both."""
+    """Lower the scan of torch v2.6, which takes a dimension and a direction.
+
+    In later releases, the operator always scans dimension 0 forwards.
+    """
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
     return _scan(runner, position, combine, init, moved, additional, reverse=reverse)
 
@@ -144,7 +147,7 @@ def _associative_scan(
         return runner.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
-        # torch's function combines single elements, so map it over the scanned dimension.
+        # The combine function of torch takes single elements, so map it over the scanned dimension.
         combined = jax.vmap(pair)(*left, *right)
         return [value.astype(x.dtype) for value, x in zip(combined[:count], left, strict=True)]
 
@@ -167,7 +170,7 @@ def _subgraph(
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the traced operands, and a function that replaces them with other values."""
+    """Return the traced operands, and a function that replaces their values in the operands."""
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
     def fill(values: Sequence[Any]) -> list[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs use torch's default dtype, which determines the dtypes of intermediate values."""
+"""Graphs keep the default dtype that torch had when they were traced."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_the_compile_cache_keeps_the_programs_of_one_graph_apart() -> None:
 def test_a_graph_keeps_the_dtype_that_it_came_about_with() -> None:
     x, y = torch.arange(100, dtype=torch.int8), torch.ones(100, device="tpu", requires_grad=True)
     expected = (x * 0.1).tolist()
-    # Calling the function also compiles its backward program. That program recomputes the floats
-    # from the integers, which are saved because they are smaller.
+    # The forward call also compiles the backward program. The backward program recomputes the
+    # floats from the integers, which are saved instead because they are smaller.
     actual = torch.compile(lambda x, y: y * (x * 0.1))(x.to("tpu"), y)
     torch.set_default_dtype(torch.float64)
     actual.sum().backward()

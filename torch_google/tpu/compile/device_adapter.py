@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device adapters, which convert between tensors and arrays. Each device type has one."""
+"""The interface for converting between arrays and the tensors of a device type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """The metadata of a new tensor. `elements` is the length of its flat array if padded."""
+    """The metadata of a new tensor. `elements` is the length of its array if that is padded."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -32,44 +32,44 @@ class TensorSpec:
 class DeviceAdapter(ABC):
     """The interface between compiled graphs and the tensors of one device type.
 
-    A tensor's storage holds an array, and a layout maps that array to the tensor's elements.
-    `read`, `write` and `pack` run within a program, on traced arrays.
+    The storage of a tensor holds an array, and a layout maps the array's elements to the tensor's.
+    `read`, `write`, `pack` and `place` run in a program, on traced arrays.
     """
 
     @abstractmethod
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        """Return the array of each tensor's storage. The caller owns one new reference to each."""
+        """Return the array of each tensor's storage. The caller owns a new reference to each."""
 
     def shardings(self, tensors: Sequence[torch.Tensor]) -> Sequence[int]:
-        """Return the number of each tensor's sharding. Empty if all are on one device."""
+        """Return the sharding number of each tensor, or () if all tensors are on one device."""
         return ()
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
-        """Return the tensor's layout. It is valid for arrays of any shape."""
+        """Return a tensor's layout, which does not depend on the shape of the storage's array."""
 
     @abstractmethod
     def read(self, array: jax.Array, layout: Any) -> jax.Array:
-        """Return the tensor's values."""
+        """Return the values of a tensor with this layout from its storage's array."""
 
     @abstractmethod
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
-        """Return a copy of the array with these values in the tensor's elements."""
+        """Return a copy of a storage's array with new values for a tensor with this layout."""
 
     @abstractmethod
     def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
-        """Return the tensor's elements as a flat row-major array, padded to the length `elements`.
+        """Return a tensor's elements as a flat row-major array, padded to the length `elements`.
 
-        `array` is what `take` returned for the tensor.
+        `array` is the array that `take` returned for the tensor.
         """
 
     @abstractmethod
     def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
-        """Replace the array of a tensor's storage. `sharding` is the number of the new sharding."""
+        """Replace the array of a tensor's storage. `sharding` is the array's sharding number."""
 
     @abstractmethod
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
-        """Return the array for a new tensor with these values."""
+        """Return the storage array of a new tensor with these values."""
 
     @abstractmethod
     def place(
@@ -80,33 +80,33 @@ class DeviceAdapter(ABC):
         strides: Sequence[int],
         offset: int,
     ) -> jax.Array:
-        """Return a flat array in which the view with these sizes and strides has these values."""
+        """Return an array in which the view with these sizes and strides has these values."""
 
     @abstractmethod
     def plan(self, results: Sequence[TensorSpec]) -> Any:
-        """Return a plan with which `give` creates these tensors. All must be on the same device."""
+        """Return a plan with which `give` creates tensors, all of them on one device."""
 
     @abstractmethod
     def give(
         self, arrays: Sequence[jax.Array], plan: Any, shardings: Sequence[int] = ()
     ) -> list[torch.Tensor]:
-        """Return new tensors over packed arrays. `shardings` is empty if no tensor is sharded."""
+        """Return new tensors whose storages are `arrays`. `shardings` is () if none is sharded."""
 
     @abstractmethod
     def is_shared(self, tensor: torch.Tensor) -> bool:
-        """Return whether code other than JAX may access the memory of the tensor's storage."""
+        """Return whether code other than JAX may access the memory of a tensor's storage."""
 
     @abstractmethod
     def precision(self) -> str:
-        """Return this thread's precision for matrix products, under JAX's name."""
+        """Return JAX's name for this thread's precision of matrix products."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
-        """Return a seed and the number of draws from it. No pair is returned twice."""
+        """Return the generator's seed and the number of draws so far. No pair is returned twice."""
 
     @abstractmethod
     def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
-        """Return the devices on which a program with tensors of these shardings must run."""
+        """Return the devices on which a program runs, given the sharding numbers of its tensors."""
 
     @abstractmethod
     def compile(
@@ -116,23 +116,23 @@ class DeviceAdapter(ABC):
         fingerprint: str | None,
         placement: Placement,
     ) -> jax.stages.Compiled:
-        """Return the executable. The cache key is the fingerprint, or the lowered text if None."""
+        """Compile a program. The cache key is the fingerprint or, without one, the lowered text."""
 
     @abstractmethod
     def takes_collectives(self) -> bool:
-        """Return whether a program may contain collectives. If not, they run between programs."""
+        """Return whether programs may contain collectives, which otherwise run between programs."""
 
     @abstractmethod
     def needs(self, executable: jax.stages.Compiled) -> int:
-        """Return the bytes that a program needs in addition to its inputs, as XLA reports them."""
+        """Return the bytes that a program needs in addition to its inputs, according to XLA."""
 
     @abstractmethod
     def check_room(self, device: torch.device, needs: int) -> None:
-        """Raise torch.OutOfMemoryError if the device lacks room for `needs` more bytes."""
+        """Raise torch.OutOfMemoryError if the device does not have `needs` bytes of free memory."""
 
     @abstractmethod
     def explain(self, error: Exception) -> NoReturn:
-        """Raise the torch error that matches a program's error."""
+        """Raise a program's error as the exception that torch would raise."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -140,15 +140,14 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
-        """Record why a graph with symbolic sizes needs one program per set of sizes."""
+        """Record the reason why a graph with symbolic sizes needs one program per set of sizes."""
 
 
 class CpuAdapter(DeviceAdapter):
-    """The adapter for CPU tensors: for scalars in a device's graph, and for graphs on the CPU."""
+    """The adapter for CPU tensors, in graphs on the CPU or as scalars in a device's graph."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        # Copy the values, because the arrays may share memory with the tensors, and programs run
-        # later.
+        # Copy the values: arrays may share memory with the tensors, and programs run later.
         return [constant(tensor.detach().clone()) for tensor in tensors]
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -246,7 +245,7 @@ def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
 
 @contextmanager
 def replaced_adapters(adapters: Mapping[str, DeviceAdapter]) -> Iterator[None]:
-    """Replace the adapters of these device types in all threads until the block ends."""
+    """Replace the adapters of these device types, in all threads, until the block ends."""
     before = dict(_ADAPTERS)
     _ADAPTERS.update(adapters)
     try:
@@ -257,7 +256,7 @@ def replaced_adapters(adapters: Mapping[str, DeviceAdapter]) -> Iterator[None]:
 
 
 def adapter_of(device: torch.device) -> DeviceAdapter:
-    """Return the adapter for a device. Raises NotImplementedError if there is none."""
+    """Return the adapter for a device. Raises NotImplementedError if its type has none."""
     try:
         return _ADAPTERS[device.type]
     except KeyError:
@@ -268,7 +267,7 @@ def adapter_of(device: torch.device) -> DeviceAdapter:
 
 
 def padded(tensor: torch.Tensor, elements: int) -> torch.Tensor:
-    """Return the CPU tensor's elements as a flat row-major array, followed by zeros."""
+    """Return a CPU tensor's elements in row-major order, followed by zeros, `elements` in total."""
     flat = torch.zeros(elements, dtype=tensor.dtype, device="cpu")
     flat[: tensor.numel()].view(tensor.shape).copy_(tensor)
     return flat

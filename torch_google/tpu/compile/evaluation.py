@@ -25,15 +25,15 @@ from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
-# A function that returns the context in which a node is evaluated. Callers use the context to name
-# operators in XLA's text. It is not part of a program's key, so it must not change the program.
+# Returns the context in which a node is evaluated, which callers use to name operators in XLA's
+# text. It is not part of a program's key, so it must not change the program.
 NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = ContextVar(
     "NODE_SCOPE", default=lambda node, position: nullcontext()
 )
 
 
 class Evaluation:
-    """One evaluation. `key` is the JAX key for random operators, including those in subgraphs."""
+    """An evaluation of a graph. `key` is the JAX key for random operators, also in subgraphs."""
 
     def __init__(self, graph: GraphModule, symbols: Symbols, key: Any = None) -> None:
         self.graph = graph
@@ -42,7 +42,7 @@ class Evaluation:
         self.values: dict[Node, Any] = {}
 
     def run(self, inputs: Sequence[Any]) -> Any:
-        """Return the results for these inputs, with the structure of the graph's output."""
+        """Return the graph's results for these inputs, with the structure of the graph's output."""
         remaining = iter(inputs)
         scope = NODE_SCOPE.get()
         for position, node in enumerate(self.graph.graph.nodes):
@@ -58,13 +58,13 @@ class Evaluation:
         raise ValueError("tpu: a graph of torch.compile has no output")
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
-        """Return the results of a subgraph as a flat list. `key` is the subgraph's random key."""
+        """Run a subgraph with the random key `key`, and return its results as a flat list."""
         with call_order(None):
             results = Evaluation(graph, self.symbols, key).run(inputs)
         return pytree.tree_leaves(results)
 
     def fresh(self, position: int) -> Any:
-        """Return a random key for the node at this index, or None if the evaluation has no key."""
+        """Return a random key for the node at this index, or None if the graph is not random."""
         return None if self.key is None else jax.random.fold_in(self.key, position)
 
     def _values_of(self, value: Any) -> Any:
@@ -139,7 +139,8 @@ class Evaluation:
         return value
 
     def _key(self, drawn: Any, position: int) -> Any:
-        # `drawn` holds the key of the forward graph, and the index of the node in the joint graph.
+        # `drawn` is the forward graph's key and the node's index among the joint graph's random
+        # nodes.
         if isinstance(drawn, tuple):
             return jax.random.fold_in(jax.random.wrap_key_data(self._values_of(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)
@@ -160,7 +161,7 @@ def _attribute(graph: GraphModule, target: str) -> Any:
     return constant(operator.attrgetter(target)(graph))
 
 
-# Operators that query a shape, in graphs with symbolic sizes.
+# Operators that return a size, in graphs with symbolic sizes.
 _SIZES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sym_size.int: lambda array, dimension: array.shape[dimension],
     torch.ops.aten.sym_numel.default: lambda array: array.size,

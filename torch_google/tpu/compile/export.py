@@ -28,23 +28,23 @@ def export_stablehlo(
     *,
     platforms: Sequence[str] | None = None,
 ) -> str:
-    """Return StableHLO text for arguments with these shapes and dtypes. They may be on any device.
+    """Return the StableHLO text of a function for arguments with these shapes and dtypes.
 
-    The inputs of the program are a module's parameters and buffers, in the order of their names,
-    and then the tensors in `args` and `kwargs`, whether or not they are used. If the function is
-    random, a JAX key follows. Numbers are constants. The dynamic dimensions of an exported program
-    stay dynamic in StableHLO, and `args` is ignored.
+    The arguments may be on any device. The inputs of the program are a module's parameters and
+    buffers, in the order of their names, and then the tensors in `args` and `kwargs`, whether or
+    not the program uses them. If the function is random, a JAX key follows. Numbers are constants.
+    The dynamic dimensions of an exported program stay dynamic in StableHLO, and `args` is ignored.
 
-    The program's results are those of the function. Writes to inputs are lost: for example, batch
-    norm's writes to its statistics, or a model's to its cache. To keep a written tensor, return it
-    as well. Errors about values are also lost: for example, the error of `torch.linalg.cholesky`
-    for a matrix that is not positive definite.
+    The program returns the results of the function. Writes to inputs are lost, such as those of
+    batch norm to its statistics or of a model to its cache. To keep a written tensor, return it as
+    well. Errors about values are also lost, such as the error of `torch.linalg.cholesky` for a
+    matrix that is not positive definite.
 
     Matrix products use this thread's precision, as set with `torch.tpu.precision`.
 
-    `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. This
-    machine need not have that platform. The default is the running platform. The text of an
-    operator can contain calls that only its platform has, such as LAPACK's on the CPU.
+    `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. The
+    default is the running platform; this machine need not have the others. The text may contain
+    calls that exist only on its platform, such as calls of LAPACK on the CPU.
 
     Raises NotImplementedError if an operator has no lowering, ValueError for other values of
     `platforms`, and RuntimeError if the platform lacks an argument's dtype.
@@ -59,14 +59,14 @@ def export_stablehlo(
 
 
 def _drop_checks(graph: torch.fx.GraphModule) -> None:
-    """Remove nodes that check values: a program cannot raise an error. No other node uses them."""
+    """Remove nodes that check values, because a program cannot raise errors. They have no users."""
     for node in list(graph.graph.nodes):
         if node.target is torch.ops.aten._linalg_check_errors.default:
             graph.graph.erase_node(node)
 
 
 def _only(platforms: Sequence[str] | None) -> str | None:
-    """Return the platform to lower for, or None for the running one."""
+    """Return the platform to lower for, or None for the running platform."""
     if platforms is None:
         return None
     names = [platforms] if isinstance(platforms, str) else list(platforms)
@@ -119,8 +119,7 @@ def _exported(
         jax.ShapeDtypeStruct(leaves[index].shape, dtypes.to_jax(leaves[index].dtype))
         for index in places
     ]
-    # JAX enables int64 only on request. The device requests it at start, but may not have started
-    # yet.
+    # The device enables JAX's 64-bit types when it starts, but it may not have started yet.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
         traced = jax.jit(evaluated, keep_unused=True).trace(shapes, key)

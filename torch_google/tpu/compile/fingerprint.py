@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints of graphs. Equal graphs have the same one in every process, without lowering."""
+"""Fingerprints of graphs. Equal graphs have equal fingerprints in all processes.
+
+A fingerprint is computed without lowering the graph.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from torch_google.tpu import lowerings
 
 
 def fingerprint(graph: GraphModule, *others: Any) -> str:
-    """Return a fingerprint of a graph, its subgraphs, its constants and `repr(others)`."""
+    """Return a fingerprint of a graph, its subgraphs, its constants, and the reprs of `others`."""
     digest = hashlib.sha256()
     for name, module in graph.named_modules():
         if isinstance(module, GraphModule):
@@ -29,7 +32,7 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Return whether the versions of our packages determine all lowerings of the graph."""
+    """Return whether the versions of torch and this package determine all lowerings of a graph."""
     return all(
         lowerings.is_pinned(node.target)
         for module in graph.modules()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejects operator calls in a graph that the CPU rejects, as in the eager modes.
+"""Rejects the operator calls in a graph that the CPU rejects, as the eager modes do.
 
-AOTAutograd decomposes operators before the backend sees them. The smaller operators may accept
+AOTAutograd decomposes operators before the backend sees them, and the smaller operators may accept
 arguments that the original operator rejects. So a call that the CPU rejects is not decomposed. The
-original operator stays in the graph, and calling the graph raises its error.
+original operator stays in the graph, and calling the graph raises the CPU's error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_graph(graph: GraphModule) -> None:
-    """Raise the CPU's error for the first operator in a graph that the CPU rejects."""
+    """Raise the CPU's error for the first operator call in a graph that the CPU rejects, if any."""
     checked = set()
     for module in graph.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
@@ -41,7 +41,7 @@ def check_graph(graph: GraphModule) -> None:
 
 
 def without_refused(table: Decompositions) -> Decompositions:
-    """Return decompositions that leave calls alone if the CPU rejects them."""
+    """Return decompositions that do not decompose calls that the CPU rejects."""
     return {op: partial(_decomposed, op, function) for op, function in table.items()}
 
 
@@ -74,7 +74,7 @@ def _described(leaf: Any) -> Any:
 
 
 def _positional(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments in schema order, with numbers in place of symbols."""
+    """Return the arguments in schema order, with example numbers in place of symbols."""
     schema = op._schema.arguments
     values = {argument.name: argument.default_value for argument in schema}
     values |= dict(zip((argument.name for argument in schema), args, strict=False))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling a graph with an operator that the CPU rejects raises the CPU's error."""
+"""A graph with an operator call that the CPU rejects raises the CPU's error when it is called."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _INT = torch.arange(6).view(2, 3)
 _COMPLEX = torch.complex(_INT.float(), -_INT.float())
 _BOOL = _INT > 2
 
-# AOTAutograd decomposes some of these operators before the backend sees them; the others have a
-# lowering.
+# AOTAutograd decomposes some of these operators before the backend sees them. The others have
+# lowerings.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax of integers": (lambda x: x.softmax(0), (_INT,)),
     "gelu of integers": (functional.gelu, (_INT,)),
@@ -44,13 +44,13 @@ def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
         with pytest.raises(type(expected.value)) as actual:
             compiled(*(x.to("tpu") for x in args))
         assert type(actual.value) is type(expected.value)
-        # If a size is padded, the CPU may choose another kernel, whose name differs.
+        # With dynamic sizes, the error may come from another CPU kernel and have a different text.
         if not dynamic:
             assert _words(actual.value) == _words(expected.value)
 
 
 def _words(error: BaseException) -> str:
-    """Return an error's text without the name of the kernel, which depends on strides."""
+    """Return an error's text without the name of the CPU kernel, which depends on strides."""
     return str(error).splitlines()[0].rpartition('"')[2]
 
 

@@ -19,17 +19,17 @@ _HOST = torch.device("cpu")
 
 
 class GraphSignature:
-    """A graph's interface.
+    """The inputs, outputs and writes of a graph.
 
-    `written` maps the index of each input that the graph writes to the input's new value. `outputs`
-    lists the returned nodes and non-tensor values in order. In an `inference` graph, outputs may
-    share storage, because AOTAutograd leaves aliasing to the backend. `default_dtype` is torch's
-    default dtype at the time the graph was traced.
+    `written` maps the indices of written inputs to the nodes that compute their new values.
+    `outputs` lists the returned nodes and the returned values that are not nodes, in order. In an
+    `inference` graph, outputs may share storage, because AOTAutograd leaves aliasing to the
+    backend. `default_dtype` is the default dtype that torch had when the graph was traced.
     """
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
-        # Dynamo's guards and AOTAutograd's cache keys include this dtype.
+        # Dynamo's guards and the keys of AOTAutograd's cache include this dtype.
         self.default_dtype = dtypes.default_dtype()
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
@@ -48,10 +48,10 @@ class GraphSignature:
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._adapters: list[DeviceAdapter | None] | None = None
         self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
-        # Indices of the tensors with symbolic sizes and of those without.
+        # The indices of the tensors with symbolic sizes, and of all other tensors.
         self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
         self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
-        # Whether all inputs are tensors on the device, which is the common case.
+        # Whether all inputs are tensors on the device, as is usual.
         self._plain = all(
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
         )
@@ -73,7 +73,7 @@ class GraphSignature:
         return self._adapters
 
     def arrays(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments with each tensor replaced by its array."""
+        """Return the arguments, with each tensor replaced by its storage's array."""
         if self._plain:
             return self.adapter().take(args)
         return [
@@ -82,7 +82,7 @@ class GraphSignature:
         ]
 
     def shardings(self, args: Sequence[Any]) -> Sequence[int]:
-        """Return the number of each argument's sharding. Empty if all are on one device."""
+        """Return the sharding number of each argument, or () if all are on one device."""
         if self._plain:
             return self.adapter().shardings(args)
         own = self.adapter()
@@ -91,21 +91,21 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument that equals an output after all writes, or None."""
+        """Return the index of the argument that an output equals after all writes, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
             return None  # the output is the value before the write
         return self._copies.get(node, index)
 
     def family(self, node: Node) -> list[Node]:
-        """Return the nodes that share storage with an output, or an empty list if none do.
+        """Return the nodes that share storage with an output, or an empty list if there are none.
 
-        The first node in the list created the storage, and its dtype is the storage's.
+        The first node in the list created the storage and determines the storage's dtype.
         """
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
-        """Return the indices of the numeric inputs that no size depends on."""
+        """Return the indices of numeric inputs that affect neither sizes nor returned numbers."""
         fixed: set[Any] = set()
         for node in nodes:
             meta = node.meta.get("val")
@@ -114,7 +114,8 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
             if lowerings.is_collective(node.target):
-                # A collective's number arguments, such as the elements per rank, are fixed as well.
+                # The number arguments of a collective, such as the elements per rank, are also
+                # fixed.
                 metas = (each.meta.get("val") for each in node.all_input_nodes)
                 fixed |= _symbols(metas)
         return frozenset(
@@ -156,7 +157,7 @@ def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[
 
 
 def _is_part(node: Node, owner: Node) -> bool:
-    """Return whether a node's values are unmodified elements of the storage of `owner`."""
+    """Return whether a node's values are stored unchanged in the storage that `owner` created."""
     meta = node.meta["val"]
     same = node is not owner and meta.dtype == owner.meta["val"].dtype
     return same and not meta.is_conj() and not meta.is_neg()

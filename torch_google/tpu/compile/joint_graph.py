@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decompositions for AOTAutograd's joint graphs, and the partitioner that splits these graphs."""
+"""Decompositions for AOTAutograd's joint graphs, and the partitioner that splits the graphs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 
 @cache
 def joint_graph_decompositions() -> Decompositions:
-    """Return the decompositions to apply in AOTAutograd."""
-    # Leave out decompositions that wrap kernels with writes, because AOTAutograd needs pure graphs.
-    # Our own tracing (`../program`) applies them.
+    """Return the decompositions that AOTAutograd applies to a joint graph."""
+    # Leave out decompositions that run composite kernels, because these may write, and AOTAutograd
+    # needs pure graphs. Our own tracing (`../program`) applies them.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 
@@ -30,9 +30,9 @@ def partition(
     gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Split a joint graph into a forward graph and a backward graph."""
-    # Each output of a program is a separate array, so a view saved for the backward graph would be
-    # copied, including the gaps in its strides. Recomputing a view costs nothing.
-    # Do not merge equal collectives, because they may differ in another rank's graph.
+    # Recompute views, which costs nothing. A view that is saved for the backward graph would be
+    # copied, with the gaps in its strides, because each output of a program is a separate array. Do
+    # not merge equal collectives: the graph of another rank may keep them separate.
     merge = not any(lowerings.is_collective(node.target) for node in gm.graph.nodes)
     with functorch_config.patch(recompute_views=True, cse=functorch_config.cse and merge):
         return randomness.partition(

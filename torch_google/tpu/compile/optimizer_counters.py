@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the step counters of compiled optimizers on the device, as torch does on CUDA.
 
-Dynamo makes an optimizer without state `capturable` only if its parameters are on CUDA or XPU. If
-the counters were on the CPU, each launch of the program would have to read and write them.
+Dynamo makes a new optimizer `capturable` only if its parameters are on CUDA or XPU. With the
+counters on the CPU, each launch of the program would have to read and write them.
 """
 
 from __future__ import annotations

@@ -14,16 +14,16 @@ _PRECISIONS = ("default", "high", "highest")
 class Options:
     """The backend's options.
 
-    `donate`: whether a program may overwrite an input in place with its new value.
+    `donate`: whether a program may overwrite an input in place with the input's new value.
 
     `buckets`: the sizes to which symbolic sizes are padded, in increasing order. True means powers
-    of two from 8 on; False means one program per set of sizes.
+    of two from 8; False means no padding, and one program per set of sizes.
 
-    `max_programs`: the number of programs that a graph with symbolic sizes may keep. The least
-    recently used one is evicted.
+    `max_programs`: how many programs a graph with symbolic sizes may keep. The least recently used
+    program is evicted.
 
-    `precision`: the precision of matrix products: default, high or highest. None means torch.tpu's
-    setting.
+    `precision`: the precision of matrix products: default, high or highest. None means the setting
+    of torch.tpu.
     """
 
     donate: bool = True
@@ -32,12 +32,16 @@ class Options:
     precision: str | None = None
 
 
-# XLA already does what these modes enable in Inductor: one launch per graph, and kernel selection.
+# In Inductor, these modes enable a single launch per graph, and kernel selection. XLA always does
+# both.
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
-    """Return the options. Raises ValueError for invalid ones, and lists the valid choices."""
+    """Convert a mode and options to Options.
+
+    Raises a ValueError listing the valid choices if one of them is invalid.
+    """
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
     values = dict(options or {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each option has its effect, and invalid options are rejected."""
+"""Each option takes effect, and invalid options are rejected."""
 
 from __future__ import annotations
 

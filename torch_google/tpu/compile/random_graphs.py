@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions of tensors with two changing sizes, for tests. Each is a list of steps."""
+"""Random functions of tensors with two changing sizes, for tests. A function is a list of steps."""
 
 from __future__ import annotations
 
@@ -139,14 +139,14 @@ class GraphStep:
 
 
 def inputs(first: int, second: int) -> list[torch.Tensor]:
-    """Return several tensors with the two given sizes, and one with a fixed size."""
+    """Return four tensors whose sizes are `first`, `second` and the constant 4."""
     generator = torch.Generator().manual_seed(first * 100 + second)
     shapes = [(first, second, 4), (second, 4), (first, 4), (first, second)]
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
 def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
-    """Return those steps that work for all sizes."""
+    """Return the steps that succeed for all tested sizes."""
     pools = [inputs(11, 13), inputs(7, 5), inputs(2, 3)]
     valid = []
     for step in steps:
@@ -162,13 +162,13 @@ def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
 
 
 def function(steps: Sequence[GraphStep]) -> Callable[..., Any]:
-    """Return a function that takes tensors like `inputs` and returns the value of each step."""
+    """Return a function that takes the tensors of `inputs()` and returns the value of each step."""
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
         values = list(tensors)
         for step in steps:
             values.append(step.run(values))
-        # Multiply to copy the values, because views of one tensor would share their storage.
+        # Multiply to copy the values: views of the same tensor would share their storage.
         return [value * 1 for value in values[len(tensors) :]]
 
     return run

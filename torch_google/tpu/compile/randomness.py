@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random key for a forward graph and for the parts that its backward graph recomputes.
+"""Makes random operators draw the same numbers when the backward pass recomputes them.
 
-The node of a random operator takes two more arguments: the key, and the node's index in the joint
-graph. So the operator draws the same numbers in both graphs. The key is saved for the backward pass
-like a tensor.
+A forward graph and its backward graph share one random key. The node of a random operator takes two
+more arguments: the key, and the node's index among the random nodes of the joint graph. The key is
+saved for the backward pass like a tensor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# The name must not clash with an argument of any operator.
+# No operator may have an argument of this name.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")
@@ -28,7 +28,7 @@ random_key: OpOverload = torch.ops.torch_google.random_key.default
 
 
 def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
-    """Split a joint graph whose random operators all share one key, which is a node of the graph.
+    """Give all random operators of a joint graph one key, which is a new node, and split the graph.
 
     Raises NotImplementedError if the backward pass would repeat a draw of the forward pass.
     """
@@ -43,8 +43,8 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     key.meta["val"] = _fake_key(example)
     for position, node in enumerate(nodes):
         node.kwargs = {**node.kwargs, ARGUMENT: (key, position)}
-        # Hide the operators, because partitioners save the generator state for operators that they
-        # know to be random.
+        # Hide that the operators are random, because partitioners save the generator's state for
+        # random operators.
         node.target = _RandomOp(node.target)
     joint.recompile()
     graphs = split()
@@ -57,7 +57,7 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
 
 
 class _RandomOp:
-    """A random operator, wrapped so that the partitioner does not recognise it as random."""
+    """A wrapped random operator, which the partitioner does not recognise as random."""
 
     def __init__(self, op: OpOverload) -> None:
         self.op = op
@@ -81,8 +81,8 @@ def is_random(node: Node) -> bool:
 def _refuse_drawn_again(joint: GraphModule) -> None:
     """Reject subgraphs that draw random numbers, such as cond's, if the gradient recomputes them.
 
-    The draws of the recomputed subgraph cannot be matched to those of the forward pass, and
-    different numbers would give a wrong gradient.
+    A recomputed subgraph would draw other numbers than the forward pass, so the gradient would be
+    wrong.
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:
@@ -103,7 +103,7 @@ def _refuse_drawn_again(joint: GraphModule) -> None:
 
 
 def _draws(owner: GraphModule, node: Node) -> bool:
-    """Return whether a node is a subgraph that draws random numbers."""
+    """Return whether a node refers to a subgraph that draws random numbers."""
     if node.op != "get_attr":
         return False
     graph = getattr(owner, str(node.target), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes and graphs share programs, but only if graphs and options are equal."""
+"""Equal graphs share programs, also across processes, but only if their options are equal."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,8 +114,8 @@ def test_precision_is_that_of_the_products(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path: Path) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        # Both shapes have the same number of elements in a bucket, so their flat inputs have equal
-        # lengths.
+        # Padded to a bucket, both shapes have the same number of elements, so their flat inputs
+        # have equal lengths.
         for shape in ((5, 2, 6), (5, 3, 4)):
             torch._dynamo.reset()
             x = torch.randn(shape)

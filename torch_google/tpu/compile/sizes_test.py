@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some changes of symbolic sizes and numbers recompile a graph, and others do not."""
+"""Changed sizes and numbers recompile a graph only if no existing program fits."""
 
 import math
 from collections.abc import Callable
@@ -28,8 +28,8 @@ def test_one_program_for_each_bucket() -> None:
     for size in (2, 5, 3, 5, 2, 9):
         x = torch.rand(size, 3)
         torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
-    # The first size gets a separate program, because no size has changed yet. The buckets 8 and 16
-    # get one program each.
+    # The first size has a program of its own: it is not padded, because no size has changed yet.
+    # The buckets 8 and 16 have one program each.
     assert torch.tpu.metrics().graphs["compile"] == 3
 
 
@@ -61,7 +61,7 @@ def test_other_numbers_do_not_compile_again() -> None:
     scale = torch.compile(lambda x, by: x * by + by)
     for by in (1.0, 2.5, 3.5, 4.5, 5.5):
         assert scale(torch.ones(2, device="tpu"), by).tolist() == [2 * by] * 2
-    # Dynamo treats the first number as a constant, and makes it an input when the number changes.
+    # Dynamo treats a number as a constant at first, and makes it an input when it changes.
     assert torch.tpu.metrics().graphs["compile"] == 2
     torch.tpu.reset_metrics()
     count = torch.compile(lambda x, by: x * by + by)

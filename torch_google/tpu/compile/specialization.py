@@ -25,8 +25,8 @@ from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
 from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
 
-# An array that can be donated has three references: from its storage, from the list of arrays, and
-# from the argument of getrefcount.
+# The number of references to an array that can be donated: from its storage, from the list of
+# arrays, and from the argument of getrefcount.
 OWNERS = 3
 
 
@@ -46,7 +46,7 @@ class _NewResult:
 
 @dataclass(frozen=True)
 class _ViewResult:
-    """A result that is a view of a flat output array, which it shares with other results."""
+    """A result that is a view of a flat output array, which other results share."""
 
     position: int
     sizes: tuple[int, ...]
@@ -57,7 +57,7 @@ class _ViewResult:
     neg: bool
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
-        """Return this view of a flat tensor, which may have another dtype."""
+        """Return the view of `base`, a flat tensor that may have another dtype."""
         if base.dtype != self.dtype:
             usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
             base = base[: usable // base.itemsize].view(self.dtype)
@@ -67,7 +67,7 @@ class _ViewResult:
 
 
 class Specialization:
-    """A compiled program, called with a graph's arguments and their arrays."""
+    """A graph compiled for concrete sizes, called with the graph's arguments and their arrays."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Specialization:
         self._placement = signature.adapter().placement(
             signature.device, [*shardings, *_constraints(signature.graph)]
         )
-        # On a mesh, the sharding of each of the program's outputs.
+        # The sharding number of each output of the program on a mesh, otherwise empty.
         self._chosen: list[int] = []
         self._args = list(args)
         self._symbols = Symbols(signature.metas, args)
@@ -103,11 +103,11 @@ class Specialization:
             for index in self._written
             if options.donate
             and signature.metas[index].device == signature.device
-            # On a mesh, an input that is on one device is replicated, so its array cannot be
-            # donated.
+            # If the program runs on a mesh, an input on one device is first replicated, so its own
+            # array cannot be donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The program's outputs after the written values, each with the nodes whose values it holds.
+        # The outputs that follow the written values, each with the nodes whose values it contains.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -115,12 +115,12 @@ class Specialization:
         with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
         self._needs = signature.adapter().needs(self._run)
-        # The compiled program contains the values that it needs, so do not keep the tensors alive.
+        # The compiled program contains the values it needs, so release the tensors.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Check the free memory before random state is consumed or arguments are donated, because
-        # both are lost if a program fails.
+        # Check for enough free memory first: if the program failed later, its random state and
+        # donated arguments would be lost.
         adapter.check_room(self._signature.device, self._needs)
         for index in self._donated:
             if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
@@ -134,11 +134,11 @@ class Specialization:
         try:
             outputs = self._run(*inputs)
             if self._signature.collective:
-                # Wait for the collectives, so that they run before the group's next one, which may
-                # be outside a program.
+                # Wait for the collectives, so that they run before the group's next collective,
+                # which may be outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:
-            # JAX's errors from Python and from C++ have these types.
+            # JAX raises these types of error from Python and from C++.
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
@@ -163,7 +163,7 @@ class Specialization:
                 arrays[index] = jax.device_put(arrays[index], self._placement.sharding())
 
     def _result(self, output: Any) -> Any:
-        """Return the source of a result. A value that is not a node is returned unchanged."""
+        """Return a description of a result's source, or the result itself if it is a constant."""
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
@@ -193,7 +193,7 @@ class Specialization:
         return self._made.index((result, nodes))
 
     def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
-        """Return the adapter, the indices of the output arrays, and the plan for each device."""
+        """Return the adapter, the positions of the output arrays, and a plan for each device."""
         devices: dict[torch.device, list[int]] = {}
         for result in self._results:
             if isinstance(result, _NewResult | _ViewResult):
@@ -211,7 +211,7 @@ class Specialization:
         ]
 
     def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
-        """Return the new tensors in the order of the results, for all devices."""
+        """Create the new tensors on all devices, and return them in the order of the results."""
         by_position: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
             given = [arrays[position] for position in positions]
@@ -269,8 +269,8 @@ class Specialization:
             signature.default_dtype,
         )
         adapter.count("compile")
-        # Operators from other libraries may change under the same name. Graphs with these operators
-        # have no fingerprint, so their key is the lowered text.
+        # Other libraries may change an operator without changing its name. A graph with such
+        # operators has no fingerprint, so its cache key is the lowered text.
         key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
 
         def executable(on: Any, kind: str) -> jax.stages.Compiled:
@@ -279,7 +279,7 @@ class Specialization:
 
         if not placement.is_sharded:
             return executable(placement.sharding(), "")
-        # A written tensor keeps its sharding if it has one. XLA chooses the other shardings.
+        # A written tensor that has a sharding keeps it. XLA chooses the other shardings.
         kept = [self._shardings[index] for index in self._written]
         on = [sharding_of(number) if number else None for number in kept]
         compiled = executable((*on, *[None] * len(self._made)), "")
@@ -329,7 +329,7 @@ class Specialization:
 
 
 def _constraints(graph: GraphModule) -> list[int]:
-    """Return the shardings that a graph's calls of `torch_google::shard` name."""
+    """Return the sharding numbers that occur in a graph's calls of `torch_google::shard`."""
     return [
         parse(node.args[1])
         for module in graph.modules()

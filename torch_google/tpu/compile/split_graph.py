@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits a graph at its collectives, and runs the parts between them as separate programs.
+"""Splits a graph at its collectives, and runs the parts in between as separate programs.
 
-A program that contains a collective of several processes would have to be the same on all ranks.
-The graphs of the ranks may differ, so such a graph is split.
+A program with a collective over several processes would have to be the same on all ranks, but the
+graphs of the ranks may differ.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Program: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 
 
 class SplitGraph:
-    """Runs the parts of a graph in the order of its nodes. `compiled` compiles one part.
+    """Runs the parts of a graph in the order of its nodes. `compiled` compiles a single part.
 
-    A call clears the list of arguments to free memory.
+    A call clears its list of arguments, to free memory early.
     """
 
     def __init__(self, graph: GraphModule, compiled: Callable[[GraphModule], Program]) -> None:
@@ -55,7 +55,7 @@ class SplitGraph:
 
 @dataclass
 class _Step:
-    """A part of the graph. Its `run` reads the inputs and adds the outputs to the values.
+    """A step of a split graph. `run` reads the inputs from a dict and adds the outputs to it.
 
     `unused` holds the nodes that no later step uses.
     """
@@ -67,12 +67,13 @@ class _Step:
 
 
 def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
-    """Split the nodes into collectives, marked True, and the sequences of nodes between them."""
+    """Split nodes into single collectives, marked True, and the groups of nodes between them."""
     parts: list[tuple[bool, list[Node]]] = []
     calls: set[Node] = set()
     for node in nodes:
-        # Call torch's own wait, because its lowering is a no-op. A coalesced collective returns a
-        # list, which no program can take, so its items are also taken outside of programs.
+        # Call torch's own wait outside of programs, because its lowering is a no-op. A coalesced
+        # collective returns a list, which cannot be the input of a program, so take its items
+        # outside as well.
         if (
             lowerings.is_collective(node.target)
             or node.target is _WAIT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph that is split at its collectives computes the same values, in the same order."""
+"""A graph that is split at its collectives gives the same values, in the same order."""
 
 from __future__ import annotations
 

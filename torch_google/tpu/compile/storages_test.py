@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments get separate programs if their storages differ in dtype, which Dynamo ignores."""
+"""Arguments whose storages differ in dtype get separate programs, although Dynamo ignores this."""
 
 from __future__ import annotations
 

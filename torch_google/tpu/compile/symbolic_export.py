@@ -27,19 +27,19 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
 def stablehlo(program: ExportedProgram, platform: str | None = None) -> str:
-    """Return StableHLO text for `exported`, without source locations."""
+    """Return the StableHLO text of `exported(program, platform)`, without source locations."""
     with mlir.make_ir_context():
         module = ir.Module.parse(str(exported(program, platform).mlir_module()))
         return str(module.operation.get_asm(enable_debug_info=False))
 
 
 def exported(program: ExportedProgram, platform: str | None = None) -> jax.export.Exported:
-    """Return the JAX program. Its inputs are the parameters, the buffers and the tensor arguments.
+    """Lower an exported program for `platform`, or for the running platform if that is None.
 
-    It is lowered for `platform`, or for the running one if that is None. If the program draws
-    random numbers, the last input is a JAX key.
+    The inputs of the result are the parameters, the buffers and the tensor arguments. If the
+    program draws random numbers, a JAX key follows.
 
-    Raises NotImplementedError if an operator has no lowering, or if its lowering needs numeric
+    Raises NotImplementedError if an operator has no lowering or if its lowering needs concrete
     sizes, and RuntimeError if the platform lacks an input's dtype.
     """
     traced = _SymbolicProgram(program.run_decompositions(dict(decompositions())))
@@ -66,7 +66,7 @@ def exported(program: ExportedProgram, platform: str | None = None) -> jax.expor
 
 
 class _SymbolicProgram:
-    """A JAX function that computes an exported program. `at` is the operator being traced."""
+    """An exported program as a JAX function. `at` is the operator that is being traced."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -141,8 +141,8 @@ class _SymbolicProgram:
         if not isinstance(meta, torch.Tensor) or result is None:
             return None
         array = jax.lax.convert_element_type(jax.numpy.asarray(result), dtypes.to_jax(meta.dtype))
-        # Do not compare shapes if the CPU returns an empty result, such as statistics that it does
-        # not need: a lowering may compute them.
+        # torch's result is empty for values that torch does not need, such as some statistics, but
+        # a lowering may compute them. So do not compare empty shapes.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
                 f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "
@@ -160,7 +160,7 @@ class _SymbolicProgram:
 
 
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
-    """Lower arange to a given length. The usual lowering needs numeric ends to compute it."""
+    """Lower arange to a result of the given length. The usual lowering needs concrete ends."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     is_integer = isinstance(start, int) and isinstance(step, int)
     places = jax.numpy.arange(length, dtype=jax.numpy.int64 if is_integer else jax.numpy.float64)
@@ -168,7 +168,7 @@ def _count(args: Sequence[Any], length: Any) -> jax.Array:
 
 
 def _dimensions(program: ExportedProgram) -> dict[sympy.Symbol, Any]:
-    """Return a JAX dimension for each symbol, within the symbol's bounds."""
+    """Return a symbolic JAX dimension for each symbol, with the symbol's bounds."""
     ranges = program.range_constraints
     symbols = sorted(_symbols(program), key=str)
     bounds = []
@@ -205,6 +205,6 @@ _COUNTS = frozenset(
     }
 )
 
-# Passed in place of the meta kernel's results, so that the lowering's results are not checked: this
-# module compares the shapes itself.
+# Tells `run` neither to check nor to cast the results of the lowering. This module compares the
+# shapes itself.
 _ANY = object()

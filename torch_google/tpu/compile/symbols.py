@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a graph's symbols in one call."""
+"""The values of a graph's symbols in a call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 class Symbols:
-    """The values that the symbols in a graph's inputs have in one call.
+    """The values that the symbols of a graph's inputs have in a call.
 
-    `metas` holds the fake values of the inputs, `values` their actual values.
+    `metas` holds the fake inputs, and `values` the actual inputs.
     """
 
     def __init__(self, metas: Sequence[Any], values: Sequence[Any]) -> None:
@@ -27,9 +27,9 @@ class Symbols:
                     self._learn(symbol, number)
 
     def concrete(self, value: Any) -> Any:
-        """Return a meta tensor or number in place of a fake one. Return other values unchanged.
+        """Replace fake tensors by meta tensors and symbols by numbers. Other values are unchanged.
 
-        Raises NotImplementedError if a size depends on values.
+        Raises NotImplementedError if a size depends on tensor values.
         """
         if isinstance(value, torch.Tensor):
             return torch.empty_strided(
@@ -45,12 +45,15 @@ class Symbols:
         return value
 
     def layout(self, tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Return a fake tensor's sizes, strides and offset. Raises the errors of `concrete`."""
+        """Return the sizes, strides and offset of a fake tensor as numbers.
+
+        Raises NotImplementedError if one of them depends on tensor values.
+        """
         (offset,) = self.sizes([tensor.storage_offset()])
         return self.sizes(tensor.shape), self.sizes(tensor.stride()), offset
 
     def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
-        """Return sizes or strides as plain numbers."""
+        """Return sizes or strides, some of which may be symbols, as plain numbers."""
         return tuple(self._number(n) if isinstance(n, torch.SymInt) else int(n) for n in numbers)
 
     def _learn(self, symbol: Any, value: Any) -> None:
@@ -70,7 +73,7 @@ class Symbols:
 
 
 def is_symbolic(meta: Any) -> bool:
-    """Return whether a fake value is a symbol or a tensor with symbolic sizes."""
+    """Return whether a fake value is a symbol or a tensor whose layout contains symbols."""
     if isinstance(meta, torch.Tensor):
         return any(isinstance(number, torch.SymInt) for number in _numbers(meta))
     return isinstance(meta, Symbolic)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions with operators whose shapes torch's own meta kernels get wrong."""
+"""Operators for which torch's meta kernels return wrong shapes work in compiled functions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
 
 
 def _experts(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    # grouped_mm is only in torch releases after v2.6.
+    # torch v2.6 does not have grouped_mm.
     return functional.grouped_mm(x, weights, offs=_OFFSETS.to(x.device))
 
 
 def _outcome(
     function: Callable[..., torch.Tensor], inputs: list[torch.Tensor], device: str
 ) -> list[torch.Tensor]:
-    """Return the results and the gradients of a function, on the CPU."""
+    """Run a function on a device. Return its result and gradients as CPU tensors."""
     placed = [x.detach().to(device).requires_grad_() for x in inputs]
     out = function(*placed)
     out.float().square().sum().backward()

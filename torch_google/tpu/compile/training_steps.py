@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a training step to one program: forward, backward and the optimizer.
+"""Compiles a training step to one program: the forward pass, the backward pass and the optimizer.
 
 Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` separately from the code around
-it. So this module traces a substitute for the optimizer, which has the same methods, groups and
-state, but which Dynamo does not recognise as an optimizer.
+it. So this module traces a substitute for the optimizer. It has the same methods, groups and state,
+but Dynamo does not recognise it as an optimizer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from torch_google.tpu.release import V2_6
 def compile_step(
     loss: Callable[..., Any], optimizer: torch.optim.Optimizer, **options: Any
 ) -> Callable[..., Any]:
-    """Return a function that runs one training step: it calls `loss`, then the optimizer.
+    """Return a function that runs a training step, which calls `loss` and then the optimizer.
 
-    `loss` returns a scalar, or a tuple of a scalar and other values; the step returns them
-    detached. Gradients are None before and after a step. `options` are those of torch.compile. A
-    change of the learning rate never causes a recompilation.
+    `loss` returns a scalar, or a tuple of a scalar and other values, and the step returns the same
+    values, detached. Gradients are None before and after a step. `options` are those of
+    torch.compile. A change of the learning rate never causes a recompilation.
 
     The optimizer may read and set its own attributes, and call `super()` without arguments.
 
@@ -34,9 +34,9 @@ def compile_step(
     for post-accumulate-grad hooks, and NotImplementedError for models that communicate outside
     graphs, such as DistributedDataParallel.
 
-    From the first step on, the optimizer's step counters are on the device (`capturable`). Raises
-    ValueError if the optimizer has step hooks, or if it changes a non-integer number in its groups,
-    state or attributes. Raises NotImplementedError on torch v2.6.
+    The first step moves the optimizer's step counters to the device (`capturable`). Raises
+    ValueError if the optimizer has step hooks, or if it changes a float in its groups, state or
+    attributes. Raises NotImplementedError on torch v2.6.
     """
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ValueError(
@@ -75,10 +75,10 @@ def compile_step(
     def run(*args: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
         initialise(optimizer)
-        # Look up these attributes on every call, because loading a state can replace them.
+        # Look these up on every call, because loading a state dict can replace them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
-        # Pass the learning rate as a tensor, so that it is an input of the program and a
-        # change does not recompile it.
+        # Pass the learning rates as tensors, which makes them inputs of the program, so a new rate
+        # does not recompile it.
         groups = [dict(group) for group in optimizer.param_groups]
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
@@ -90,7 +90,7 @@ def compile_step(
                 result, changes, attributes = compiled(rates, args, kwargs)
             except torch._dynamo.exc.Unsupported as error:
                 raise _of_wrapper(error) or error from None
-        # Without this mark, learning rate schedulers warn.
+        # Learning rate schedulers warn unless this is set.
         optimizer._opt_called = True
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
@@ -109,7 +109,7 @@ def compile_step(
 def _hooks(
     groups: list[dict[str, Any]],
 ) -> list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]:
-    """Return the parameters that have gradient hooks, which Dynamo ignores, and the hooks."""
+    """Return the parameters with gradient hooks, and their hooks, because Dynamo ignores hooks."""
     hooks = []
     for group in groups:
         for parameter in group["params"]:
@@ -124,7 +124,7 @@ def _hooks(
     return hooks
 
 
-# If Dynamo gives up in one of these torch files, the model uses the wrapper named next to it.
+# If Dynamo fails in one of these torch files, the model uses the given wrapper.
 _WRAPPERS = {
     "torch/nn/parallel/distributed.py": "DistributedDataParallel",
     "torch/distributed/_composable/replicate.py": "replicate",
@@ -133,7 +133,10 @@ _WRAPPERS = {
 
 
 def _of_wrapper(error: Exception) -> Exception | None:
-    """Return the error to raise for a model that communicates outside Dynamo's graphs, or None."""
+    """Return the error for a model that communicates outside Dynamo's graphs.
+
+    Returns None if `error` has another cause.
+    """
     for file, name in _WRAPPERS.items():
         if file in str(error).replace("\\", "/"):
             return NotImplementedError(
@@ -147,7 +150,7 @@ def _of_wrapper(error: Exception) -> Exception | None:
 
 
 class _OptimizerParts:
-    """The attributes of an optimizer, in a class so that Dynamo does not read them when tracing."""
+    """The parts of an optimizer that `run` passes to the traced `step` through its closure."""
 
     groups: list[dict[str, Any]]
     hooks: list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]
@@ -158,9 +161,9 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """An optimizer's methods without torch's wrappers around them.
+    """An optimizer's methods without the wrappers that torch puts around them.
 
-    `set_in_step` holds the attributes that were set after construction.
+    `set_in_step` holds the attributes that the optimizer's step has set.
     """
 
     set_in_step: dict[str, Any]
@@ -184,7 +187,7 @@ class _TracedOptimizer:
         object.__setattr__(self, name, value)
 
     def step(self) -> Any:
-        """Run the optimizer's own step. The copy of each optimizer class overrides this."""
+        """Run the optimizer's step. Each copy of an optimizer class overrides this method."""
         raise NotImplementedError
 
     @staticmethod
@@ -209,7 +212,7 @@ class _TracedOptimizer:
 
 
 def _member(member: Any, cell: CellType) -> Any:
-    """Return a copy of a class member for another class, which `cell` holds."""
+    """Return a copy of a class member for use in the class that `cell` contains."""
     if isinstance(member, FunctionType):
         return _method(inspect.unwrap(member), cell)
     if isinstance(member, staticmethod | classmethod):
@@ -220,7 +223,7 @@ def _member(member: Any, cell: CellType) -> Any:
 
 
 def _method(function: Any, cell: CellType) -> Any:
-    """Return a copy of a function whose `super()` refers to the class in `cell`."""
+    """Return a copy of a function in which `super()` refers to the class in `cell`."""
     if not isinstance(function, FunctionType) or "__class__" not in function.__code__.co_freevars:
         return function
     names = function.__code__.co_freevars
@@ -234,7 +237,7 @@ def _method(function: Any, cell: CellType) -> Any:
 
 
 def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the optimizer's own attributes, and separately those that are bound methods."""
+    """Return the optimizer's own attributes, with those that are bound methods in a second dict."""
     own: dict[str, Any] = {}
     bound: dict[str, str] = {}
     for name, value in vars(optimizer).items():
@@ -248,7 +251,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Return the non-integer numbers outside the groups, by their location in the optimizer."""
+    """Return the floats in the state and in the optimizer's own attributes, by location."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
@@ -263,7 +266,7 @@ def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
 
 
 def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries that the optimizer wrote to a group. Dynamo traces this function."""
+    """Return the entries of a group that the optimizer has changed. Dynamo traces this function."""
     written = {}
     for name, value in group.items():
         if isinstance(value, torch.Tensor):
@@ -283,7 +286,7 @@ def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
 
 
 def _changed(owner: str) -> ValueError:
-    # In torch's graphs, a returned non-integer number keeps the value it had at compile time.
+    # A graph that returns a float always returns the value from compile time.
     return ValueError(
         f"tpu: compile_step: the optimizer has changed {owner}, a number that one program cannot "
         "return. This step is done; from now on use torch.compile(loss) and optimizer.step()"
@@ -305,7 +308,7 @@ def initialise(optimizer: torch.optim.Optimizer) -> None:
         if "capturable" in group:
             group["capturable"] = True
         if group.get("fused"):
-            # Dynamo rejects the fused kernel, and the compiled step is fused anyway
+            # Dynamo rejects the fused kernel, and the compiled step is fused anyway.
             group["fused"] = None
         if hasattr(optimizer, "_init_group"):
             lists = len(inspect.signature(optimizer._init_group).parameters) - 1
@@ -318,7 +321,7 @@ def initialise(optimizer: torch.optim.Optimizer) -> None:
                 optimizer.state[parameter]["step"] = counter.to(parameter.device)
 
 
-# Attributes that torch sets on every optimizer. A learning rate scheduler also wraps `step`.
+# Attributes that torch sets on every optimizer, and `step`, which a learning rate scheduler wraps.
 _OF_ALL = frozenset(
     {
         "_opt_called",

@@ -15,7 +15,7 @@ Make = Callable[[Any], optim.Optimizer]
 
 
 class _Pair:
-    """The same model, data and optimizer, on the CPU and on the device."""
+    """Equal models with the same data and optimizer, on the CPU and on the device."""
 
     def __init__(self, make: Make) -> None:
         self.theirs = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
@@ -43,7 +43,7 @@ class _Pair:
 def _take(
     step: Callable[[], Any] | None, optimizer: optim.Optimizer, loss: Callable[[], torch.Tensor]
 ) -> None:
-    """Take a training step by calling `step`, or eagerly if that is None."""
+    """Take a training step with `step`, or eagerly if `step` is None."""
     if step is not None:
         step()
         return
@@ -72,7 +72,7 @@ def test_a_step_is_one_program(name: str) -> None:
     assert all(parameter.grad is None for parameter in pair.ours.parameters())
     graphs = torch.tpu.metrics().graphs
     assert graphs["call"] == 4
-    # SGD needs two programs: the first step creates its buffers, the second reads them.
+    # SGD needs two programs: its first step creates the momentum buffers that later steps read.
     assert graphs["compile"] == (2 if name == "sgd" else 1)
     assert "copy" not in graphs
 
@@ -138,7 +138,8 @@ def test_a_whole_step_by_torch_compile() -> None:
     for _ in range(4):
         torch.testing.assert_close(step(*pair.moved).detach().cpu(), pair.reference())
     pair.check()
-    # Dynamo's graphs end at `backward`, so forward, backward and the update are separate programs.
+    # Dynamo's graphs end at `backward`, so the forward pass, the backward pass and the update are
+    # separate programs.
     assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
 
 
@@ -180,7 +181,7 @@ def test_lbfgs_is_refused() -> None:
 
 
 class _Decaying(torch.optim.Optimizer):
-    """An optimizer that counts its steps in its groups, as some optimizers do."""
+    """An optimizer that counts its steps in its groups."""
 
     def __init__(self, parameters: list[torch.Tensor], decay: float = 1.0) -> None:
         super().__init__(parameters, {"lr": 1.0, "count": 0, "rate": 1.0, "decay": decay})
@@ -220,13 +221,13 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     step = compile_step(lambda: weight.sum(), optimizer)
     with pytest.raises(ValueError, match="has changed 'rate' of its group"):
         step()
-    # The optimizer has taken the step despite the error.
+    # The optimizer has completed the step despite the error.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
 
 
 class _Signs(torch.optim.Optimizer):
-    """An optimizer that moves along the gradient's sign. `own` holds extra attributes."""
+    """An optimizer that moves along the sign of the gradient. `own` sets its attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})
@@ -367,7 +368,7 @@ class _Rate:
 
 
 class _Halving(_Signs):
-    """An optimizer that halves a number in its state, an attribute or another location."""
+    """An optimizer that halves a float in its state, in an attribute, in a dict or in an object."""
 
     def factor(self, parameter: torch.Tensor) -> Any:
         if self.place == "state":

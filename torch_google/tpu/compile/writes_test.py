@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions that write arguments or share storage match the CPU."""
+"""Compiled functions that write to arguments or whose results share storage match the CPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from torch_google.tpu import _C
 
 
 def check(function: Callable[..., Any], *args: torch.Tensor, calls: int = 2) -> None:
-    """Run `function` on the CPU and compiled on the device, and compare results and arguments."""
+    """Compare the results and arguments of `function` on the CPU and, compiled, on the device."""
     device_args = [arg.to("tpu") for arg in args]
     compiled = torch.compile(function, fullgraph=True)
     for _ in range(calls):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces collectives that write a tensor with functional ones, followed by copies.
+"""Replaces in-place and out= collectives with functional collectives followed by copies.
 
-AOTAutograd rejects the in-place collectives, because their results alias their arguments.
+AOTAutograd rejects in-place collectives, because their results alias their arguments.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-# In-place operators of torch.ops._c10d_functional. The functional operators have the same names
-# without the final `_`.
+# In-place operators in torch.ops._c10d_functional. Their functional variants lack the final `_`.
 _IN_PLACE = frozenset({"all_reduce_", "all_reduce_coalesced_", "broadcast_"})
-# The suffix of operators with an argument `out`, which also write.
+# The suffix of the operators that write to an argument `out`.
 _OUT = "_out"
 _NAMESPACE = "_c10d_functional"
 
 
 def replace_written_collectives(graph: GraphModule) -> None:
-    """Replace the collectives that write a tensor in a Dynamo graph and in its subgraphs."""
+    """Replace the in-place and out= collectives in a Dynamo graph and its subgraphs."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -53,7 +52,7 @@ def _replace(module: GraphModule, node: Node) -> bool:
     if isinstance(written, Node):
         node.replace_all_uses_with(written)
     else:
-        # Each user of the list takes one of the results.
+        # The original collective returns a list, and each of its users takes one item.
         for user in list(node.users):
             user.replace_all_uses_with(written[user.args[1]])
             module.graph.erase_node(user)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates graphs with symbolic sizes on arrays that are padded to buckets.
 
-Each module contains the rules for one family of operators. A rule defines how an operator handles
-padding.
+Each module contains the rules for one family of operators. A rule computes the results of an
+operator from padded arguments.
 """
 
 from torch_google.tpu.compile.buckets import (

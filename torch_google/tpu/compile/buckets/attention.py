@@ -22,7 +22,7 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    # For padded rows, torch's log-sum-exp is infinite.
+    # For padded rows, torch's log-sum-exp is infinity.
     if is_padded(q.dims[2]) and lse.size:
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)
@@ -60,8 +60,7 @@ def _operands(
         raise PaddingRefusal("attention with dropout")
     require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
     scope = call.scope
-    # Causal attention compares the indices of rows and columns, so the real elements must come
-    # first.
+    # Causal attention compares row and column indices, so the real elements must come first.
     q, k = leading(scope, q, 2), leading(scope, k, 2)
     k = redim(scope, k, (q.dims[0], *k.dims[1:]))
     v = redim(scope, v, (q.dims[0], v.dims[1], k.dims[2], v.dims[3]))
@@ -73,8 +72,8 @@ def _bias(
 ) -> tuple[Any, tuple[Dim, ...] | None]:
     """Return a bias or mask that hides padded keys, and the dims of the gradient of the bias.
 
-    The bias is expanded to the dims of the queries and keys, and so is its gradient. Without a
-    bias, the returned dims are None.
+    The bias and its gradient are padded to the dims of the queries and keys. If there is no bias,
+    the returned dims are None.
     """
     scope: SizeScope = call.scope
     real = valid(scope, k, [2])
@@ -87,8 +86,8 @@ def _bias(
     dims = tuple(
         () if own == () else target for own, target in zip(bias.dims, target_dims, strict=True)
     )
-    # An infinity in a padded row turns the row's weights into NaN, and these would spread to the
-    # gradient of every key.
+    # Clear the padding of the bias: infinities in a padded row would turn the row's weights into
+    # NaN, which would spread to the gradient of every key.
     fitted = cleared(scope, redim(scope, bias, dims))
     if real is None:
         return fitted, dims

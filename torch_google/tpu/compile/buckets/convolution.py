@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pooling. Padding consists of zeros, like the border around an image."""
+"""Convolutions and pooling. Padding is set to zero, like the border around an image."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def windows_backward(call: RuleCall) -> Any:
 
 
 def _in_front(call: RuleCall, x: PaddedArray) -> PaddedArray:
-    """Move the real elements to the front in each image dimension, so that they stay adjacent."""
+    """Move the real elements to the front in each spatial dimension, which makes them adjacent."""
     for axis in range(2, len(x.dims)):
         x = leading(call.scope, x, axis)
     return x
 
 
 def _images(call: RuleCall, x: PaddedArray) -> int:
-    """Return the number of non-spatial dimensions. Rejects padding in the spatial ones."""
+    """Return the number of non-spatial dimensions. Spatial dimensions must not be padded."""
     spatial = 3 if "3d" in call.op.name() else 2
     require(call.op.name(), x.dims[len(x.dims) - spatial :])
     return len(x.dims) - spatial

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes at indices. A write at a padded index is dropped."""
+"""Reads and writes by index. Writes at padded indices are dropped."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArr
 def _indexed(
     call: RuleCall, x: PaddedArray, indices: Any
 ) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
-    """Return x, the indices, a mask of the padded indices, and the dims of the result."""
+    """Return x with real elements in front, the indices, a mask of padded indices, and the dims."""
     indexed_axes = [position for position, item in enumerate(indices) if item is not None]
     tensors = [indices[position] for position in indexed_axes]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
@@ -170,13 +170,13 @@ def _indexed(
 
 
 def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
-    """Return the indices, with the padded ones moved past the end."""
+    """Return the indices, with padded indices moved to `end`, where writes are dropped."""
     real = valid(scope, index, range(len(index.dims)))
     return index.array if real is None else jnp.where(real, index.array, end)
 
 
 def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | None) -> PaddedArray:
-    """Return x padded to match `index` in every dimension except `axis`."""
+    """Return x with the same padding as `index` in every dimension except `axis`."""
     for position, (own, index_dim) in enumerate(zip(x.dims, index.dims, strict=True)):
         if position == axis:
             x = leading(scope, x, position)

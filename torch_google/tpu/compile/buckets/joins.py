@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices and concatenations. Rules compute them from the indices of the real elements."""
+"""Slices and concatenations, computed from the indices of the real elements."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def cat(call: RuleCall) -> Any:
     tensors = call.args[0]
     rank = len(call.metas[0].shape)
     axis = call.argument("dim") % rank
-    # Empty one-dimensional tensors affect only the dtype.
+    # Tensors of another rank are empty and one-dimensional. They affect only the dtype.
     same_rank = [x for x in tensors if len(x.dims) == rank]
     promoted = common(*(x.array for x in tensors))
     arrays = [array for array, x in zip(promoted, tensors, strict=True) if len(x.dims) == rank]
@@ -148,7 +148,7 @@ def cat(call: RuleCall) -> Any:
     dims = (*common_dims[:axis], total, *common_dims[axis:])
     if not any(is_padded(part.dims[axis]) for part in parts):
         return [PaddedArray(jnp.concatenate([part.array for part in parts], axis), dims)]
-    # Write each part after the real elements of the previous one, over its padding.
+    # Write each part after the real elements of the previous part, over the padding of that part.
     room = sum(part.array.shape[axis] for part in parts)
     shape = [width(dim) for dim in dims]
     shape[axis] = room
@@ -190,12 +190,12 @@ def pad(call: RuleCall) -> Any:
 
 
 def _whole(call: RuleCall, axis: int) -> Any:
-    """Return the symbolic size of the dimension that is sliced."""
+    """Return the symbolic size of the sliced dimension."""
     return expression(call.args[0].dims[axis])
 
 
 def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
-    """Return the indices that a slice takes, followed by indices for the padding."""
+    """Return the indices of the elements in a slice, then arbitrary indices for the padding."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
     step = call.argument("step") if "step" in names else 1
@@ -204,7 +204,7 @@ def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
 
 
 def _within(start: Any, size: Any) -> Any:
-    """Normalise and clamp a start index as Python does. Negative ones count from the end."""
+    """Normalise and clamp a start index like Python, where negative indices count from the end."""
     if isinstance(start, int) and start >= 0:
         return start if not isinstance(size, int) else min(start, size)
     start = _from_front(start, size)
@@ -224,7 +224,7 @@ def _gathered(array: jax.Array, positions: jax.Array, axis: int) -> jax.Array:
 def _written(
     call: RuleCall, x: PaddedArray, source: PaddedArray, axis: int, size: Any
 ) -> PaddedArray:
-    """Return x with the real elements of `source` written to a slice."""
+    """Return x with a slice replaced by the real elements of `source`."""
     dim = source.dims[axis]
     positions = _places(call, size, dim)
     real = jnp.arange(width(dim)) < call.scope.real(dim)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses. Padded rows get the ignored class, and means count only the real elements."""
+"""Losses. Padded rows get the ignored class, and means include only the real elements."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def each_backward(call: RuleCall) -> Any:
 
 
 def _padded_arguments(call: RuleCall) -> tuple[tuple[Dim, ...], list[Any]]:
-    """Return the dimensions of the losses, and all arguments padded to those dimensions."""
+    """Return the dimensions of the losses, and all arguments padded to these dimensions."""
     arguments = call.arguments()
     dims, arrays = aligned(call.scope, [a for a in arguments if isinstance(a, PaddedArray)])
     padded = iter(arrays)

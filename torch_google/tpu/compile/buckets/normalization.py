@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalization within rows (layer, group, RMS), and batch normalization over real elements."""
+"""Layer, group and RMS normalization, and batch normalization over the real elements."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def rows(call: RuleCall) -> Any:
 
 @rule("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
 def rows_backward(call: RuleCall) -> Any:
-    """Clear the padded rows, so that they do not contribute to the gradients of the weights."""
+    """Compute the gradients. Clear padded rows, because the weights' gradients sum over rows."""
     grad, x, shape, *others = call.args
     lead = len(x.dims) - len(shape)
     grad = redim(call.scope, grad, x.dims)
     require(call.op.name(), x.dims[lead:])
     statistics = []
     for value in others:
-        # Statistics with the rank of x have one value per row.
+        # Statistics, unlike weights, have the rank of x and one value per row.
         if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):
             value = redim(call.scope, value, (*x.dims[:lead], *value.dims[lead:]))
             statistics.append(cleared(call.scope, value))
@@ -141,7 +141,7 @@ def batch_backward(call: RuleCall) -> Any:
 
 
 def _axes(x: PaddedArray) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes to reduce, and a shape that lets per-channel vectors broadcast."""
+    """Return the axes to reduce, and a shape in which per-channel vectors broadcast against x."""
     rank = len(x.dims)
     return (0, *range(2, rank)), [1, -1, *[1] * (rank - 2)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays with padding: where the padding is, how to fill it, and how to remove it.
+"""Arrays with padding, and functions that locate, fill or remove it.
 
 Padding may hold any value, including NaN.
 """
@@ -27,7 +27,7 @@ from torch_google.tpu.compile.buckets.sizes import (
 
 @dataclass(frozen=True)
 class PaddedArray:
-    """An array and its dimensions. If `uniform` is set, all elements have the same value."""
+    """An array and its dimensions. If `uniform` is set, all elements are equal."""
 
     array: jax.Array
     dims: tuple[Dim, ...]
@@ -40,25 +40,25 @@ class PaddedArray:
 
     @property
     def padded(self) -> bool:
-        """Return whether some elements may be padding."""
+        """Return whether any dimension may contain padding."""
         return any(is_padded(dim) for dim in self.dims)
 
 
 def axis_of(x: PaddedArray, dim: int) -> int:
-    """Return the axis of a dimension, counted from 0."""
+    """Normalise a dimension, which may be negative, to an axis counted from 0."""
     return dim % len(x.dims) if x.dims else 0
 
 
 def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
-    """Map each index of a dimension to an index among the real elements.
+    """Map each index in a padded dimension to an index among the real elements.
 
-    Also return whether each index is real, or None if the dimension has no padding.
+    Also return a mask of the indices of real elements, or None if the dimension has no padding.
     """
     return _place(scope, dim, tuple(extent.size for extent in dim))
 
 
 def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
-    """Return a mask of the real elements, with the rank of the array, or None if all are real."""
+    """Return a mask of the real elements that broadcasts to the array, or None if all are real."""
     combined: Any = None
     for axis in axes:
         inside = place(scope, x.dims[axis])[1]
@@ -71,7 +71,7 @@ def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
 
 
 def filled(scope: SizeScope, x: PaddedArray, axes: Iterable[int], fill: Any) -> jax.Array:
-    """Return the array with the padding of these axes replaced by `fill`."""
+    """Return the array with the padding along these axes replaced by `fill`."""
     mask = valid(scope, x, axes)
     if mask is None:
         return x.array
@@ -102,7 +102,7 @@ def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
 
 
 def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedArray:
-    """Undo `compacted`: return an array with these padded dimensions."""
+    """Undo `compacted`: return an array with the given padded dimensions."""
     shape = tuple(width(dim) for dim in dims)
     extents, block = _rows([extent for dim in dims for extent in dim])
     size = math.prod(shape)
@@ -118,7 +118,7 @@ def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedAr
 
 
 def redim(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
-    """Return the same real elements, in row-major order, with other dimensions."""
+    """Move the real elements, in row-major order, to an array with other dimensions."""
     dims = normal(dims)
     if x.dims == dims:
         return x
@@ -150,7 +150,7 @@ def _place(
 
 
 def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:
-    """Split off the trailing extents without padding. Return the others and the size of a row."""
+    """Return the extents up to the last padded one, and the product of the extents after it."""
     lead = list(extents)
     block = 1
     while lead and not lead[-1].padded:

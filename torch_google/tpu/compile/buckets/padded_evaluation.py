@@ -32,7 +32,7 @@ def evaluate(
 ) -> dict[Node, Any]:
     """Return the values of a graph's nodes: a PaddedArray for a tensor, a scalar for a number.
 
-    Raises PaddingRefusal, with the reason, if padding could affect a result.
+    Raises a PaddingRefusal with the reason if padding could affect a result.
     """
     values: dict[Node, Any] = {}
     remaining = iter(inputs)
@@ -86,7 +86,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
 
 
 def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> Any:
-    """Return the random key for a node. It is the same as in an exact program."""
+    """Return the random key for a node, which is the same as in an exact program."""
     if isinstance(drawn, tuple):
         return jax.random.fold_in(jax.random.wrap_key_data(known(drawn[0]).array), drawn[1])
     return None if key is None else jax.random.fold_in(key, position)
@@ -107,7 +107,10 @@ def _rule(op: OpOverload, call: RuleCall) -> Rule:
 
 
 def _is_exact(call: RuleCall) -> bool:
-    """Return whether all sizes are fixed. A traced number counts as not fixed: it may be a size."""
+    """Return whether all sizes of a call are fixed.
+
+    A traced number counts as not fixed, because it may be a size.
+    """
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators, which leave padding where it is."""
+"""Elementwise operators. Their results are padded like their operands."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScop
     "prims::div",
 )
 def pointwise(call: RuleCall) -> Any:
-    """Apply an operator, usually with torch's tag `pointwise`, to operands with equal padding."""
+    """Pad all operands alike, and apply an elementwise operator to them."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     remaining = iter(alike)
@@ -113,9 +113,9 @@ def fill(call: RuleCall) -> Any:
     "aten::uniform",
 )
 def drawn(call: RuleCall) -> Any:
-    """Draw random numbers in the order that the elements have without padding.
+    """Draw random numbers with the real elements in front, and then move these to their places.
 
-    JAX derives an element's bits only from its index, so the numbers equal those of an exact
+    JAX derives the bits of an element only from its index, so the numbers equal those of an exact
     program.
     """
     if not jax.config.jax_threefry_partitionable:
@@ -131,7 +131,7 @@ def drawn(call: RuleCall) -> Any:
 def aligned(
     scope: SizeScope, operands: Sequence[PaddedArray]
 ) -> tuple[tuple[Dim, ...], list[PaddedArray]]:
-    """Return the broadcast dimensions, and the operands padded to those dimensions."""
+    """Return the dims of the broadcast operands, and the operands padded to these dims."""
     rank = max((len(x.dims) for x in operands), default=0)
     dims: list[Dim] = []
     for axis in range(rank):
@@ -140,9 +140,8 @@ def aligned(
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # Take the dimension from an operand that is not uniform, if there is one. Prefer a
-        # dimension that is a product of several extents to a single extent of the same size,
-        # because matrix products and reductions also keep the extents separate.
+        # Prefer the dimension of an operand that is not uniform, then the one with the most
+        # extents: matrix products and reductions keep the extents of a product separate, too.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

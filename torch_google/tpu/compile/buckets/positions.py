@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that depend on the index of an element. Real elements are moved to the front."""
+"""Operators that depend on the indices of elements. They first move real elements to the front."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def count(call: RuleCall) -> Any:
     step = call.argument("step") if "step" in names else 1
     dims = call.own()
     dtype = call.metas[0].dtype
-    # Compute in the same dtype as the lowering: float64 if the result and an argument are floats,
-    # otherwise int64.
+    # Compute in the same dtype as the lowering: float64 if the result and `start` or `step` are
+    # floating-point, otherwise int64.
     is_integer = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
     places = jnp.arange(width(dims[0]), dtype=jnp.int64 if is_integer else jnp.float64)
     return [PaddedArray(convert(start + places * step, dtype), dims)]

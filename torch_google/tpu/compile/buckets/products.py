@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products. In both factors, the padding of the summed dimension is set to zero."""
+"""Matrix products. Padding in the summed dimension of both factors is set to zero."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_product(call: RuleCall) -> Any:
 def _factors(
     scope: SizeScope, a: PaddedArray, b: PaddedArray
 ) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
-    """Return the dimensions of a product, and its two factors."""
+    """Return the dimensions of a product, and its two factors, ready to be multiplied."""
     batch = len(a.dims) - 2 if len(b.dims) > 2 else 0
     inner = b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
     if a.dims[-1] != inner or a.dims[:batch] != b.dims[:batch]:
@@ -47,7 +47,7 @@ def _factors(
 
 
 def _spread(scope: SizeScope, c: PaddedArray, dims: tuple[Dim, ...]) -> jax.Array:
-    """Return the term to add, in a form that broadcasts to the dimensions of the product."""
+    """Return the summand `c`, padded so that it broadcasts against the product."""
     lead = len(dims) - len(c.dims)
     target_dims = tuple(() if own == () else dims[lead + axis] for axis, own in enumerate(c.dims))
     return redim(scope, c, target_dims).array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions. Padding holds the neutral element, and means count only the real elements."""
+"""Reductions. Padding is set to the neutral element, and means count only the real elements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def from_greatest(call: RuleCall) -> Any:
 
 @rule("aten::argmax", "aten::argmin")
 def where(call: RuleCall) -> Any:
-    """Return the same indices as torch: the real elements of the dimension come first."""
+    """Compute argmax or argmin. With the real elements in front, the indices equal torch's."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
@@ -123,7 +123,7 @@ def softmax_backward(call: RuleCall) -> Any:
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
 def scan(call: RuleCall) -> Any:
-    """Scan with the padding at the end of the dimension, where it affects no real element."""
+    """Scan a dimension with its padding at the end, where it does not affect real elements."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [
@@ -148,7 +148,7 @@ def ordered(call: RuleCall) -> Any:
 
 
 def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
-    """Return the axes of a reduction, and whether they are kept with size 1."""
+    """Return the axes of a reduction, and whether the result keeps them with size 1."""
     names = {argument.name for argument in call.op._schema.arguments}
     dim = call.argument("dim") if "dim" in names else None
     keepdim = bool(call.argument("keepdim")) if "keepdim" in names else False
@@ -157,12 +157,12 @@ def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
 
 
 def least(x: jax.Array) -> Any:
-    """Return the dtype's smallest value."""
+    """Return the smallest value of an array's dtype."""
     return _end(x, -math.inf, "min")
 
 
 def greatest(x: jax.Array) -> Any:
-    """Return the dtype's largest value."""
+    """Return the largest value of an array's dtype."""
     return _end(x, math.inf, "max")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of rules. Each rule defines how an operator handles padding."""
+"""The table of rules. A rule computes the results of an operator from padded arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Arrays: TypeAlias = tuple[jax.Array | None, ...]
 
 @dataclass(frozen=True)
 class RuleCall:
-    """A call of an operator in a graph. `metas` is a flat list of its results' fake tensors."""
+    """A call of an operator in a graph. `metas` holds the fake tensors of its results."""
 
     op: OpOverload
     args: tuple[Any, ...]
@@ -35,7 +35,7 @@ class RuleCall:
     key: Any = None
 
     def argument(self, name: str) -> Any:
-        """Return an argument by its name in the schema."""
+        """Return the argument with this name in the operator's schema."""
         for position, argument in enumerate(self.op._schema.arguments):
             if argument.name == name:
                 if position < len(self.args):
@@ -48,9 +48,9 @@ class RuleCall:
         return [self.argument(argument.name) for argument in self.op._schema.arguments]
 
     def lower(self, *args: Any, **kwargs: Any) -> Arrays:
-        """Return the results of the operator's lowering, cast to torch's dtypes.
+        """Run the operator's lowering and cast its results to torch's dtypes.
 
-        Padded arguments are passed as arrays that include the padding.
+        A padded argument is passed as its array, which includes the padding.
         """
         lowering = lowering_of(self.op)
         positional, named = bare(args), bare(kwargs)
@@ -60,7 +60,7 @@ class RuleCall:
         return tuple(self.cast(results if isinstance(results, list | tuple) else [results]))
 
     def cast(self, results: Sequence[Any]) -> list[jax.Array | None]:
-        """Cast the arrays to the dtypes that torch gives the results."""
+        """Cast results to the dtypes that torch gives them."""
         return [
             None
             if result is None or not isinstance(meta, torch.Tensor)
@@ -69,7 +69,7 @@ class RuleCall:
         ]
 
     def own(self, position: int = 0) -> tuple[Dim, ...]:
-        """Return the dimensions of a result. Each has one extent."""
+        """Return the dimensions of a result, each with at most one extent."""
         return self.scope.dims(self.metas[position].shape)
 
     def dtype(self, position: int = 0) -> Any:
@@ -95,7 +95,7 @@ def rule(*names: str) -> Callable[[_F], _F]:
     """Register a rule for operators. Raises ValueError if an operator already has a rule.
 
     A rule returns a list with a PaddedArray or None for each result. It raises PaddingRefusal if
-    padding would affect a result.
+    padding would affect a real element.
     """
 
     def register(function: _F) -> _F:
@@ -112,7 +112,7 @@ def rule(*names: str) -> Callable[[_F], _F]:
 
 
 def find(op: OpOverload) -> Rule | None:
-    """Return the rule for an operator, or None."""
+    """Return the rule for an operator, or None if there is none."""
     return _RULES.get(op.name())
 
 
@@ -122,22 +122,22 @@ def names() -> frozenset[str]:
 
 
 def same(x: PaddedArray, array: Any) -> PaddedArray:
-    """Return a PaddedArray with the dimensions of `x`."""
+    """Return `array` as a PaddedArray with the dimensions of `x`."""
     return PaddedArray(array, x.dims)
 
 
 def like(batch: Sequence[Dim], array: Any) -> PaddedArray:
-    """Return a PaddedArray whose first dimensions are `batch`; the others have no padding."""
+    """Return `array` as a PaddedArray in which only the leading dims, `batch`, have padding."""
     return PaddedArray(array, (*batch, *plain(array.shape[len(batch) :])))
 
 
 def plain(shape: Sequence[int]) -> tuple[Dim, ...]:
-    """Return dimensions without padding for a shape."""
+    """Return the dimensions of an unpadded array with this shape."""
     return tuple(() if size == 1 else (Extent(sympy.Integer(size), size),) for size in shape)
 
 
 def require(name: str, dims: Sequence[Dim]) -> None:
-    """Raise PaddingRefusal if any of the dimensions has padding."""
+    """Raise PaddingRefusal, for the operator `name`, if any of the dimensions has padding."""
     for dim in dims:
         if any(extent.padded for extent in dim):
             raise PaddingRefusal(f"{name} across a padded dimension")
@@ -151,7 +151,7 @@ def _standin(array: jax.Array) -> Any:
 
 
 def bare(value: Any) -> Any:
-    """Return the arguments with each PaddedArray replaced by its array."""
+    """Replace each PaddedArray in nested arguments by its array."""
     if isinstance(value, PaddedArray):
         return value.array
     if isinstance(value, Mapping):
@@ -161,8 +161,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-# Passed in place of the meta kernel's results, so that `run` neither checks nor casts the results
-# of the lowering.
+# Tells `run` neither to check nor to cast the results of the lowering.
 _ANY = object()
 
 __all__ = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes, with their values in a call and in a bucket."""
+"""Symbolic sizes: their actual values in a call, and the buckets that they are padded to."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LEAST = 8
 
 
 class PaddingRefusal(Exception):
-    """Raised, with the reason, if a graph cannot run on padded arrays."""
+    """Raised if a graph cannot run on padded arrays. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class BucketPolicy:
-    """The list of buckets, in increasing order. None means powers of two from 8 on."""
+    """The bucket sizes, in increasing order. The default is the powers of two starting at 8."""
 
     sizes: tuple[int, ...] | None = None
 
     def bucket(self, size: int) -> int:
-        """Return the bucket for a size. Raises PaddingRefusal if it exceeds the last bucket."""
+        """Return the bucket for a size. Raises PaddingRefusal for a size above the last bucket."""
         if self.sizes is None:
             return max(_LEAST, 1 << max(size - 1, 0).bit_length())
         for bucket in self.sizes:
@@ -39,26 +39,26 @@ class BucketPolicy:
 
 @dataclass(frozen=True)
 class Extent:
-    """Part of a dimension: `size` elements, of which the first `expr` are real."""
+    """A factor of a dimension: `size` elements, of which the first `expr` are real."""
 
     expr: sympy.Expr
     size: int
 
     @property
     def padded(self) -> bool:
-        """Return whether the real size is symbolic."""
+        """Return whether the number of real elements is symbolic."""
         return not self.expr.is_Integer
 
 
 Dim: TypeAlias = tuple[Extent, ...]
-"""A dimension: a row-major product of extents, as created by flattening. None has size 1.
-"""
+"""A dimension: the row-major product of its extents, as created by flattening. () has size 1."""
 
 
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
-    """Return dimensions in canonical form, in which only the first extent may be a number.
+    """Return dimensions in canonical form, where only the first extent may lack padding.
 
-    An extent without padding merges into the preceding extent, whose real elements stay in front.
+    Any other extent without padding merges into the preceding extent, whose real elements stay in
+    front.
     """
     canonical = []
     for dim in dims:
@@ -89,17 +89,17 @@ def is_padded(dim: Dim) -> bool:
 
 
 def expr_of(size: Any) -> sympy.Expr:
-    """Return the expression of a fake tensor's size."""
+    """Return the size of a fake tensor's dimension as a sympy expression."""
     if isinstance(size, torch.SymInt):
         return size.node.expr
     return sympy.Integer(int(size))
 
 
 class SizeScope:
-    """The values of symbols: their buckets, and their actual values in a call as traced scalars.
+    """The buckets of symbols and, as traced scalars, the symbols' values in a call.
 
-    A `fixed` symbol equals its bucket and has no padding. The scope records the assumptions that an
-    evaluation makes, and `holds` checks them for a call.
+    A symbol in `fixed` equals its bucket, so it causes no padding. The scope records the
+    assumptions that an evaluation makes, and `holds` checks whether they are true for a call.
     """
 
     def __init__(
@@ -116,22 +116,22 @@ class SizeScope:
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
     def within(self, values: Mapping[Any, Any]) -> SizeScope:
-        """Return a scope for other values that shares the recorded assumptions of this scope."""
+        """Return a scope with other values that shares this scope's recorded assumptions."""
         scope = SizeScope(self.buckets, self._fixed, values)
         scope._extents, scope._equal = self._extents, self._equal
         return scope
 
     def expr(self, size: Any) -> sympy.Expr:
-        """Return the expression of a fake tensor's size."""
+        """Return a size as a sympy expression, with fixed symbols replaced by their buckets."""
         expr = size if isinstance(size, sympy.Expr) else expr_of(size)
         return expr.xreplace(self._fixed) if expr.free_symbols else expr
 
     def is_fixed(self, size: Any) -> bool:
-        """Return whether a fake tensor's size is the same in all calls."""
+        """Return whether a size of a fake tensor is the same in all calls."""
         return bool(self.expr(size).is_Integer)
 
     def extent(self, size: Any) -> Extent:
-        """Return an extent for an expression or for the size of a fake tensor."""
+        """Return the extent for an expression or for a size of a fake tensor."""
         expr = self.expr(size)
         extent = Extent(expr, int(number(expr, self.buckets)))
         if extent.size < 0:
@@ -140,16 +140,16 @@ class SizeScope:
         return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return the `Dim` of a size: one extent, or none if the size is 1."""
+        """Return the `Dim` for a size: a single extent, or no extent if the size is 1."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
     def dims(self, sizes: Iterable[Any]) -> tuple[Dim, ...]:
-        """Return the `Dim` of each size."""
+        """Return the `Dim` for each size."""
         return tuple(self.dim(size) for size in sizes)
 
     def value(self, expr: sympy.Expr) -> Any:
-        """Return the value of an expression: a number if constant, otherwise a traced scalar."""
+        """Return an expression's value: a number if it is constant, otherwise a traced scalar."""
         return number(self.expr(expr), self._values)
 
     def real(self, dim: Dim) -> Any:
@@ -161,7 +161,10 @@ class SizeScope:
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
-        """Record that dimensions must equal a fake tensor's sizes, or raise PaddingRefusal."""
+        """Record the assumption that dimensions equal a fake tensor's sizes.
+
+        Raises PaddingRefusal if constant sizes differ.
+        """
         for dim, size in zip(dims, sizes, strict=True):
             own, expected = expression(dim), self.expr(size)
             if own == expected or sympy.expand(own - expected) == 0:
@@ -178,9 +181,10 @@ class SizeScope:
 
 
 def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
-    """Return a dimension for a size that is a product, with its factors in the graph's order.
+    """Return a dimension with an extent for each factor of a size, or a single extent.
 
-    `neighbours` are the sizes of the graph's tensors that have several symbolic dimensions.
+    The factors are adjacent sizes of some tensor in the graph. `neighbours` holds the sizes of the
+    tensors that have several symbolic dimensions.
     """
     expr = scope.expr(size)
     for sizes in neighbours:
@@ -193,10 +197,10 @@ def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]])
 
 
 def number(expr: Any, values: Mapping[Any, Any]) -> Any:
-    """Return the value of an expression for these values of its symbols.
+    """Return the value of an expression, given the values of its symbols.
 
-    Values are numbers or traced scalars. Raises PaddingRefusal if a symbol has no value, or if the
-    expression contains a function that does not occur in sizes.
+    The values are numbers or traced scalars. Raises PaddingRefusal if a symbol has no value, or if
+    the expression contains an unsupported function.
     """
     if isinstance(expr, int):
         return expr
@@ -226,7 +230,7 @@ def _lesser(*parts: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Quotient:
-    """A quotient that has not been rounded yet."""
+    """A quotient that a later function rounds up or down."""
 
     over: Any
     under: Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views. They split and join extents if possible; otherwise, they remove and restore padding."""
+"""Views. They split and join extents if possible; otherwise, they move the real elements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def view(call: RuleCall) -> Any:
 
 
 def reshaped(scope: SizeScope, x: PaddedArray, sizes: Iterable[Any]) -> PaddedArray:
-    """Return the same real elements in row-major order, with other sizes."""
+    """Reshape an array: the real elements keep their row-major order."""
     target_sizes = [scope.expr(size) for size in sizes]
     dims = _regrouped([extent for dim in x.dims for extent in dim], target_sizes)
     if dims is None:
@@ -92,7 +92,7 @@ def repeat(call: RuleCall) -> Any:
     shape: list[int] = []
     for axis, count in enumerate(times):
         size = array.shape[axis]
-        # A repeated dimension is a product: the number of repeats is the outer extent.
+        # A repeated dimension is a product whose outer extent is the number of repeats.
         repeats = (call.scope.extent(_size_of(count, call, axis, own)),)
         dims.append((*repeats, *own[axis]))
         shape += [1, size]
@@ -118,13 +118,13 @@ def flip(call: RuleCall) -> Any:
 
 
 def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """Return the dimensions of x after the real elements of one axis have moved to its front."""
+    """Return `dims` with the extents of one dimension replaced by a single extent."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
 
 def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
-    """Return x with the real elements of one axis moved to its front."""
+    """Return x with the real elements of one dimension moved to its front."""
     if len(x.dims[axis]) <= 1:
         return x
     return redim(scope, x, _single(scope, x.dims, axis))
@@ -149,9 +149,9 @@ def _width(dim: Dim) -> int:
 
 
 def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[Dim, ...] | None:
-    """Group extents into dimensions of these sizes.
+    """Group extents into dimensions of the given sizes, in order, splitting extents if necessary.
 
-    Splits an extent if that keeps the order. Returns None if no grouping keeps the order.
+    Returns None if that is impossible.
     """
     rest = list(reversed(extents))
     dims: list[Dim] = []
@@ -174,7 +174,10 @@ def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[
 
 
 def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | None]:
-    """Split an extent: return the part for this dimension, and the rest for the next one."""
+    """Split an extent into a part for a dimension of size `target`, and a rest for the next one.
+
+    The part is None if the extent does not fit, and the rest is None if nothing remains.
+    """
     if extent.expr == target:
         return extent, None
     if extent.expr == 0:
