@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention as one forward operator and one backward operator.
+"""Scaled dot product attention, with a fused forward operator and a fused backward operator.
 
-torch decides whether a device has a fused operator from a table of its own kernels, not from
+torch looks up whether a device has a fused operator in a table of its own kernels, and does not ask
 `_fused_sdp_choice` (v2.6 and v2.13). For a device that is not in the table, it uses the formula, a
 series of smaller operators. So this module calls the fused operator itself.
 """
@@ -29,8 +29,8 @@ def _attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    # Use the formula for all arguments that the fused operator does not accept. The formula also
-    # raises torch's errors.
+    # Use the formula for any call that the fused operator does not support. The formula also raises
+    # torch's errors.
     if not (
         _is_plain(query, key, value, enable_gqa)
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
@@ -57,7 +57,10 @@ def _attention(
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Return whether the fused operator applies: no broadcasting, and not inside torch.func."""
+    """Return whether the fused operator supports a call, apart from its mask.
+
+    It supports neither broadcasting nor the transforms of torch.func.
+    """
     if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
         return False
     heads, shared = q.shape[1], k.shape[1]
@@ -75,7 +78,7 @@ def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: boo
 
 
 def _is_mask(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> bool:
-    """Return whether torch allows the mask's dtype, and its shape broadcasts to the scores."""
+    """Return whether torch allows the mask's dtype, and the mask broadcasts to the scores."""
     scores = (*q.shape[:3], k.shape[2])
     return (
         mask.dtype in (torch.bool, torch.float32, q.dtype)

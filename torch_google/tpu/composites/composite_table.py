@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers the composites with torch as the device's kernels."""
+"""Registers the composites with torch, as kernels of the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
-    """Register all composites with torch. Runs when the device starts. Idempotent."""
+    """Register all composites with torch when the device starts. Idempotent."""
     from torch_google.tpu.composites import (
         attention,
         nested_tensors,
@@ -25,8 +25,7 @@ def register() -> None:
         values,
     )
 
-    # Register for both keys: torch uses the first if gradients are enabled, and the second in
-    # inference mode.
+    # Register for both dispatch keys: inference mode skips the autograd key.
     for room in (
         attention,
         quantization,

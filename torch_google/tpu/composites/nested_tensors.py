@@ -2,9 +2,9 @@
 """Strided nested tensors: torch's CPU kernels, applied to a buffer on the device.
 
 Most of these kernels read only sizes, strides and offsets, which are CPU tensors on every device.
-They pass views of the buffer to other operators, which run on the device. The few kernels that read
-the buffer itself are replaced here or left out; if left out, torch reports that the device lacks
-them.
+They pass views of the buffer to other operators, which run on the device. A few kernels read the
+buffer itself. Some of those are replaced here. The others are left out, and torch reports that the
+device lacks the operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# Kernels that need memory addresses of values, which tensors on the device do not have.
+# Kernels that need the memory addresses of values. Tensors on the device have no such addresses.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",
@@ -31,7 +31,7 @@ _UNSAFE = frozenset(
 
 
 def kernels() -> Mapping[str, Callable[..., Any]]:
-    """Return a kernel for each nested-tensor operator that the CPU implements."""
+    """Return kernels for the nested-tensor operators that torch implements on the CPU."""
     names = [name for name in _names("NestedTensorCPU") if name not in _UNSAFE]
     return {name: _kernel(name, DispatchKey.NestedTensorCPU) for name in names} | _REPLACED
 
@@ -81,7 +81,7 @@ def _layer_norm(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    # If the call is invalid, torch's kernel raises the CPU's error for these zeros.
+    # Run the CPU's kernel on zeros first, because it raises the errors for invalid calls.
     _ATEN.native_layer_norm(_zeros(x), shape, *map(_zeros, (weight, bias)), eps)
     out, mean, rstd = _ATEN.native_layer_norm(_rows(x, shape), shape, weight, bias, eps)
     return _of_buffer(out.reshape(-1), x._nested_tensor_size()), mean, rstd
@@ -113,7 +113,7 @@ def _of_buffer(buffer: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros(x: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a CPU tensor of zeros with the same structure, for the CPU's kernel to check."""
+    """Return zeros on the CPU with the same sizes, with which the CPU's kernel can check a call."""
     if x is None or not x.is_nested:
         return None if x is None else torch.zeros(x.shape, dtype=x.dtype)
     parts = [torch.zeros(part.shape, dtype=x.dtype) for part in x.unbind()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization with an observer. As in torch, the first run sizes the per-channel state."""
+"""Fake quantization with an observer. The first run resizes per-channel state, as in torch."""
 
 from __future__ import annotations
 

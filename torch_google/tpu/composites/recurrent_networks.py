@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN, with one forward and one backward program for each layer and direction.
+"""LSTM, GRU and RNN, with a forward and a backward program for each layer and direction.
 
-torch would run about a dozen operators for each step of a sequence. With this module, torch still
-does so under torch.func, because torch.func's transforms support only operators that they know, and
-for arguments that do not fit together, because the small operators then raise the CPU's errors.
+Without this module, torch runs about a dozen small operators for each step of a sequence. It still
+does so in two cases: in the transforms of torch.func, which support only operators that they know,
+and for arguments that do not fit together, because the small operators raise the CPU's errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Results: TypeAlias = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class _Network:
-    """The options that are common to all of torch's recurrent operators."""
+    """The options that all recurrent operators of torch have in common."""
 
     kind: str
     has_biases: bool
@@ -36,7 +36,7 @@ class _Network:
     def run(
         self, x: _Tensor, hx: _Tensor, cx: _Maybe, params: Sequence[_Tensor], lengths: _Maybe
     ) -> tuple[_Tensor, _Tensor, _Maybe]:
-        """Return the last layer's states (T, B, H), and the last states and cells of all layers."""
+        """Return the last layer's states (T, B, H), and every layer's final states and cells."""
         h_last: list[_Tensor] = []
         c_last: list[_Tensor] = []
         weights = self._weights(params, projects=cx is not None and hx.size(2) != cx.size(2))
@@ -69,7 +69,7 @@ class _Network:
         states: Sequence[_Tensor],
         params: Sequence[_Tensor],
     ) -> bool:
-        """Return whether the dtypes and shapes are those that the layers' operator expects."""
+        """Return whether the operator for one layer supports these dtypes and shapes."""
         directions = 2 if self.bidirectional else 1
         first = (self.num_layers * directions, batch)
         if steps == 0 or not x.is_floating_point() or any(s.dim() != 3 for s in states):
@@ -87,7 +87,7 @@ class _Network:
         )
 
     def _weights(self, params: Sequence[_Tensor], projects: bool) -> Iterator[list[_Maybe]]:
-        """Yield both weights, both biases and the projection for each layer and direction."""
+        """For each layer and direction, yield its weights, its biases and its projection."""
         remaining = iter(params)
         for _ in range(self.num_layers * (2 if self.bidirectional else 1)):
             one: list[_Maybe] = [next(remaining), next(remaining)]
@@ -125,8 +125,8 @@ def _of_packed(
     ):
         return _as_torch_has_it(op, data, batch_sizes, hx, *rest)
     data, hx, cx, params = _lowered_precision(data, hx, params)
-    # For each step and sequence (T, B), compute the row in `data`. After the end of a sequence, use
-    # the step's first row.
+    # The row in `data` of each step and sequence (T, B). After a sequence has ended, use the first
+    # row of the step as padding.
     starts = batch_sizes.cumsum(0) - batch_sizes
     places = torch.arange(int(batch_sizes[0]))
     live = places < batch_sizes[:, None]
@@ -216,9 +216,9 @@ class _Layer(torch.autograd.Function):
 def _differentiable(
     ctx: Any, grads: Sequence[_Tensor], inputs: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
-    """Compute the gradients step by step, with operators that are differentiable themselves."""
-    # Make views, so that tensors get separate gradients even if they share history or are passed
-    # twice.
+    """Compute gradients that are themselves differentiable, with small operators for each step."""
+    # Views give each input a gradient of its own, even if inputs share history or are the same
+    # tensor.
     inputs = [t.view_as(t) if t is not None and t.requires_grad else t for t in inputs]
     differentiable = [t for t in inputs if t is not None and t.requires_grad]
     states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *inputs)
@@ -269,7 +269,7 @@ def _cell(
 def _lowered_precision(
     x: _Tensor, hx: Any, params: Sequence[_Tensor]
 ) -> tuple[_Tensor, _Tensor, _Maybe, list[_Tensor]]:
-    """Return the input, states, cells and weights, cast to autocast's dtype if that is enabled."""
+    """Return the input, states, cells and weights, in autocast's dtype if autocast is enabled."""
     states = _states(hx)
     tensors = [x, *states, *params]
     if torch.is_autocast_enabled("tpu"):
@@ -286,7 +286,7 @@ def _lowered_precision(
 
 
 def _states(hx: Any) -> list[_Tensor]:
-    """Return the hidden state alone, or an LSTM's hidden state and cell."""
+    """Return [hidden state] or, for an LSTM, [hidden state, cell]."""
     return [hx] if isinstance(hx, torch.Tensor) else list(hx)
 
 

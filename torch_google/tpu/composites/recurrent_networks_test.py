@@ -122,7 +122,8 @@ def test_dropout_lies_between_layers() -> None:
     device_network = network("GRU", num_layers=2, dropout=0.5).to("tpu")
     x = torch.randn(T, B, F, device="tpu")
     assert not torch.equal(device_network(x)[0], device_network(x)[0])
-    # The first layer's input has no dropout, so its last state is the same in each run.
+    # The input of the first layer has no dropout, so the layer's last state is the same in every
+    # run.
     torch.testing.assert_close(device_network(x)[1][0], device_network(x)[1][0])
     device_network.eval()
     torch.testing.assert_close(device_network(x)[0], device_network(x)[0])
@@ -133,7 +134,7 @@ def test_a_layer_is_one_program_forward_and_one_backward() -> None:
     x = torch.randn(20, B, F, device="tpu", requires_grad=True)
     before = torch.tpu.metrics().operators
     device_network(x)[0].sum().backward()
-    # With small operators, each step would add a dozen.
+    # Without the layer operators, each of the 20 steps would run a dozen operators.
     assert torch.tpu.metrics().operators - before < 40
 
 
@@ -165,7 +166,7 @@ def test_under_torch_func() -> None:
 
 
 def _run(kind: str, device: str, case: dict[str, Any]) -> None:
-    """Call torch's operator with ones. `case` replaces the dtype or a shape."""
+    """Call torch's operator on tensors of ones. `case` replaces the default dtype or shapes."""
     rows = {"lstm": 4 * H, "gru": 3 * H}.get(kind, H)
     shapes = {"x": (T, B, F), "hx": (1, B, H), "w_ih": (rows, F), "w_hh": (rows, H), **case}
     dtype = shapes.pop("dtype", torch.float32)

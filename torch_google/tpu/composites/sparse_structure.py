@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO operators for which the device uses torch's CPU kernels.
+"""Sparse COO operators for which torch's CPU kernels also serve the device.
 
-A sparse tensor consists of two dense tensors, indices and values, which are both on the device.
-torch uses these kernels for both CPU and CUDA, because they do not access memory: they call
+A sparse tensor consists of two dense tensors, the indices and the values, both on the device. torch
+uses these kernels for the CPU and for CUDA, because they do not access memory: they only call
 operators on the dense tensors. All other sparse operators are in `sparse_tensors`.
 """
 

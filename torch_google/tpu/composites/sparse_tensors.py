@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse COO tensors: sums and products, computed with operators on indices and values.
 
-Each element is identified by a single number, its row-major position in the sparse dimensions. So
-elements can be sorted, searched and accumulated.
+An index is represented by one number, its row-major position in the sparse dimensions. This makes
+it possible to sort, search and accumulate elements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 
 def coalesce(tensor: torch.Tensor) -> torch.Tensor:
-    """Return an equal tensor whose indices are unique and sorted."""
+    """Return an equal tensor with unique and sorted indices."""
     if tensor.is_coalesced():
         return tensor
     shape = tensor.shape[: tensor.sparse_dim()]
@@ -31,7 +31,7 @@ def add(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
 
 
 def add_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
-    """Add a sparse tensor to a dense or sparse tensor in place."""
+    """Add a sparse `other` to a dense or sparse tensor, in place."""
     return _put(one, _sum(torch.Tensor.add_, one, other, alpha))
 
 
@@ -44,7 +44,7 @@ def sub_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
 
 
 def mul(one: Any, other: Any) -> torch.Tensor:
-    """Return the product of a sparse tensor with a number, a dense tensor or a sparse tensor."""
+    """Return the product of a sparse tensor and a number, a dense tensor or a sparse tensor."""
     dtype = _dtype(torch.mul, one, other)
     if not (isinstance(one, torch.Tensor) and one.is_sparse):
         one, other = other, one
@@ -84,7 +84,7 @@ def addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> torch.Tensor:
-    """Return beta * bias + alpha * one @ other for a sparse `one`. `bias` is dense or sparse."""
+    """Return beta * bias + alpha * one @ other for a sparse `one` and a dense or sparse `bias`."""
     _must_be_sparse(one, "addmm(dense, sparse, dense)")
     product = _product(one, other.to_dense() if other.is_sparse else other) * alpha
     if bias.is_sparse:
@@ -98,7 +98,7 @@ def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> tor
 
 
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product of two matrices. It is sparse if both are sparse, otherwise dense."""
+    """Return the product of two matrices: sparse if both matrices are, dense otherwise."""
     if one.is_sparse and other.is_sparse:
         return product_of_sparse(one, other)
     if one.is_sparse:
@@ -107,7 +107,7 @@ def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the dense products of sparse matrices and dense matrices in a batch."""
+    """Return the dense products of a batch of sparse matrices and a batch of dense matrices."""
     _must_be_sparse(one, "bmm(sparse, dense)")
     batch, rows, columns = one.shape
     if other.dim() != 3 or other.shape[:2] != (batch, columns):
@@ -125,12 +125,12 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the sparse product of two sparse matrices. It is computed as a dense product."""
+    """Return the product of two sparse matrices, which is computed as a dense matrix first."""
     return _product(one, other.to_dense()).to_sparse()
 
 
 def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
-    """Return the slices of a sparse tensor at the given indices."""
+    """Return the slices of a sparse tensor at the given indices of one dimension."""
     if index.dim() != 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
     dim %= tensor.dim()
@@ -163,9 +163,9 @@ def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
 def mask_projection(
     tensor: torch.Tensor, where: torch.Tensor, accumulate_matches: bool = False
 ) -> torch.Tensor:
-    """Return the values of `tensor` at the indices of `where`; both are sparse.
+    """Return the elements of a sparse `tensor` at the indices of a sparse `where`.
 
-    This is used for the gradient of `mask`. If `accumulate_matches` is set, an index that occurs
+    The gradient of `mask` uses this function. If `accumulate_matches` is set, an index that occurs
     twice in `where` counts twice.
     """
     tensor = coalesce(tensor)
@@ -178,8 +178,8 @@ def mask_projection(
 
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
-    """Return the gradient of a sum over dimensions, at the indices of the sparse tensor."""
-    # Coalesce first: otherwise, if an index has two values, each would get the gradient of both.
+    """Return the gradient of a sum over some dimensions, at the indices of the sparse tensor."""
+    # If an index had two values, each of them would get the whole gradient of the index.
     tensor = coalesce(tensor)
     dense = grad.to_dense() if grad.is_sparse else grad
     for d in sorted(d % tensor.dim() for d in dim):
@@ -214,7 +214,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the row-major position of each value in the sparse dimensions."""
+    """Return the row-major position of each index in the sparse dimensions."""
     indices = tensor._indices()
     places = indices.new_zeros(indices.shape[1])
     for size, index in zip(tensor.shape, indices.unbind(0), strict=False):
@@ -286,7 +286,7 @@ def _sum(
 
 
 def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.dtype:
-    """Return the dtype of op's result for dense tensors with these dtypes, or raise its error."""
+    """Return the dtype of op's result for dense arguments of these dtypes, or raise op's error."""
     dense = [
         torch.zeros([1] * bool(arg.dim()), dtype=arg.dtype)
         if isinstance(arg, torch.Tensor)
@@ -297,7 +297,7 @@ def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.
 
 
 def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product of two tensors at the indices that both have."""
+    """Return the product of two coalesced tensors, at the indices that are in both."""
     if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
         raise RuntimeError(
             f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
@@ -314,7 +314,10 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _matches(
     places: torch.Tensor, sorted_places: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the indices of `places` that are in `sorted_places`, and their indices there."""
+    """Find the elements of `places` that are in `sorted_places`.
+
+    Return their positions in `places` and in `sorted_places`.
+    """
     if not (places.shape[0] and sorted_places.shape[0]):
         return places[:0], places[:0]
     near = torch.searchsorted(sorted_places, places).clamp(max=sorted_places.shape[0] - 1)
@@ -339,7 +342,7 @@ def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Write a result to a dense or sparse tensor, and keep the layout of that tensor."""
+    """Write a result to a tensor, and keep the tensor dense or sparse."""
     if tensor.is_sparse:
         return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
     return tensor.copy_(result.to_dense() if result.is_sparse else result)

@@ -14,7 +14,7 @@ Op = Callable[[torch.Tensor], torch.Tensor]
 
 
 def matrix(seed: int = 0, *, dense_columns: int = 0) -> torch.Tensor:
-    """Return a sparse 4 x 5 matrix that has two values at one index."""
+    """Return a sparse 4 x 5 matrix with two values at the same index."""
     torch.manual_seed(seed)
     indices = torch.tensor([[0, 1, 1, 3, 0], [2, 0, 4, 1, 2]])
     values = torch.randn(5, *[dense_columns] * bool(dense_columns))
@@ -100,7 +100,7 @@ _DTYPES = (torch.bool, torch.int32, torch.float32, torch.float64)
 @pytest.mark.parametrize("pair", _PAIRS)
 def test_operands_of_two_dtypes(name: str, pair: str) -> None:
     if name == "mul_" and pair == "of no dimension and dense":
-        # In this case, the CPU changes the shape of `small` instead of raising an error.
+        # The CPU does not raise an error here, but changes the shape of `small`.
         small, dense = _PAIRS[pair](matrix().to("tpu"), torch.ones(4, 5, device="tpu"))
         with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
             small.mul_(dense)
@@ -114,8 +114,8 @@ def _as_on_the_cpu(name: str, one: torch.Tensor, other: Any) -> None:
     moved = other.to("tpu") if isinstance(other, torch.Tensor) else other
     actual = _outcome(name, one.to("tpu"), moved)
     if isinstance(expected, Exception):
-        # The CPU lacks kernels for some sparse bool tensors, and does not promote the dtype of a
-        # broadcast tensor.
+        # Ignore two kinds of CPU errors: the CPU lacks kernels for some sparse bool tensors, and
+        # does not promote the dtype of a broadcast tensor.
         if "not implemented for 'Bool'" in str(expected):
             return
         if name == "mul" and "dtype of values" in str(expected):

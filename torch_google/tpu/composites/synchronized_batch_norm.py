@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of torch.nn.SyncBatchNorm, which normalises over the batches of all ranks.
 
-torch implements them only for its own accelerators. As on those accelerators, statistics and sums
-are float32 if the input has half precision. torch's module runs collectives between the operators.
+torch implements these operators only for its own accelerators. As on those accelerators, statistics
+and sums are float32 if the input has half precision. torch.nn.SyncBatchNorm runs collectives
+between the operators.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ def _gather_stats_with_counts(
     eps: float,
     counts: _Tensor,
 ) -> tuple[_Tensor, _Tensor]:
-    """Return the mean and inverse deviation over all ranks, and update the running statistics.
+    """Return the mean and the inverse standard deviation over all ranks.
 
-    For each rank, `mean` and `invstd` have a row, and `counts` gives the number of elements.
+    Also update the running statistics. `mean` and `invstd` have a row for each rank, and `counts`
+    has the number of elements of each rank.
     """
     share = (counts / counts.sum()).unsqueeze(1).to(mean.dtype)
     total = (mean * share).sum(0)
@@ -87,9 +89,10 @@ def _backward_reduce(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[_MaybeTensor, ...]:
-    """Return the sum of the gradient, and of the gradient times the centred input.
+    """Return the sums that the ranks exchange in the backward pass, and the parameters' gradients.
 
-    The other results are the gradients of the weight and the bias.
+    The results are the sum of the gradient, the sum of the gradient times the centred input, the
+    gradient of the weight and the gradient of the bias.
     """
     grad, axes = _wide(grad_out), _axes(input)
     total = grad.sum(axes)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inference fast path of torch's transformer modules, built from the device's operators.
+"""The inference fast path of torch's transformer modules, composed of the device's operators.
 
-torch.nn uses the fast path whenever it can, so without this module, transformers do not run in eval
-mode.
+torch.nn takes the fast path whenever it can, so transformers in eval mode would fail without these
+operators.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-# Values of mask_type; type 2 means one mask per head that combines both kinds.
+# Values of mask_type. The value 2 stands for a combined mask with a separate mask for each head.
 _SRC_MASK, _PADDING_MASK = 0, 1
 
 
@@ -79,7 +79,7 @@ def _attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute `_native_multi_head_attention`. The second result is empty unless requested."""
+    """Compute `_native_multi_head_attention`. If `need_weights` is False, the weights are empty."""
     if query is key and key is value:
         parts = functional.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
     else:
@@ -104,7 +104,7 @@ def _attention(
 
 
 def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
-    """Return a mask of the keys that each query sees, as (batch, heads, queries, keys)."""
+    """Return a mask of the keys that each query may attend to: (batch, heads, queries, keys)."""
     if mask_type == _PADDING_MASK:
         mask = mask[:, None, None, :]
     elif mask_type == _SRC_MASK and mask.dim() == 3:
@@ -113,7 +113,10 @@ def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
 
 
 def _left_aligned(padded: torch.Tensor, mask: torch.Tensor) -> bool:
-    """Return False to keep padded batches, which need fewer programs than nested tensors."""
+    """Return False, which keeps torch.nn from converting padded batches to nested tensors.
+
+    Padded batches need fewer programs.
+    """
     return False
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds value checks that torch makes only on the CPU. On `tpu`, debug mode also makes them.
+"""Adds checks of tensor values that torch makes only on the CPU, for debug mode on the device.
 
-torch's `quantile` and `one_hot` check the values only if a tensor is on the CPU.
+torch's `quantile` and `one_hot` check the values only of CPU tensors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
 
 
 def _is_asked(values: torch.Tensor) -> bool:
-    """Return whether to check the values: only in debug mode, and if `values` is a real tensor."""
+    """Return whether to check values: only in debug mode, and not for fake tensors."""
     return (
         type(values) in (torch.Tensor, torch.nn.Parameter)
         and values.device.type == "tpu"

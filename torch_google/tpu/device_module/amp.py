@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.amp`: automatic mixed precision under the names that torch.cuda.amp has.
+"""`torch.tpu.amp`: automatic mixed precision with the names that torch.cuda.amp has.
 
-They are torch.amp's own, for this device. New code should use torch.amp.
+Each name stands for the same class or function of torch.amp, with the device `tpu`. New code should
+use torch.amp.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ custom_bwd = functools.partial(torch.amp.custom_bwd, device_type="tpu")
 
 
 class autocast(_Autocast):  # noqa: N801 - as in torch.cuda.amp
-    """`torch.autocast("tpu")`. The default dtype is bfloat16."""
+    """Equivalent to `torch.autocast("tpu")`. The default dtype is bfloat16."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class autocast(_Autocast):  # noqa: N801 - as in torch.cuda.amp
 
 
 class GradScaler(_GradScaler):
-    """`torch.amp.GradScaler("tpu")`."""
+    """Equivalent to `torch.amp.GradScaler("tpu")`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("tpu", *args, **kwargs)

@@ -152,20 +152,20 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return True. There is always a device, because PJRT also has a CPU platform."""
+    """Return True, because there is always a device: PJRT also has a CPU platform."""
     return True
 
 
 def init() -> None:
-    """Start the platform now, instead of when the first tensor is created."""
+    """Start the platform now. By default, it starts when the first tensor is created."""
     _C.start()
 
 
 def __getattr__(name: str) -> Any:
-    """Return `_initialized` or `_lazy_init`, which torch's own code reads.
+    """Return `_initialized` or `_lazy_init`, which torch reads.
 
-    Checkpointing reads `_initialized` before it saves random states. torch v2.6 calls `_lazy_init`
-    before it waits for a device.
+    torch's checkpointing reads `_initialized` before it saves random states. torch v2.6 calls
+    `_lazy_init` before it waits for a device.
     """
     if name == "_initialized":
         return bool(_C.started())
@@ -177,8 +177,8 @@ def __getattr__(name: str) -> Any:
 def is_initialized() -> bool:
     """Return whether the platform has started, or the user has selected a device.
 
-    A DeviceMesh selects a device only if this is False. As with CUDA, the mesh must keep the user's
-    choice.
+    A DeviceMesh selects a device only if the result is False. As with CUDA, the mesh must keep a
+    device that the user has selected.
     """
     return bool(_C.started()) or _selected or current_device() != 0
 
@@ -188,7 +188,7 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """Return the number of devices. Starts the platform."""
+    """Start the platform and return the number of devices."""
     if _is_in_bad_fork():
         return 0
     _C.start()
@@ -201,51 +201,51 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a device the current one in this thread. Does not start the platform."""
+    """Set this thread's current device. This does not start the platform."""
     global _selected
     torch.accelerator.set_device_index(index_of(device))
     _selected = True
 
 
-# Whether the user has called `set_device`.
+# Whether `set_device` has been called.
 _selected = False
 
 
 class device(ScopedSetting):  # noqa: N801 - as in torch.cuda
-    """Make a device the current one within a `with` block or a decorated function."""
+    """Set this thread's current device in a `with` block or in a decorated function."""
 
     def __init__(self, device: DeviceLike) -> None:
         super().__init__(current_device, set_device, index_of(device))
 
 
 class device_of(device):  # noqa: N801 - as in torch.cuda
-    """Make a tensor's device the current one within a block, if it is a tpu device."""
+    """Make a tensor's device the current device in a block, if it is a tpu device."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.device if obj.device.type == "tpu" else None)
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until every value on a device is ready. If a computation failed, raise its error."""
+    """Wait until all values on a device are ready. If a computation failed, raise its error."""
     if _C.started() or _C.is_forked():
         synchronize_device(index_of(device))
 
 
 class Stream(StreamBase):
-    """A label for work that a thread issues, so that other code can wait for that work alone.
+    """A label for the work that a thread issues, so that other code can wait for only that work.
 
     Values are immutable, and each program waits for the values that it reads, so work on different
     streams needs no ordering.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
-        """Create a stream on a device."""
+        """Create a stream on a device. None means the current device."""
         stream = super().__new__(cls, device=f"tpu:{index_of(device)}", priority=priority)
         return stream
 
 
 class Event(torch.Event):
-    """A point in a stream. It covers all values that existed when the event was recorded.
+    """A point in a stream, which covers all values that existed when the event was recorded.
 
     The constructor returns a torch.Event, because elapsed_time accepts no other type.
     """
@@ -258,10 +258,10 @@ class Event(torch.Event):
         blocking: bool = False,
         interprocess: bool = False,
     ) -> torch.Event:
-        """Create an event. With `enable_timing`, it records the time for elapsed_time.
+        """Create an event. If `enable_timing` is set, the event records the time for elapsed_time.
 
-        A thread that waits for the event always sleeps, whatever `blocking` is. Raises ValueError
-        for `interprocess`, because other processes cannot see the values.
+        A thread that waits for the event always sleeps, whether or not `blocking` is set. Raises
+        ValueError if `interprocess` is set, because other processes cannot see the values.
         """
         if isinstance(device, bool):
             raise TypeError(
@@ -278,14 +278,14 @@ class Event(torch.Event):
 
 
 def current_stream(device: DeviceLike = None) -> torch.Stream:
-    """Return this thread's current stream on a device."""
+    """Return this thread's current stream on a device. None means the current device."""
     index = index_of(device)
     check_stream_device(index)
     return torch.accelerator.current_stream(index)
 
 
 def default_stream(device: DeviceLike = None) -> torch.Stream:
-    """Return a device's default stream."""
+    """Return the default stream of a device. None means the current device."""
     return torch.Stream(
         stream_id=0,
         device_index=index_of(device),
@@ -294,15 +294,15 @@ def default_stream(device: DeviceLike = None) -> torch.Stream:
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Make a stream the current one on its device, in this thread."""
+    """Make a stream the current stream of its device, in this thread."""
     torch.accelerator.set_stream(stream)
 
 
 def stream(stream: torch.Stream | None) -> Any:
-    """Return a context in which a stream is the current one. None changes nothing."""
+    """Return a context in which a stream is current in this thread. None is a no-op."""
     return stream_context(stream)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the dtypes that autocast supports. The first is the default."""
+    """Return the dtypes that autocast supports, starting with the default."""
     return [torch.bfloat16, torch.float16]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eager modes, which can be set for the process, a thread, a `with` block or a function.
 
-Strict: each operator is a separate program and runs asynchronously. Debug: each operator waits for
-its results, and an error names the user's line. Indices and divisors are checked, as on the CPU;
-the other modes clamp and continue. Fused: operators are recorded, and run as one program when a
-value is read, when an optimizer has stepped, or when a loop repeats. Fused programs are compiled in
-the background.
+In strict mode, each operator is a program of its own and runs asynchronously. In debug mode, each
+operator waits for its results, and an error names the user's line. Debug mode also checks indices
+and divisors, as the CPU does; the other modes clamp and continue. In fused mode, operators are
+recorded, and run as one program when a value is read, when an optimizer has taken a step, or when a
+loop repeats. Fused programs are compiled in the background.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ ModeName = Literal["strict", "debug", "fused"]
 
 
 def set_eager_mode(mode: ModeName) -> None:
-    """Set the mode for all threads that have not set their own."""
+    """Set the mode of all threads that have not set a mode of their own."""
     _C.set_global_mode(_parse(mode))
 
 
 def set_thread_eager_mode(mode: ModeName | None) -> None:
-    """Set the mode for this thread and its backward passes. None means the process's mode.
+    """Set the mode of this thread and its backward passes. None means the process's mode.
 
-    The mode lasts until the next call. If this is called within an `eager_mode` block, it lasts at
-    most until the end of the block, which restores the previous mode.
+    The mode lasts until the next call. In an `eager_mode` block, it lasts at most until the end of
+    the block, which restores the mode from before the block.
     """
     _C.set_thread_mode(None if mode is None else _parse(mode))
 
 
 def get_eager_mode() -> str:
-    """Return this thread's mode."""
+    """Return the mode that this thread uses."""
     own = _C.thread_mode()
     return str((_C.global_mode() if own is None else own).name)
 
 
 class eager_mode(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
-    """Set the mode of this thread and its backward passes within a block or a function."""
+    """Set the mode of this thread and its backward passes in a block or a decorated function."""
 
     def __init__(self, mode: ModeName) -> None:
         super().__init__(_C.thread_mode, _C.set_thread_mode, _parse(mode))
 
 
 class cpu_fallback(ScopedSetting):  # noqa: N801 - like eager_mode
-    """Run operators without a lowering on the CPU, in this thread and its backward passes."""
+    """Let operators without a lowering run on the CPU, in this thread and its backward passes."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_fallback, _C.set_thread_fallback, enabled)
@@ -60,12 +60,12 @@ class cache_only(ScopedSetting):  # noqa: N801 - like eager_mode
 
 
 def set_cache_only(enabled: bool) -> None:
-    """Set cache-only mode for all threads that are not within `cache_only()`."""
+    """Set cache-only mode for all threads that are not in a `cache_only()` block."""
     _C.set_global_cache_only(enabled)
 
 
 def set_fused_limits(*, operators: int = 4096, memory: int = 4 << 30) -> None:
-    """Limit the number of operators in a fused trace, and the bytes of its results."""
+    """Limit how many operators a fused trace may have, and how many bytes its results may take."""
     if operators < 1 or memory < 1:
         raise ValueError(f"tpu: limits of {operators} operators, {memory} bytes. Give at least 1")
     _C.set_limits(operators, memory)

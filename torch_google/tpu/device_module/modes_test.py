@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes can be set for a thread, for the process and for a block."""
+"""Modes can be set for a thread, for the process and in a block."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device properties as reported by PJRT. A property that PJRT does not report is None."""
+"""Device properties that PJRT reports. A property that it does not report is None."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """A device's properties.
+    """The properties of a device.
 
-    `name` is PJRT's name for this kind of device; `total_memory` is in bytes. `process_index`,
+    `name` is PJRT's name for this kind of device, and `total_memory` is in bytes. `process_index`,
     `coords` and `core_on_chip` identify the device among the devices of all hosts.
     """
 
@@ -44,7 +44,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
-    """Return a device's properties. Starts the platform."""
+    """Start the platform and return the properties of a device."""
     torch.tpu.init()
     index = checked_index(device)
     jax_device = platform.device(index)
@@ -73,12 +73,12 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
-    """Return a device's properties as a dict. A tpu device has no capability number."""
+    """Return a device's properties as a dict, because tpu devices have no capability number."""
     return asdict(get_device_properties(device))
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list, because programs are compiled for the devices of this process."""
+    """Return an empty list: programs are compiled only for the devices of this process."""
     return []
 
 
@@ -89,6 +89,6 @@ def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 is supported. On a CPU, it is only emulated."""
+    """Return whether bfloat16 is supported. CPUs only emulate it."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"

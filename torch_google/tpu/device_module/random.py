@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.random`: one generator per device. Its state is a seed and an offset."""
+"""`torch.tpu.random`: one generator per device, whose state is a seed and an offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed all devices' generators. This does not start the platform."""
+    """Seed the generators of all devices. This does not start the platform."""
     _C.seed_all(int(seed) % 2**64)
 
 
@@ -37,7 +37,7 @@ def seed() -> int:
 
 
 def seed_all() -> None:
-    """Seed all devices' generators with the same random number."""
+    """Seed the generators of all devices with the same random number."""
     manual_seed_all(seed())
 
 
@@ -47,7 +47,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: DeviceLike = "tpu") -> torch.Tensor:
-    """Return the state of a device's generator: a CPU tensor of 16 bytes."""
+    """Return the state of a device's generator as a CPU tensor of 16 bytes."""
     return _generator(index_of(device)).get_state()
 
 
@@ -57,12 +57,12 @@ def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "tpu") -> None:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """Return the states of all devices' generators."""
+    """Return the states of the generators of all devices."""
     return [get_rng_state(index) for index in range(_C.device_count())]
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
-    """Set the states of all devices' generators."""
+    """Set the states of the generators of all devices, in the order of their indices."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving, loading, pickling and copying tensors, modules and optimizers."""
+"""Tensors, modules and optimizers can be saved, loaded, pickled and copied."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for index, count in steps.items():
-            # Loading has moved all state to the device, but the step count must be a CPU tensor.
+            # Loading moved all state to the device. Put back the step counts, which are CPU
+            # tensors.
             state["state"][index]["step"] = count
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()
