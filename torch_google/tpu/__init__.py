@@ -5,10 +5,10 @@ from typing import Any
 
 
 def autoload() -> None:
-    """Register the device with torch. `import torch` calls this through its entry point.
+    """Register the device with torch. `import torch` calls this function through an entry point.
 
-    Registration neither loads JAX nor starts the device. If registration fails, a warning gives the
-    reason, and torch works without the device.
+    Registration neither loads JAX nor starts the device. If it fails, a warning gives the reason,
+    and torch works without the device.
     """
     try:
         from torch_google.tpu.registration import register
@@ -24,12 +24,11 @@ def autoload() -> None:
         )
 
 
-# At the end of `import torch`, torch calls autoload(), so autoload() must be defined before this
-# import. Importing torch here ensures that no module of this package is half imported when the
-# device is registered.
+# `import torch` calls autoload() at its end, so autoload() must be defined first. Importing torch
+# here ensures that no module of this package is partially imported when the device is registered.
 import torch  # noqa: E402, F401
 
-# Names that are imported on first use, because they load JAX, and the packages that define them.
+# The packages that define the public names. They load JAX, so a name is imported on first use.
 _LAZY = {
     "compile_step": "compile",
     "custom_kernel": "kernels",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers and starts the device for all tests, and makes compilation fast."""
+"""Registers and starts the device before the tests, and makes compilation fast."""
 
 from __future__ import annotations
 

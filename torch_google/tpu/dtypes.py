@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bit-exact mapping between torch's and JAX's dtypes, and the default dtype."""
+"""The bit-exact mapping between torch's and JAX's dtypes, and the default dtype for tracing."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {torch_dtype: np.dtype(jax_dtype) for torch_dtype, jax_dtype in _PAIRS}
 _TO_TORCH = {jax_dtype: torch_dtype for torch_dtype, jax_dtype in _TO_JAX.items()}
 
-# For each platform, the dtypes that it lacks, with the dtype that an error suggests instead.
-# float64 is not in the table: a TPU emulates it slowly, with pairs of float32.
+# The dtypes that each platform lacks, mapped to the dtype that the error suggests. float64 is not
+# listed, because a TPU emulates it, slowly, with pairs of float32.
 _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
     "tpu": {torch.complex128: torch.complex64},
 }
@@ -54,10 +54,10 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
 
 
 def check(dtype: torch.dtype, platform: str) -> None:
-    """Raise RuntimeError if a platform (tpu, gpu or cpu) lacks a dtype. The error names both."""
+    """Raise RuntimeError if a platform (tpu, gpu or cpu) lacks a dtype."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
-        # Do not raise TypeError, because Python would then try y.__radd__ for x + y.
+        # This is not a TypeError, because Python would then try y.__radd__ for x + y.
         raise RuntimeError(
             f"tpu: the platform {platform} has no {dtype}. Make it {instead}, or keep such tensors "
             "on the CPU"
@@ -75,7 +75,7 @@ def to_torch(dtype: object) -> torch.dtype:
 def default_dtype() -> torch.dtype:
     """Return the default dtype for floating-point numbers and tensors.
 
-    This is torch's own default, unless a program is traced late: see `defaulting_to`.
+    This is torch's default dtype, unless `defaulting_to` has set another for this thread.
     """
     asked = _ASKED.get()
     return torch.get_default_dtype() if asked is None else asked
@@ -83,7 +83,7 @@ def default_dtype() -> torch.dtype:
 
 @contextmanager
 def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
-    """Trace programs as if `dtype` were torch's default dtype. Applies only to this thread."""
+    """Use `dtype` as the default dtype for programs that this thread traces in the block."""
     token = _ASKED.set(dtype)
     try:
         yield
