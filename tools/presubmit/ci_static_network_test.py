@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: test `.ci/static` with a real Bazel, in a workspace with a one-file libtorch.
+"""Run `.ci/static` with a real Bazel, in toy workspaces whose libtorch is a single small file.
 
-This test is not part of the test suite. It starts Bazel three times in new folders, which takes
-half a minute, and any Bazel except Debian's downloads its modules each time. Run the test after a
-change to `.ci/static` or Bazel.
+This test is not part of the test suite, because it may need the network: it starts Bazel in three
+new folders, and any Bazel except Debian's downloads its modules each time. It takes half a minute.
+Run it after changing `.ci/static` or updating Bazel.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _IN_STATIC_PROGRAMS = {
 
 
 class Clone:
-    """A workspace with its own output base. `cache` is a disk cache that workspaces share."""
+    """A toy workspace with its own output base. All clones share the disk cache `cache`."""
 
     def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
         self.root = root
         self._output = root.with_name(f"{root.name}.output")
-        # Even Debian's Bazel, which has its own modules, needs these dependencies to be declared.
+        # Debian's Bazel ships these modules, but even it requires them to be declared.
         lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
         modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
         for path, text in {
@@ -96,7 +96,7 @@ class Clone:
         (root / "tools/bazel").symlink_to((_ROOT / "bazelw").resolve().parent / "tools/bazel")
 
     def run(self, *command: str) -> str:
-        """Run a command, which must succeed, and return its output."""
+        """Run a command, check that it succeeds, and return its output."""
         done = subprocess.run(
             [self.root / command[0], *command[1:]],
             stdout=subprocess.PIPE,
@@ -120,7 +120,7 @@ class Clone:
 
     def close(self) -> None:
         subprocess.run([self.root / "bazelw", "shutdown"], cwd=self.root, check=False)
-        # Bazel makes its outputs read-only.
+        # Bazel makes its outputs read-only, so pytest could not delete them.
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 
 
@@ -147,7 +147,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     assert line.startswith("static: every object of torch is in a cache")
     assert sorted(tests) == [f"//{package}:{name}" for package, name in _IN_STATIC_PROGRAMS.items()]
 
-    # Simulate a cache eviction: the action's result is still cached, but its output files are gone.
+    # Simulate a cache eviction: action results are still cached, but the output files are gone.
     shutil.rmtree(tmp_path / "cache/cas")
     line, tests = thinned.static()
     assert line.startswith("static: not every object of torch is in a cache")

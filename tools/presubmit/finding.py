@@ -8,7 +8,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Finding:
-    """A fault to fix before a merge. `line` starts at 1, and is 1 for a fault of the whole file."""
+    """A problem to fix before merging. `line` starts at 1, which also stands for the whole file."""
 
     path: str
     line: int = 1
@@ -20,4 +20,4 @@ class Finding:
 
 
 class EnvironmentProblem(Exception):
-    """An error for a check that cannot run on this machine, whether or not the tree has faults."""
+    """Raised if a check cannot run on this machine, so the tree may or may not have findings."""

@@ -15,7 +15,7 @@ CLEAN, FINDINGS, ENVIRONMENT = 0, 1, 3
 
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> int:
-    """Run the checks. Return 0 without findings, 1 with findings, 3 if a check cannot run."""
+    """Run the checks. Return 1 if there are findings, else 3 if a check could not run, else 0."""
     arguments = _parser().parse_args(argv)
     if arguments.list:
         for check in checks.CHECKS:
@@ -37,7 +37,7 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
 def run(
     chosen: collections.abc.Sequence[checks.Check], files: tree.Tree, shown: report.Report
 ) -> int:
-    """Run every check, even if another cannot run, and then print all findings."""
+    """Run all checks, even if some of them cannot run, and then print all findings."""
     findings: list[finding.Finding] = []
     problems: list[str] = []
     for check in chosen:
@@ -74,8 +74,7 @@ def _fix(
 
 
 def _root(argument: str | None) -> pathlib.Path:
-    # `bazel run` starts a program in its runfiles folder and passes the work tree's path in this
-    # variable.
+    # `bazel run` starts a program in its runfiles folder. The variable gives the work tree's path.
     return pathlib.Path(argument or os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.getcwd())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find and run the programs that checks need, from this program's pinned packages, not PATH."""
+"""Find and run ruff, mypy and other tools. They come from pinned packages, not from PATH."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.presubmit import finding
 
 def ruff() -> list[str]:
     """Return the command that starts ruff."""
-    # Our wheel rule puts scripts in the first location, a virtual environment in the second.
+    # Our Bazel rules install scripts in the first location, pip in the second.
     return [_packaged("ruff", "bin/ruff", "../../../bin/ruff")]
 
 
@@ -88,7 +88,7 @@ def run(
 
 
 def _packaged(distribution: str, *places: str) -> str:
-    """Return the path of an executable at the first existing one of `places` in its package."""
+    """Return the path of an installed distribution's executable, the first found in `places`."""
     try:
         installed = importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError as error:

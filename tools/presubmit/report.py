@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print progress and results, one line per check. On a terminal, redraw running checks' lines."""
+"""Print progress and results, one line per check. On a terminal, show the seconds counting up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REDRAW_SECONDS = 0.2
 
 
 class Report:
-    """A writer of progress to `stream`. It redraws lines only on a terminal."""
+    """A progress report on `stream`. On a terminal, the line of a running check is redrawn."""
 
     def __init__(self, stream: typing.TextIO, *, total: int) -> None:
         self._stream = stream
@@ -23,7 +23,7 @@ class Report:
 
     @contextlib.contextmanager
     def running(self, name: str) -> collections.abc.Iterator[Row]:
-        """Show that a check is running. When the block ends, show the outcome that it has set."""
+        """Show that a check is running. When the `with` block ends, show the row's outcome."""
         self._started += 1
         row = Row(f"[{self._started:2d}/{self._total}] {name:<12}")
         stop = threading.Event()

@@ -15,15 +15,15 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
-# Rules whose tests write their own result files. If such a test wrote none, Bazel wrote one with a
-# single case for the target.
+# Rules whose tests run pytest, which writes a result file. If the file is missing, Bazel writes one
+# with a single case for the whole target.
 _PYTEST_RULES = ("par_program_test rule", "par_packed_test rule", "par_shared_test rule")
 _ADDED = frozenset({"cpu_seconds"})
 _WRITTEN_BY_BAZEL = "Generated test.log"
 
 
 class ResultsError(Exception):
-    """An error for unreadable events or result files. The message is one line: file and reason."""
+    """Raised if an event or result file is unreadable. The message is one line: file and reason."""
 
 
 class Outcome(enum.Enum):
@@ -34,7 +34,7 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A test case. `reason` says why it was skipped. `device` is the device it tests, if any."""
+    """A test case. `reason` says why it was skipped; `device` is the device under test, if any."""
 
     name: str
     outcome: Outcome
@@ -114,7 +114,7 @@ def read(path: pathlib.Path) -> Cases:
     """Return the cases of a JUnit XML file written by pytest or Bazel.
 
     Raises:
-        ResultsError: the file does not exist, or has a different format.
+        ResultsError: the file does not exist or is not XML.
     """
     return _read(path)[0]
 
@@ -128,7 +128,7 @@ def _read(path: pathlib.Path) -> tuple[Cases, str]:
     properties: dict[str, str] = {}
     for suite in suites.iter("testsuite"):
         own = _properties(suite)
-        # Each file of a target records its own CPU time, so add them up.
+        # Each test file of a target records its own CPU time, so add up the times.
         for name in _ADDED.intersection(properties, own):
             own[name] = str(float(properties[name]) + float(own[name]))
         properties |= own

@@ -3,10 +3,10 @@
 
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
-It reads target labels, one per line, and prints the labels to run, one per line. It prints a
-summary to standard error. Each turn starts at a different target, so that successive turns cover
-everything. tests/seconds.json records the cost of each target; one without an entry counts as five
-minutes. This module imports only the standard library.
+The program reads target labels, one per line, prints those to run, and writes a summary to standard
+error. Each turn starts at a different target, so that over many turns every target runs. Costs come
+from tests/seconds.json; a target without an entry counts as five minutes. This module needs only
+the standard library.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def choose(
     budget: float,
     turn: int,
 ) -> list[str]:
-    """Return the targets that fit into the budget, starting with number `turn`, but at least one.
+    """Return consecutive targets that fit into `budget` CPU seconds, but at least one.
 
-    budget: the CPU seconds that these targets may take.
+    The first is number `turn`, modulo the number of targets.
     """
     first = turn % len(labels)
     chosen: list[str] = []

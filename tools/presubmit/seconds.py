@@ -4,9 +4,9 @@
     python3 -m tools.presubmit.seconds default=EVENTS.json full=EVENTS.json
 
 EVENTS.json is the file from `bazel test --build_event_json_file`, for the default run or for a run
-with --config=full. Targets that ran get new figures; the others keep theirs. pytest targets record
-their CPU time. For other targets, their elapsed time is used. This module imports only the standard
-library.
+with --config=full. Targets that ran get new figures; the others keep theirs. The figure is the CPU
+time that a pytest target records, or the elapsed time of any other target. This module needs only
+the standard library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PROPERTY = "cpu_seconds"
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """The CPU seconds of one target: in `total` over all `shards`, and in the `longest` shard."""
+    """CPU seconds of one target: the total over its shards, and those of the longest shard."""
 
     total: int
     longest: int
@@ -36,14 +36,14 @@ class Cost:
 
 
 Table = dict[str, dict[str, Cost]]
-"""The cost of each target by its label, for the default and for the full run."""
+"""The cost of each target, by run (default or full) and label."""
 
 
 def read(file: pathlib.Path = FILE) -> Table:
     """Return the committed table.
 
     Raises:
-        ResultsError: the file is missing or has a different format.
+        ResultsError: the file is missing or has the wrong format.
     """
     try:
         runs = json.loads(file.read_text(encoding="utf-8"))

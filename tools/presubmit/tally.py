@@ -2,10 +2,10 @@
 """Count test cases: `python3 -m tools.presubmit.tally EVENTS.json ... [STEP=STATUS ...]`.
 
 EVENTS.json is the file from `bazel test --build_event_json_file`. It lists the result files of that
-run, including cached ones, so results of earlier runs are not counted. Each STEP of the caller with
-a STATUS other than 0 counts as a failure. The exception is status 3 of a test step: it means that
-tests failed, and those are already counted. This module imports only the standard library, because
-it must give a result even after a failed build.
+run, including cached ones, so results of earlier runs are not counted. STEP=STATUS gives the exit
+status of one of the caller's steps. A status other than 0 counts as a failure, except for status 3
+of a test step: Bazel then reports failed tests, which are already counted. This module needs only
+the standard library, because it must work even after a failed build.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
 _TESTS_FAILED = ("test=3", "full=3", "aot=3", "static=3")
-# Environment variables that every par_test must have, and must record in its results: see .bazelrc.
+# Environment variables that .bazelrc sets for every par_test, and that the test's results record.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
 
 @dataclasses.dataclass
 class Tally:
-    """Counts of test cases, a line for each failure, and the tables."""
+    """Counts of test cases, one line per failure, and the data for the tables."""
 
     passed: int = 0
     skipped: int = 0
@@ -38,7 +38,7 @@ class Tally:
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Print the tables, failures and a summary. Return 0 if cases ran and none failed."""
+    """Print the tables, failures and a summary. Return 0 if there are passes and no failures."""
     files = [argument for argument in argv if argument.endswith(".json")]
     tally = Tally()
     for file in files:
@@ -64,9 +64,9 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 def count(attempt: Attempt, tally: Tally) -> None:
     """Add the test cases of one attempt to the tally.
 
-    Each of these targets counts as one failure: one that failed although none of its cases did (it
-    crashed or timed out), one that passed without running a case, and a par_test that ran without
-    the required environment variables.
+    A target also counts as a failure if it failed although none of its cases did (it crashed or
+    timed out), if it passed without running any case, or if a par_test ran without the required
+    environment variables.
 
     Raises:
         ResultsError: the attempt's result file cannot be read.

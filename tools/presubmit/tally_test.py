@@ -22,7 +22,7 @@ SummaryLines = collections.abc.Callable[[], list[str]]
 
 @pytest.fixture
 def summary_lines(capsys: pytest.CaptureFixture[str]) -> SummaryLines:
-    """Return a function that returns the output after the tables: failures and the summary."""
+    """Return a function that returns the printed failures and summary, without the tables."""
 
     def lines() -> list[str]:
         output = capsys.readouterr().out.splitlines()
@@ -40,7 +40,7 @@ class Run:
         self._events: list[object] = [{"id": {"started": {}}, "started": {}}]
 
     def kind(self, label: str, kind: str) -> None:
-        """Add the event that announces a target and the kind of its rule."""
+        """Add the event that announces a target and its rule."""
         self._events.append(
             {"id": {"targetConfigured": {"label": label}}, "configured": {"targetKind": kind}}
         )

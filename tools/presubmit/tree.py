@@ -52,7 +52,7 @@ class Tree:
                 "run from a git work tree"
             )
         listed = {path for path in done.stdout.split("\0") if path}
-        # During a merge, git lists a path more than once. It lists a deleted file until the
+        # git lists a path with a merge conflict more than once, and a deleted file until its
         # deletion is staged.
         return cls(root, (p for p in listed if _is_regular(root / p)))
 
@@ -69,7 +69,7 @@ class Tree:
         return [path for path in self.paths if path.endswith(PYTHON_SUFFIXES)]
 
     def starlark(self) -> list[str]:
-        """Return the paths of BUILD, NAME.BUILD (for other repositories), module and .bzl files."""
+        """Return the paths of Starlark files: BUILD files, *.bzl, *.BUILD, MODULE.bazel."""
         return [
             path
             for path in self.paths
@@ -102,7 +102,7 @@ def _name(path: str) -> str:
 def _without_callers_repository(
     environment: collections.abc.Mapping[str, str],
 ) -> dict[str, str]:
-    """Remove variables such as GIT_DIR, which a git hook of another repository may have set."""
+    """Return the environment without variables such as GIT_DIR, which git sets for its hooks."""
     return {
         name: value
         for name, value in environment.items()
