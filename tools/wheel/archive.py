@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write wheels. The same contents give the same bytes.
+"""Write wheels reproducibly: the same contents always give the same bytes.
 
 See packaging.python.org, "Binary distribution format" (version 1.0).
 """
@@ -19,14 +19,14 @@ _MODE = 0o644
 
 
 class WheelError(Exception):
-    """An error for files that cannot be in a wheel. The message is one line."""
+    """Raised if a file's path is not allowed in a wheel. The message is one line."""
 
 
 def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> None:
     """Write a wheel to `output` atomically.
 
-    files: a map from paths in the wheel to contents. It includes the directory `info`
-        (NAME.dist-info), to which this function adds WHEEL and RECORD.
+    files: a map from paths in the wheel to contents.
+    info: the directory NAME.dist-info of the wheel. This function adds WHEEL and RECORD to it.
     """
     foreign = [path for path in files if path.startswith("/") or ".." in path.split("/")]
     if foreign:

@@ -13,15 +13,15 @@ from typing import Any
 
 
 class MetadataError(Exception):
-    """An error for an invalid description. The message is one line."""
+    """Raised if a distribution's description is invalid. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Distribution:
     """A distribution's metadata.
 
-    exact: names of requirements whose locked version is required.
-    requires: requirements that are written to METADATA unchanged.
+    exact: packages to require at exactly their locked versions.
+    requires: further requirements, copied to METADATA unchanged.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Distribution:
 
 
 def described(description: Mapping[str, Any]) -> Distribution:
-    """Return the distribution that a rule's JSON describes."""
+    """Return the distribution for a parsed JSON description, which the wheel rule writes."""
     groups: dict[str, dict[str, str]] = {}
     for line in description["entry_points"]:
         match = re.fullmatch(r"([\w.]+): *([\w.-]+) *= *([\w.]+(?::[\w.]+)?)", line)
@@ -68,7 +68,7 @@ def locked(lock: Mapping[str, Any], torch_pin: Mapping[str, Any]) -> dict[str, s
 
 
 def metadata(distribution: Distribution, versions: Mapping[str, str]) -> str:
-    """Return the METADATA file. Raises MetadataError if an exact requirement is not locked."""
+    """Return the text of METADATA. Raises MetadataError if a package in `exact` is not locked."""
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {distribution.name}",

@@ -198,7 +198,7 @@ _ABOUT = {
     "_builder": attr.label(
         default = Label("//tools/wheel:builder.par"),
         executable = True,
-        # Use the "target" configuration, so that CPython is built only once.
+        # The exec configuration would build CPython a second time.
         cfg = "target",
     ),
 }
