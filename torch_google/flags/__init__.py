@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Abseil flags for torch: one for each config entry and each environment variable that torch reads.
 
-Call `define()` next to the program's own flags; `app.run` then applies torch's flags.
+Call `define()` where the program defines its own flags; `app.run` then applies torch's flags.
 """
 
 from torch_google.flags.application import apply, define

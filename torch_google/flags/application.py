@@ -34,10 +34,10 @@ def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 def apply(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Apply the flags to this process and its children, preferably before torch is imported.
 
-    If torch is already imported, config options and `--torch_logs` still take effect. torch may
-    already have read environment variables; one warning names them. `--torch_flags_show` prints the
-    settings and exits with status 0. Raises ValueError if code set a flag to a value of the wrong
-    type.
+    If torch is already imported, config options and `--torch_logs` still take effect. Flags for
+    other environment variables may come too late; one warning lists them. If `--torch_flags_show`
+    is given, print the settings and exit with status 0. Raises ValueError if the program assigned a
+    value of the wrong type to a flag.
     """
     texts = {
         option.flag: kind(option.type).text(flag_values[option.flag].value)
@@ -67,12 +67,12 @@ def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
 
 
 def _as_variable(value: Any) -> str:
-    """Return the text of an environment variable that torch parses to `value`."""
+    """Return `value` as the text of an environment variable; torch expects 1 or 0 for a bool."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
-    """Apply TORCH_LOGS, which still takes effect, and warn about the other variables."""
+    """Make torch read TORCH_LOGS again, and warn about variables that may come too late."""
     if _LOGS in environment:
         from torch._logging import _internal
 

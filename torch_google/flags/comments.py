@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comments above options in torch's sources, read on demand for --help."""
+"""Read the comments above options in torch's sources, on demand, as help texts for --help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 
 
 def comment(module: str, name: str) -> str:
-    """Return the comment above a config entry as one line; "" if none. Does not import torch."""
+    """Return the comment above a config entry as one line, or "". Does not import torch."""
     return _comments(module).get(name, "")
 
 
@@ -36,7 +36,7 @@ def source(module: str) -> str | None:
 def assignments(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
     """Yield (name, statement) for each assignment in a config module.
 
-    An entry of a nested class has a dotted name.
+    The name of an assignment in a class is dotted, such as `triton.cudagraphs`.
     """
     for statement in body:
         if isinstance(statement, ast.ClassDef):

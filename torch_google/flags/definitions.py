@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abseil flags for the registry's entries. Without a value, a flag leaves torch's default alone."""
+"""Abseil flags for the registry's entries. If a flag is not given, torch's default applies."""
 
 from __future__ import annotations
 

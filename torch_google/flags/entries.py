@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about torch's config entries: types, defaults, and environment variables."""
+"""Extract types, defaults and environment variables of torch's config entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.flags.comments import assignments, source
 from torch_google.flags.environment import PATTERN
 
-# Names that an expression can use and still have the same value on every machine.
+# Names that do not make the value of an expression depend on the machine.
 _SAME_EVERYWHERE = frozenset(
     (
         *("Config", "Literal", "get_tristate_env", "is_fbcode", "os"),
@@ -28,18 +28,18 @@ _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_f
 
 
 def entries(module: Any) -> dict[str, dict[str, Any]]:
-    """Return facts about each entry of an installed config module, in the module's order.
+    """Return the registry's record of each entry of a config module, in the module's order.
 
-    Requires that none of torch's environment variables are set in this process.
+    The caller must have unset torch's environment variables before importing torch.
     """
     written = _Written(source(module.__name__) or "")
     return {name: _facts(name, entry, written) for name, entry in module._config.items()}
 
 
 def type_text(annotation: Any) -> str | None:
-    """Return the flag type for an annotation; None if text cannot express any of its values.
+    """Return the flag type for an annotation, or None if text cannot express its values.
 
-    Drops the members of a union that text cannot express.
+    Members of a union that text cannot express are dropped.
     """
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in (bool, int, float, str, list, set, dict, tuple):
@@ -62,7 +62,7 @@ def type_text(annotation: Any) -> str | None:
 
 
 def literal(value: Any) -> str | None:
-    """Return a value as a Python literal, with sorted sets; None if no literal can express it."""
+    """Return a value as a Python literal with sorted sets, or None if no literal can express it."""
     if isinstance(value, set):
         parts = [literal(one) for one in value]
         if None in parts:
@@ -76,7 +76,7 @@ def literal(value: Any) -> str | None:
 
 
 def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
-    # torch v2.6 supports neither aliases nor deprecation of entries.
+    # In torch v2.6, entries lack the attributes `alias` and `deprecated`.
     if (alias := getattr(entry, "alias", None)) is not None:
         return {"type": _ABSENT, "left_out": f"another name of {alias}"}
     if not written.has(name):
@@ -91,7 +91,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _CALLABLE}
     if name in _BOOKS:
         return {"type": kind, "left_out": _BOOKKEEPING}
-    # An absolute path depends on the machine, even if nothing in its expression does.
+    # An absolute path depends on the machine, even if no name in its expression does.
     is_path = isinstance(entry.default, str) and os.path.isabs(entry.default)
     same = written.same_everywhere(name) and not is_path
     if same and (default := literal(entry.default)) is not None:
@@ -105,7 +105,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
 
 
 class _Written:
-    """The source of a config module: each entry's expression and the variables that it reads."""
+    """The source of a config module: the expression that each entry is assigned."""
 
     def __init__(self, text: str) -> None:
         tree = ast.parse(text)
@@ -130,7 +130,10 @@ class _Written:
         return bool(self._expressions(entry))
 
     def names(self, entry: str) -> dict[str, list[str]]:
-        """Return an entry's environment variables, grouped by precedence: read, environ, force."""
+        """Return an entry's environment variables by kind: `force`, `environ` and `read`.
+
+        `registry.Option` explains the kinds.
+        """
         by_key: dict[str, list[str]] = {}
         for value in self._expressions(entry):
             for node in self._reached(value):
@@ -147,7 +150,7 @@ class _Written:
         return {key: names for key, names in {**by_key, "read": read}.items() if names}
 
     def same_everywhere(self, entry: str) -> bool:
-        """Return whether a default is the same on every machine if no variables are set."""
+        """Return whether, without environment variables, the default is equal on all machines."""
         expressions = self._expressions(entry)
         reached = [node for value in expressions for node in self._reached(value)]
         inner = [node for top in reached for node in ast.walk(top)]
@@ -164,7 +167,7 @@ class _Written:
         return self._values.get(entry, [])
 
     def _reached(self, value: ast.expr) -> Iterator[ast.AST]:
-        """Yield an expression, and the module's functions and expressions that it refers to."""
+        """Yield an expression, and the functions and expressions that it refers to, recursively."""
         pending: list[ast.AST] = [value]
         visited: set[str] = set()
         while pending:

@@ -32,10 +32,10 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return facts about each variable: its readers and, if it has no flag, the reason.
+    """Return a record of each variable: its readers and, if it gets no flag, the reason.
 
     `root` is the directory of torch's sources, possibly inside an archive. `libraries` is the
-    directory of its native libraries. It is empty if torch is linked into this program.
+    directory of torch's native libraries, which is empty if torch is linked into this program.
     """
     readers: dict[str, set[str]] = {}
     for name in _native_names(libraries):
@@ -57,7 +57,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
 
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield each module's path relative to torch and its source text, through the import system."""
+    """Yield the name (without `torch.`) and the source of each module, read with torch's loader."""
     import torch
 
     assert torch.__spec__ is not None
@@ -84,7 +84,7 @@ def _names_of(source: str) -> Iterator[str]:
 
 
 def _native_names(libraries: Path) -> Iterator[str]:
-    # Without library files, torch is compiled from source and linked into this program.
+    # If there are no library files, torch is linked into the executable: search that instead.
     for path in sorted(libraries.glob("lib*.so*")) or [Path("/proc/self/exe")]:
         for match in _IN_A_LIBRARY.finditer(path.read_bytes()):
             yield match[1].decode("ascii")

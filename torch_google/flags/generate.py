@@ -17,7 +17,7 @@ from torch_google.flags.entries import entries
 from torch_google.flags.environment import PATTERN, read_names
 from torch_google.flags.registry import RESOURCES
 
-# Modules that call install_config_module in any release; registry_test.py checks for others.
+# The config modules of all supported releases. registry_test.py finds any that are missing here.
 _KNOWN = (
     "torch._dynamo.config",
     "torch._inductor.config",
@@ -35,9 +35,10 @@ _OUTPUT = flags.DEFINE_string("output", None, "Write to this file; the default i
 
 
 def registry() -> str:
-    """Return the registry as text. First unsets torch's environment variables in this process.
+    """Return the registry as JSON text.
 
-    Raises RuntimeError if torch may have read them already.
+    Unsets torch's environment variables in this process, and then imports torch. Raises
+    RuntimeError if torch is already imported, because it may have read the variables.
     """
     if "torch" in sys.modules:
         raise RuntimeError("torch is imported: its options may come from the environment")
@@ -79,8 +80,7 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     output = Path(_OUTPUT.value or workspace / _FOLDER / RESOURCES[version()])
-    # Reading torch takes seconds and may fail, so the file is written only once the text is
-    # complete.
+    # Generating the text takes seconds and may fail, so do not open the file before it is complete.
     replace(output, registry())
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option types, as the registry writes them ("int | None"), and conversion from and to text."""
+"""Types of options, such as "int | None", with conversion of their values from and to text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED: dict[str, type] = {
 
 
 class Kind:
-    """An option's type. It parses text to a value, and formats values as text that parses back."""
+    """An option's type, which parses text to a value and formats a value as text."""
 
     def __init__(self, type_text: str) -> None:
         self.text_of_type = type_text
@@ -33,7 +33,7 @@ class Kind:
         self.boolean = "bool" in self._names and self._names <= {"bool", "None"}
 
     def parse(self, text: Any) -> Any:
-        """Parse `text`. A value that is not a string is returned after a type check.
+        """Return the value of `text`. If `text` is not a string, it is the value itself.
 
         Lists, dicts, sets and tuples are written as Python literals or JSON. Raises ValueError if
         the value is not of this type.
@@ -56,12 +56,12 @@ class Kind:
     def fits(self, value: Any) -> bool:
         """Return whether a value has this type.
 
-        An int counts as a float, but a bool not as an int.
+        An int counts as a float, but a bool does not count as an int.
         """
         return _fits(value, self._type)
 
     def _readings(self, text: str) -> Any:
-        """Yield the possible values of `text`, starting with the narrowest type."""
+        """Yield candidate values of `text`, from the most specific type to a plain string."""
         for choice in self._choices:
             if isinstance(choice, ast.Subscript) and ast.unparse(choice.value) == "Literal":
                 yield from (value for value in _literals(choice) if str(value) == text)
@@ -93,12 +93,12 @@ class Kind:
 
 @functools.cache
 def kind(type_text: str) -> Kind:
-    """Return the Kind for a type. Cached."""
+    """Return the Kind for a type. The result is cached."""
     return Kind(type_text)
 
 
 class _Nothing:
-    """The result of parsing text that has no valid value."""
+    """A placeholder, which fits no type, for the value of unparsable text."""
 
 
 def _attempt(read: Any, text: str) -> Any:

@@ -47,7 +47,7 @@ def main(argv):
     else:
         with multiprocessing.get_context(how).Pool(WORKERS.value) as pool:
             found = [pool.apply(read) for _ in range(WORKERS.value)]
-    # In one write: torchrun's workers share the pipe.
+    # Write the line in one call, because torchrun's workers share the pipe.
     os.write(1, ("read " + json.dumps(found) + chr(10)).encode())
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-# A program contains only the registry of its own torch; the source tree contains both.
+# A built program contains only the registry of its own torch; the source tree contains both.
 RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
 
 
@@ -17,10 +17,10 @@ class Option(NamedTuple):
     """An entry of a config module.
 
     default: torch's default as a Python literal; None if torch computes it at run time.
-    force, environ, read: the names of its environment variables. `force` variables override
-    assignments in the program, `environ` variables do not. The expression for the default uses the
-    `read` variables.
-    left_out: the reason why it has no flag; empty if it has one.
+    force, environ, read: names of the environment variables that set the entry. `force` variables
+    override the program's assignments, and `environ` variables the default. The expression that
+    computes the default reads the `read` variables.
+    left_out: the reason why the entry has no flag, or "" if it has one.
     """
 
     flag: str
@@ -42,10 +42,10 @@ class Option(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """An environment variable. `readers` are "python", "native" or "tests" (torch's own tests).
+    """An environment variable. Its readers are "python", "native" or "tests" (torch's own tests).
 
-    If it has no flag, `flag` is empty and `left_out` gives the reason. If it shares a flag with an
-    option, the flag sets both.
+    If the variable has no flag, `flag` is empty and `left_out` gives the reason. If it shares a
+    flag with an option, the flag sets both.
     """
 
     flag: str

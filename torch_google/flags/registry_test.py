@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed registry matches the generator's output and covers all options of this torch."""
+"""The committed registry matches the generator's output and covers all of torch's options."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The current values of all options, and where each value comes from."""
+"""Show the current values of all options, and where each value comes from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_google.flags.registry import options, variables
 
 
 class Setting(NamedTuple):
-    """One option: its flag, its value, and its source: "flag", "environment NAME" or "default"."""
+    """The value of an option and its source, such as "flag", "environment NAME" or "default"."""
 
     flag: str
     value: Any

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store the flags given to this process and its children, and apply them to torch's config entries.
 
-They are stored in an environment variable, as a JSON object from flag to text. Every start method
-passes the variable on to children, and torch need not be imported yet. A program with another torch
-release ignores flags that are missing from its registry.
+The flags are stored in an environment variable, as a JSON object that maps flags to text. Child
+processes inherit the variable with every start method, and torch need not be imported yet. A child
+with another torch release ignores flags that are missing from its registry.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _KNOBS = "torch_justknobs"
 def flag_texts() -> dict[str, str]:
     """Return the given flags as a dict from flag to text.
 
-    Raises a ValueError that names the variable if its JSON is malformed.
+    Raises a ValueError naming the environment variable if its JSON is malformed.
     """
     return dict(_read(os.environ.get(VARIABLE, "{}")))
 
 
 def give(texts: dict[str, str]) -> None:
-    """Add flags to those given so far; a flag given again gets the new value."""
+    """Add flags to those given so far. The latest value of a flag wins."""
     if texts:
         os.environ[VARIABLE] = json.dumps({**flag_texts(), **texts})
 
@@ -60,10 +60,10 @@ def settle(module: ModuleType) -> None:
 
 
 def settle_without_hooks() -> None:
-    """If torch has no config hook, import the config modules of given flags and set their entries.
+    """Apply the given flags to a torch without a config hook, importing its config modules.
 
-    Also warn if knobs are given and there is no hook for them. With the config hook, torch calls
-    `settle` for each module.
+    A torch with the hook calls `settle` for each config module instead. Also warn if knobs are
+    given but torch has no hook for them.
     """
     if not _has_hook():
         settle_now()
@@ -72,7 +72,10 @@ def settle_without_hooks() -> None:
 
 
 def settle_now() -> None:
-    """Apply given flags to their config modules; without torch's hook, import missing ones."""
+    """Apply the given flags to the config modules imported so far.
+
+    If torch has no hook that would call `settle` later, import the other modules now.
+    """
     for name in dict.fromkeys(option.module for option in given_options()):
         module = sys.modules.get(name)
         if module is None and _has_hook():
@@ -101,12 +104,13 @@ def _set(module: Any, option: Option) -> None:
         raise ValueError(
             f"--{option.flag}: this torch has no {option.module}.{option.name}. Leave the flag out"
         )
-    # Replace the value from the environment, because it applies to every thread; an assignment
-    # would not. It overrides the program's assignments only if the environment variable would.
+    # Store the value as if an environment variable had set it: then it applies to every thread,
+    # whereas an assignment would not. Like the variable, it overrides the program's assignments
+    # only if the option has a `force` variable.
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
-    # Drop the copy that torch makes of a mutable default when it is first read.
+    # torch copies a mutable default when it is first read. The copy would hide the new value.
     copies = type(entry.default) in (list, dict, set)
     if not hasattr(module, "_hash_dirty_var"):  # in torch v2.6, an override applies to all threads
         if copies and entry.user_override == entry.default:
