@@ -26,7 +26,7 @@ from torch_google.gfile.retry import Retry
 from torch_google.gfile.schemes import filesystem_of, register_scheme
 from torch_google.gfile.settings import Settings, configure, configured, settings
 
-# Imported on first use, because they need etils or torch.
+# These names are imported on first use, because their modules need etils or torch.
 _LAZY = {
     "CheckpointReader": ("checkpoint", "Reader"),
     "CheckpointWriter": ("checkpoint", "Writer"),

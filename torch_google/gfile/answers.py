@@ -2,7 +2,7 @@
 """gfile's implementations of torch's file hooks: paths with any scheme, and atomic writes.
 
 Local reads are unchanged. A local write goes to a temporary file next to the target, which is
-renamed at the end. torch's native code still does the writing, so the file's bytes do not change.
+renamed at the end. torch's native code still does the writing, so the bytes match upstream's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream. For `mmap`, use a local copy, if settings allow it."""
+    """Open a file in a store as a stream. For `mmap`, yield a local copy if settings allow it."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -49,7 +49,7 @@ def writing(file: Any) -> AbstractContextManager[Any]:
 def reading_by_name(path: Any) -> Iterator[Any]:
     """Copy a file from a store to this machine, and remove the copy when the context ends.
 
-    A memory mapping of the copy stays valid after that.
+    A memory mapping of the copy stays valid after its removal.
     """
     if not is_remote(path):
         yield _plain(path)
@@ -80,7 +80,7 @@ def make_directory(path: str) -> None:
 
 
 def directory_here(path: str) -> str:
-    """Return a local path. Raises OSError for a path in a store."""
+    """Return the plain form of a local path. Raises OSError for a path in a store."""
     if is_remote(path):
         raise failure(
             errno.EINVAL,
@@ -122,8 +122,8 @@ def _atomic(path: Any) -> Iterator[Any]:
 
 def _can_be_atomic(target: str) -> bool:
     parent = os.path.dirname(os.path.realpath(target))
-    # If one hooked torch function calls another, the parent is already a temporary directory, and
-    # the inner function writes directly.
+    # If the parent is one of gfile's temporary directories, a torch function with a hook has called
+    # another one. The outer hook will rename the file.
     return (
         os.path.isdir(parent)
         and not os.path.isdir(target)

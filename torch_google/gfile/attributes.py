@@ -39,7 +39,7 @@ def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
     mode = stat.S_IMODE(old.st_mode)
     if not _keep_owner(new, gid=old.st_gid):
         lost.append(f"group {old.st_gid}")
-        # The new group must not get more permissions than all users have.
+        # Limit the new group to the permissions that every user has.
         mode &= ~stat.S_ISGID & ~(~(mode << 3) & stat.S_IRWXG)
     if not _keep_owner(new, uid=old.st_uid):
         lost.append(f"owner {old.st_uid}")

@@ -102,7 +102,7 @@ def test_an_acl_is_kept(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def test_no_acl_is_kept_as_well(path: Path) -> None:
-    """If the missing ACL were not kept, the default ACL would let a second user write the file."""
+    """Only a new file gets the directory's default ACL; a replaced file without an ACL does not."""
     path.chmod(0o640)
     _set(path.parent, _DEFAULT_ACL, _acl(0o640))
     _write(path)
@@ -146,7 +146,7 @@ def test_an_owner_that_cannot_be_kept_is_told_once(path: Path) -> None:
 
 @needs_root
 def test_permissions_are_not_passed_on_to_another_owner_or_group(path: Path) -> None:
-    """Set-user-ID must not pass to another owner, nor group permissions to another group."""
+    """A new owner must not get the set-user-ID bit, nor a new group the group permissions."""
     path.parent.chmod(0o777)
     os.chown(path, 0, _GROUP)
     path.chmod(0o6774)
@@ -169,7 +169,7 @@ def test_a_member_of_the_group_keeps_it(path: Path) -> None:
 def test_a_file_planted_in_a_sticky_directory_keeps_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If the owner were kept, another user would own the file that root writes."""
+    """Root replaces another user's file. Keeping the owner would give that user root's data."""
     tmp_path.chmod(0o1777)
     run_as_other(tmp_path, lambda: os.close(os.open("file", os.O_CREAT, 0o666)))
     _write(tmp_path / "file")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic distributed checkpoints: torch.distributed.checkpoint on paths with any scheme.
 
-Each save writes data files with unique names, then replaces `.metadata`, which names them, in one
-step. Then it removes the data files that the old metadata named. So a process killed at any moment
-leaves either the old checkpoint or the new one. The format is upstream's, and upstream's readers
-can read it.
+Each save writes data files with unique names, then atomically replaces `.metadata`, which lists
+them, and finally removes the data files of the old checkpoint. So a process killed at any moment
+leaves either the old checkpoint or the new one. The format is upstream's, so upstream's readers can
+read it.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ class Writer(FileSystemWriter):
         self.path = self.fs.init_path(path)
 
     def write_data(self, plan: Any, planner: Any) -> Any:
-        """Write this process's part to files with new names."""
+        """Write this process's part of the checkpoint to files with unique names."""
         own = f"{plan.storage_data.prefix}{uuid.uuid4().hex[:12]}_"
         storage = dataclasses.replace(plan.storage_data, prefix=own)
         return super().write_data(dataclasses.replace(plan, storage_data=storage), planner)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
         """Switch to the new checkpoint, then remove the old one's data."""
-        # In torch v2.6, metadata has no version, and saves are always collective.
+        # In torch v2.6, metadata has no version, and saves always use collectives.
         if hasattr(filesystem, "CURRENT_DCP_VERSION"):
             metadata.version = filesystem.CURRENT_DCP_VERSION
         metadata.storage_data = {
@@ -139,18 +139,18 @@ class Writer(FileSystemWriter):
         return _Files.validate_checkpoint_id(checkpoint_id)
 
     def _is_litter(self, name: str) -> bool:
-        # A data file that no metadata names may belong to a save in progress, unless it is old.
+        # A recent data file that no metadata lists may belong to a save in progress.
         modified = operations.Stat(self.fs.concat_path(self.path, name)).modified
         return modified is not None and time.time() - modified > LITTER
 
 
 def storages(upstream: list[type], reader: bool) -> list[type]:
-    """Return the storage classes to try in order: gfile's, then upstream's less strict ones."""
+    """Return the storage classes that torch tries, in order: gfile's, then upstream's."""
     return [Reader if reader else Writer, *upstream]
 
 
 def _named(path: str) -> frozenset[str]:
-    """Return the names of the existing checkpoint's data files; none if it cannot be read."""
+    """Return the data files that the metadata file at `path` lists; none if it is unreadable."""
     try:
         with Open(path, "rb") as file:
             return _names(pickle.load(file))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file's checksum in a second file, in the format of `sha256sum -c`: `NAME.sha256` for `NAME`.
+"""Checksum files: `NAME.sha256` contains the checksum of `NAME`, in the format of `sha256sum -c`.
 
 While a file is being replaced, its checksum file lists the checksums of the old and the new
 content. So the file can be verified even if its writer is killed at any moment.
@@ -52,7 +52,7 @@ def replace(
     listed: str | None,
     write: Callable[[str], None],
 ) -> None:
-    """Commit a file with its checksum; `listed` is the existing checksum file's text."""
+    """Commit a file and its checksum `new`. `listed` is the text of the old checksum file."""
     old = [line for line in _digests(listed or "") if line != new]
     write("".join(f"{each}  {name}\n" for each in [*old, new]))
     commit()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache of compiled graphs that processes and machines share, in any gfile directory.
 
-torch looks up the class of a remote cache by name and lets a program replace its storage backend.
-This module provides a backend that stores entries through gfile. It caches FX and AOTAutograd
-graphs. It also caches autotuning results and Dynamo's profiles if torch's own settings enable a
-remote cache for them.
+torch lets a program replace the storage backend of its remote caches. The backend in this module
+stores entries through gfile. It serves the caches of FX and AOTAutograd graphs, and those of
+autotuning results and Dynamo's profiles if torch's own settings enable them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch_google.gfile.operations import Copy, MakeDirs, Open
 class Backend(remote_cache.RemoteCacheBackend[bytes]):
     """A remote cache backend with one file per entry, named after the key's digest.
 
-    Anyone who can write to the directory can inject code.
+    Entries contain code that torch runs, so anyone who can write to the directory can inject code.
     """
 
     def __init__(self, directory: PathLike) -> None:
@@ -65,7 +64,10 @@ def set_compile_cache(directory: PathLike | None) -> None:
 
 
 def set_debug_directory(directory: PathLike | None) -> None:
-    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory as a tar file. None stops it."""
+    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory, or stop that if it is None.
+
+    The output of a graph is one tar file.
+    """
     import torch._inductor.config as inductor
 
     def upload(tar: str) -> None:
@@ -78,7 +80,7 @@ def set_debug_directory(directory: PathLike | None) -> None:
 
 
 def _drop_open_caches() -> None:
-    """Drop torch's memoized cache, which uses the old backend."""
+    """Drop the remote cache that torch has memoized, because it uses the old backend."""
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
     get_cache: Any = AOTAutogradCache.get_remote_cache

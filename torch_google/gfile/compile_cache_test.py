@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that torch writes on its own, through its extension points: caches, dumps, events."""
+"""Files that torch itself writes through gfile: compile caches, debug output and events."""
 
 from __future__ import annotations
 

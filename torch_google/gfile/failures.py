@@ -18,7 +18,7 @@ class TransientError(OSError):
 
 
 class ChecksumError(OSError):
-    """An error for a file whose content does not match its checksum."""
+    """Raised if a file's content does not match its checksum."""
 
 
 # HTTP statuses to retry, in addition to 5xx: timeout, too early, too many requests.
@@ -40,8 +40,8 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ETIMEDOUT,
     }
 )
-# Exceptions are listed by class name, since their packages may not be installed. Most are not
-# OSErrors.
+# Transient exceptions of clients, by class name, since the packages may not be installed. Most are
+# not OSErrors.
 _TRANSIENT_NAMES = frozenset(
     {
         # aiohttp, fsspec, http.client
@@ -196,7 +196,7 @@ def is_absence(error: BaseException) -> bool:
 
 
 def failure(code: int, text: str, path: object) -> OSError:
-    """Return the OSError subclass for an errno, with `text` and a suggested next step."""
+    """Return the OSError for an errno, with `text` and a suggested next step."""
     step = _NEXT.get(code)
     error = OSError(code, f"{text}; {step}" if step else text, str(path))
     error._explained = True  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ def explained(doing: str, path: object) -> Iterator[None]:
 def _explain(
     error: BaseException, doing: str, path: object, handled: BaseException | None
 ) -> OSError:
-    # The innermost exception that holds the store's response gives the most detail.
+    # Report the innermost exception that is transient or has a status: it is the most specific.
     transient = is_transient(error, handled=handled)
     origin = error
     for each in _origins(error, handled):
@@ -245,8 +245,9 @@ def _explain(
 def _origins(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and the chain of its causes and contexts, up to `handled`.
 
-    s3fs raises some of its errors while it handles botocore's, without a cause. But an exception
-    that the caller was already handling is the context of every later error.
+    Contexts matter because s3fs raises errors while it handles botocore's, without setting a cause.
+    `handled` is an exception that the caller was already handling. It is the context of any error
+    raised since, but did not cause it.
     """
     visited: set[int] = set()
     each: BaseException | None = error

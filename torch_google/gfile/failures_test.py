@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures in stores' clients: which are transient, and the OSError that each becomes."""
+"""Exceptions of stores' clients: whether they are transient, and which OSError each becomes."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_an_error_of_the_caller_is_not_read(path: str) -> None:
 
 
 class _Forgetful(Objects):
-    """A store whose client retries internally, so that a lost response is a permanent failure."""
+    """A store that loses one response. Its client then retries, and raises the retry's error."""
 
     lose: str | None = None
     keep = True
@@ -243,7 +243,7 @@ def test_a_rename_whose_answer_is_lost(forgetful: _Forgetful, lose: str) -> None
 
 
 class _Slow(Strict):
-    """A store that loses the response to mkdir, or in which another process wins the race."""
+    """A store that loses its first response to mkdir, and where another process creates `raced`."""
 
     lose = True
 

@@ -27,7 +27,7 @@ class FileStatus:
 class Filesystem(ABC):
     """Operations on full paths, including the scheme. Methods raise OSError as `open()` would.
 
-    If file names only imply directories, as in an object store, creating a directory is a no-op.
+    In an object store, directories are only implied by file names, so creating one is a no-op.
     """
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Filesystem(ABC):
 
     @abstractmethod
     def make_directory(self, path: str, *, parents: bool) -> None:
-        """Create a directory. With `parents`, create its parents too, and allow an existing one."""
+        """Create a directory. With `parents`, create its parents too, unless they already exist."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -67,7 +67,7 @@ class Filesystem(ABC):
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
     def sweep(self, path: str) -> None:
-        """Remove files that killed writers left in a directory, if the filesystem shows any."""
+        """Remove the files that killed writers left in a directory. The default removes nothing."""
         self.status(path)
 
     def exists(self, path: str) -> bool:
@@ -103,13 +103,13 @@ class Filesystem(ABC):
         return data.decode("utf-8")
 
     def write_text(self, path: str, text: str) -> None:
-        """Replace a small file in one step."""
+        """Write a small file, replacing an existing one atomically."""
         with self.open_to_write(path, "w", None) as file:
             file.write(text.encode("utf-8"))
 
 
 def _is_absence(error: OSError) -> bool:
-    """Return whether the error means that no file can exist there, as for a link to itself."""
+    """Return whether an error, such as one for a link loop, means that a path does not exist."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (
         errno.ELOOP,
         errno.ENAMETOOLONG,

@@ -21,16 +21,18 @@ from torch_google.gfile import operations
 from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.schemes import filesystem_of
 
-# The first component of a path with a scheme; a percent-encoded chain follows an `@`.
+# The first component of a path with a scheme: `SCHEME:`, or `SCHEME@CHAIN:` with the chain
+# percent-encoded.
 _SCHEME_PART = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(@[^:]*)?:")
 _SCHEMES = ("file", "http", "https", "memory", "zip")
 
 
 class GPath(epath.Path):
-    """A path with pathlib's joins and epath's methods.
+    """A path with the methods of pathlib and epath.
 
-    The first component holds the scheme: `memory://a/b` has the parts `memory:`, `a`, `b`. It also
-    holds the archive of `zip://a::x.zip`. `str()` and `os.fspath()` return the original path.
+    The first component is the scheme, including any chain: `memory://a/b` has the parts `memory:`,
+    `a`, `b`, and the first part of `zip://a::x.zip` holds the archive. `str()` and `os.fspath()`
+    return the path in its usual form.
     """
 
     def __new__(cls, *parts: PathLike) -> GPath:
@@ -68,7 +70,7 @@ class GPath(epath.Path):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[GPath]:
-        # Wildcards are special only in the pattern; this path's own names are literal.
+        # Wildcards are special only in `pattern`; the names in this path are literal.
         names = [*pathlib.PurePosixPath(pattern).parts] or [""]
         for match in operations.glob_below(self._location, names):
             yield type(self)(match)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.hub's downloads: from any scheme, but from the network only if that is allowed."""
+"""Downloads for torch.hub, from any scheme. Network access must be allowed explicitly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NETWORK = ("ftp", "http", "https")
 def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> Any:
     """Open a URL for reading. The result has `info()`, like that of `urllib.request.urlopen`.
 
-    Raises PermissionError for a network URL, unless `gfile.configure(network=True)` was called.
+    Raises PermissionError for a network URL, unless gfile's setting `network` is true.
     """
     name = url if isinstance(url, str) else url.full_url
     scheme = urlsplit(name).scheme

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call takes names literally, on every backend; only Glob expands a pattern."""
+"""Every gfile call takes names literally, on every backend. Only Glob expands patterns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LITERAL = [
 ]
 # The test servers return 404 for these names, although the clients percent-encode them.
 UNSERVED = {("s3", "line\nbreak"), ("gs", "'\"&;<>")}
-# Files that a call would also affect if it expanded or decoded one of the names above.
+# Files that a call would also affect if it expanded or decoded a name in LITERAL.
 SIBLINGS = ("run1", "run2", "run10", "A", "a", "b", "line", "100", "cafe")
 
 
@@ -165,7 +165,7 @@ def test_a_gpaths_name_is_literal(writable: Backend, name: str) -> None:
 
 @pytest.mark.parametrize("backend_name", NAMES)
 def test_literal_names_are_read(backend_name: str, tmp_path: Path) -> None:
-    # `::` ends the name of an archive member.
+    # An archive member's name ends at the first `::`, so it cannot contain one.
     names = [name for name in LITERAL if backend_name != "zip" or "::" not in name]
     names = [name for name in names if (backend_name, name) not in UNSERVED]
     files = _siblings()
@@ -247,7 +247,7 @@ def test_a_cloud_is_among_the_backends(scheme: str) -> None:
     assert scheme in WRITABLE
 
 
-# Random names, on an in-memory store and on one that records its calls.
+# Tests with random names, on an in-memory store and on one that records its calls.
 
 _NAME = st.one_of(
     st.sampled_from(LITERAL),
@@ -305,7 +305,7 @@ def _tree_of(top: str) -> dict[str, bytes]:
 
 
 def test_a_call_that_reads_a_pattern_is_refused() -> None:
-    """Check the two test stores: they raise for fsspec's own calls, which expand patterns."""
+    """Both test stores raise if a test uses fsspec's own calls, which would expand a pattern."""
     calls: list[Callable[[Objects | Strict], object]] = [
         lambda store: store.rm("a*", recursive=True),
         lambda store: store.mv("a*", "b"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local files. Reading is plain `open()`; writing adds no overhead per byte."""
+"""The local filesystem. Reading is plain `open()`; writing adds overhead per file, not per byte."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LocalFilesystem(Filesystem):
 
     def remove_tree(self, path: str) -> None:
         with explained("cannot remove", path):
-            # If the path kept its trailing slash, a link would be resolved to its target.
+            # With a trailing slash, the calls below would follow a link.
             target = _without_slash(_plain(path))
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target)

@@ -75,7 +75,7 @@ def test_any_name(name: str, other: str) -> None:
         path, moved = f"{top}/{name}", f"{top}/{other}"
         with gfile.Open(path, "wb") as file:
             file.write(b"first")
-            # The file must not exist before it is complete.
+            # The file must not appear before it is complete.
             assert not gfile.Exists(path)
         assert _content(top) == _SENTINELS | {name: b"first"}
         with answers.writing_by_name(path) as temporary:

@@ -41,11 +41,11 @@ def Open(
 ) -> IO[Any]:
     """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`); `b` means bytes.
 
-    The file appears only when it is complete, at `close()`. If an exception leaves the `with`
-    block, or the process is killed, the old file stays. `a` on a local file works as in `open()`;
-    a file in a store is rewritten with the new data at its end. `checksum` (sha256, sha512 or
-    blake2b) writes a checksum file next to the file. When reading, it verifies the file first, and
-    a mismatch raises ChecksumError. Raises LookupError for an unknown encoding.
+    A written file appears at `close()`, when it is complete. If an exception leaves the `with`
+    block, or the process is killed, the old file stays. Appending to a local file works as in
+    `open()`; a file in a store is rewritten with the new data at its end. With `checksum` (sha256,
+    sha512 or blake2b), writing also writes a checksum file next to the file, and reading first
+    verifies the file: a mismatch raises ChecksumError. Raises LookupError for an unknown encoding.
     """
     if not _MODE.fullmatch(mode):
         raise ValueError(
@@ -111,7 +111,7 @@ def Glob(pattern: PathLike) -> list[str]:
 
 
 def glob_below(base: Location, patterns: list[str]) -> list[str]:
-    """Return the sorted paths below the literal `base` whose components match `patterns`."""
+    """Return the sorted paths below `base` that match `patterns`, one pattern per component."""
     matches = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
     # `**` also matches the working directory itself, which would be an empty string here.
     return [str(each) for each in matches if str(each)]
@@ -120,8 +120,8 @@ def glob_below(base: Location, patterns: list[str]) -> list[str]:
 def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield (directory, directory names, file names), a directory before its contents.
 
-    As with os.walk, the caller may remove names from the first list. That list includes links to
-    directories, but links are not followed.
+    As with os.walk, the caller may remove directory names to skip those directories. Links to
+    directories are listed among them, but not followed.
     """
     location, system = locate(top), filesystem_of(top)
     entries = system.entries(str(location))
@@ -134,12 +134,15 @@ def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def MakeDirs(path: PathLike) -> None:
-    """Create a directory and its parents; an existing one is not an error."""
+    """Create a directory and its parents, unless they already exist."""
     filesystem_of(path).make_directory(os.fspath(path), parents=True)
 
 
 def MakeDir(path: PathLike) -> None:
-    """Create one directory. Raises FileExistsError, or FileNotFoundError for a missing parent."""
+    """Create a directory.
+
+    Raises FileExistsError if it exists, or FileNotFoundError if its parent does not.
+    """
     filesystem_of(path).make_directory(os.fspath(path), parents=False)
 
 
@@ -183,13 +186,13 @@ def DeleteRecursively(path: PathLike) -> None:
 
 
 def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
-    """Return a reader, positioned at the start, of exactly the bytes that were verified."""
+    """Open a file and verify its checksum. Return a reader at the start of the verified bytes."""
     location = locate(name)
     checksum_path = str(location.parent.join(f"{location.name}.{algorithm}"))
     system = filesystem_of(name)
     with explained(f"cannot verify by {algorithm}", name), ExitStack() as opened:
-        # The file may be replaced at any moment. Read the checksums before and after opening it:
-        # one of the two versions lists the opened file's checksum.
+        # Another process may replace the file at any moment, so read the checksum file before and
+        # after the file: one of its two versions lists the checksum of the file that was opened.
         before = system.read_text(checksum_path)
         file = opened.enter_context(system.open_to_read(name))
         digest = checksums.digest(file, algorithm)

@@ -2,16 +2,16 @@
 """Atomic replacement of a local file: write a temporary file, sync it, rename it.
 
 While `DIR/NAME` is being written, its contents are in `DIR/.NAME.partial-MACHINE-0/NAME`. That
-directory is on the same filesystem, so the rename is atomic. The file's name is the same, because
-some formats record it. The writer locks the directory. The kernel releases the lock when the writer
-exits, so the next writer of the same file recognises a killed writer's leftovers and reuses the
-directory. If the first writer is still alive, the second one uses the next number.
+directory is on the same filesystem, so the rename is atomic. The file has its final name, because
+some formats record the name. The writer locks the directory. The kernel releases the lock when the
+writer exits, so the next writer of the same file recognises a killed writer's leftovers and reuses
+the directory. If the first writer is still alive, the second one uses the next number.
 
 On NFS, only the machine that took the lock sees it. So each boot of each machine uses its own
 names, and leftovers from another machine stay until they are a day old.
 
-Other users may be able to write to DIR; `private_directory.py` gives the rules for that. If a name
-is taken by anything except a private directory of this user, it is not touched.
+Other users may be able to write to DIR; `private_directory.py` has the rules for that. Anything
+else that has a temporary directory's name is left untouched, and the writer uses another name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from torch_google.gfile.private_directory import (
 )
 
 _NAME = re.compile(r"\.(.*)\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})", re.DOTALL)
-# Most filesystems allow 255 bytes per name, and the directory's name needs some of them.
+# The longest file name that fits into a temporary directory's name of at most 255 bytes.
 _MAX_NAME_BYTES = 255 - len("..partial-") - 32
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Try numbered names first, then random ones, which other users cannot predict and take.
@@ -49,7 +49,7 @@ _MAX_NUMBERED = 64
 _MAX_RANDOM = 64
 # Linux follows at most this many links in a path.
 _MAX_LINKS = 40
-# Age in seconds at which leftovers are treated as a dead writer's if no lock can tell.
+# Age in seconds at which files count as abandoned if no lock shows whether their writer is alive.
 LITTER = 24 * 3600.0
 
 
@@ -59,9 +59,9 @@ def is_partial(name: str) -> bool:
 
 
 def sweep(directory: str) -> None:
-    """Remove this user's killed writers' leftovers from a directory; keep files being written.
+    """Remove the files that this user's killed writers left in a directory.
 
-    Leftovers from another machine, or from before the last boot, are removed after a day.
+    Files from another machine, or from before the last boot, are removed once they are a day old.
     """
     parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -98,7 +98,8 @@ def open_in_place(target: str, mode: str) -> IO[bytes]:
         return open(path, mode)
     directory = open_directory(parent)
     try:
-        # Check by name first, since opening a pipe blocks. The second check closes the race.
+        # Check the owner before opening the file, because opening a pipe may block, and again
+        # afterwards, because the file may have been replaced in between.
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             _check_owner(status, directory, target)
@@ -142,12 +143,12 @@ class Partial:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
         if not target:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
-        # Keep a link, and replace the file that it points to.
+        # If the target is a link, keep it and replace the file that it points to.
         parent, self._name = _follow(target)
         self.target = os.path.join(os.path.realpath(parent), self._name)
         self.owner = os.getpid()
         self._open = True
-        # The new file appears in this directory, even if the path later leads to another directory.
+        # `commit` renames into this open directory, even if the path then leads to another one.
         self._parent = open_directory(parent)
         try:
             self._directory = _claim(self._parent, self._name, target)
@@ -155,7 +156,7 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # A path for code that cannot use a descriptor. The path leads through the open private
+        # For code that needs a path instead of a descriptor. It leads through the open private
         # directory, to which other users cannot write.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
@@ -179,11 +180,11 @@ class Partial:
         return descriptor
 
     def reopen(self) -> int:
-        """Open the file, which other code may have created through `path`, for reading."""
+        """Open the file for reading. It may have been created through `path` by other code."""
         return os.open(self._name, _READ, dir_fd=self._directory.descriptor)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
-        """Replace the target with the file. If `exclusive`, raise FileExistsError if it exists."""
+        """Replace the target. If `exclusive`, raise FileExistsError if the target exists."""
         name, lost = self._name, []
         ends = {"src_dir_fd": self._directory.descriptor, "dst_dir_fd": self._parent}
         try:
@@ -204,7 +205,7 @@ class Partial:
             self.discard()
 
     def discard(self) -> None:
-        """Discard the file. Idempotent. A forked process leaves it to the parent."""
+        """Remove the file and its directory; in a forked process, only close them. Idempotent."""
         if not self._open:
             return
         self._open = False
@@ -220,7 +221,7 @@ class Partial:
 
 @cache
 def machine() -> str:
-    """Return an identifier of this machine, which changes at each boot."""
+    """Return an identifier of this machine's current boot or, without /proc, of its host name."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             identity = file.read().strip()
@@ -230,7 +231,7 @@ def machine() -> str:
 
 
 def _claim(parent: int, name: str, target: str) -> PrivateDirectory:
-    """Return an empty, locked directory for a file; no other process writes in it."""
+    """Return an empty directory for writing a file, locked so that no other process uses it."""
     shown = _shown(name)
     for candidate in _candidates(f".{shown}.partial-"):
         directory, created = _make(parent, candidate)
@@ -266,7 +267,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Create or open a private directory. Return it or None, and whether this call created it."""
+    """Create or open a private directory. Return it, or None, and whether this call created it."""
     try:
         create_private(parent, name)
         created = True
@@ -284,7 +285,7 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
 
 def _sweep(leftover: PrivateDirectory, shown: str) -> None:
     lock = leftover.lock()
-    # BUSY means that the file is being written; UNSUPPORTED, that a writer may be alive.
+    # Only TAKEN shows that no writer is alive. If locks are unsupported, one may be.
     if (
         lock is Lock.TAKEN
         and leftover.is_in_place()
@@ -300,14 +301,14 @@ def _is_litter(directory: PrivateDirectory) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return the file's name, or its digest if it is too long to be part of a directory's name."""
+    """Return the file's name, or a digest of a name that is too long for the directory's name."""
     if len(os.fsencode(name)) <= _MAX_NAME_BYTES:
         return name
     return hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
 
 
 def _belongs(shown: str, name: str) -> bool:
-    """Return whether a file belongs in the directory; native code may append to the file's name."""
+    """Return whether `name` is the file being written, possibly with a suffix from native code."""
     return name.startswith(shown) or _shown(name) == shown
 
 
@@ -321,7 +322,7 @@ def _check_owner(status: os.stat_result, directory: int, target: str) -> None:
 def _follow(target: str) -> tuple[str, str]:
     """Resolve links at the end of a path; return the directory and the name.
 
-    Raises PermissionError for a link in a sticky directory that belongs to another user.
+    Raises PermissionError for another user's link in a sticky directory.
     """
     path = target
     for _ in range(_MAX_LINKS):

@@ -2,8 +2,8 @@
 """fsspec calls that take every name literally.
 
 fsspec's `rm`, `mv`, `copy`, `cat`, `get` and `put` expand `*`, `?` and `[...]` in a name: removing
-`run*` that way also removes `run1`. So this module avoids the generic versions. It lists a
-tree, then removes or copies each file by its exact name.
+a file named `run*` also removes `run1`. So this module does not call their generic versions. It
+lists a tree, then removes or copies each file by its exact name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Tree:
 
 
 class Primitives:
-    """Literal operations on one filesystem. `ask` makes a call and retries transient failures."""
+    """Operations on a filesystem that take names literally. `ask` makes a call, with retries."""
 
     def __init__(self, system: Any, ask: Callable[[Callable[[], Any]], Any]) -> None:
         self._system = system
@@ -55,8 +55,8 @@ class Primitives:
                 entries = self._walked(name)
         except FileNotFoundError:
             entries = {}
-        # A store that lists by prefix may return `run10` for `run1`. Omit the directory itself, but
-        # keep its marker, because some stores have an empty file `run1/`.
+        # A store that lists by prefix may return `run10` for `run1`: omit that. Also omit the
+        # directory itself, but keep its marker, an empty object `run1/` in some stores.
         own = name.strip("/")
         start = f"{own}/" if own else ""
         files, directories = [], []
@@ -71,7 +71,7 @@ class Primitives:
         return Tree(files, directories, frozenset(markers))
 
     def remove_files(self, names: list[str]) -> None:
-        """Remove files. A missing file is not an error, because a lost response looks the same."""
+        """Remove files. A missing one is not an error: an earlier attempt may have removed it."""
         if _is_asynchronous(self._system):
             self._run_concurrently(
                 [(name,) for name in names], self._system._rm_file, ignore_missing=True
@@ -81,17 +81,17 @@ class Primitives:
             self._remove(self._system.rm_file, name)
 
     def remove_directories(self, names: list[str]) -> None:
-        """Remove empty directories in reverse order. A missing directory is not an error."""
+        """Remove empty directories, the last one first. A missing directory is not an error."""
         for name in reversed(names):
             if defines(self._system, "rmdir"):
                 self._remove(self._system.rmdir, name)
             elif self.exists(name):
-                # Some filesystems, such as webhdfs, use the same call to remove files and
-                # directories.
+                # Some filesystems, such as webhdfs, lack rmdir and remove directories with the
+                # call that removes files.
                 self._remove(self._system.rm_file if has_magic(name) else self._system.rm, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether a name exists. fsspec's own `exists` reports failures as False."""
+        """Return whether a name exists. Unlike fsspec's `exists`, raise if the request fails."""
         try:
             self._ask(lambda: self._system.info(name))
         except FileNotFoundError:
@@ -126,7 +126,7 @@ class Primitives:
         self._ask(lambda: rename(old, new, **options))
 
     def _walked(self, top: str) -> dict[str, dict[str, Any]]:
-        """Return the entries below a directory, by name, using one listing per directory."""
+        """Return the entries below a directory, by name. This takes one request per directory."""
         entries_by_name: dict[str, dict[str, Any]] = {}
         waiting = [top]
         while waiting:
@@ -162,7 +162,7 @@ class Primitives:
         *,
         ignore_missing: bool,
     ) -> None:
-        """Make calls in concurrent batches, and repeat the calls that fail transiently."""
+        """Call `method` concurrently, in batches, and retry the calls that fail transiently."""
         from fsspec.asyn import sync
 
         for begin in range(0, len(calls), _CONCURRENCY):
@@ -191,7 +191,7 @@ class Primitives:
 def defines(system: Any, method: str) -> bool:
     """Return whether a filesystem implements a method, rather than inheriting fsspec's generic one.
 
-    A generic method combines other calls. It may expand patterns, or skip entries it cannot list.
+    A generic method combines other calls, and may expand patterns or skip entries on errors.
     """
     from fsspec import AbstractFileSystem
     from fsspec.asyn import AsyncFileSystem

@@ -5,9 +5,9 @@ If other users can write to a directory, any name in it may be a link or another
 and may change at any moment. So every step is relative to an open descriptor and follows no link. A
 directory is used only if it belongs to this user and no other user can write to it.
 
-Without the sticky bit, another user can also rename any directory of this user to the name that a
-private directory would have. So private directories are marked with the sticky bit when they are
-created, and a directory without it is not used.
+In a shared directory without the sticky bit, another user can also rename any of this user's
+directories to a private directory's name. So private directories get the sticky bit as a mark when
+they are created, and a directory without the mark is not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 # The sticky bit is the mark. It has no other effect, because only the owner can write there.
 _MODE = stat.S_ISVTX | stat.S_IRWXU
-# Errors that network filesystems without locks return.
+# Errors from flock on network filesystems that do not support locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -39,7 +39,7 @@ class Lock(Enum):
 
 
 class PrivateDirectory:
-    """The directory `name` in the open directory `parent`; `close()` also releases its lock."""
+    """An open directory `name` in the open directory `parent`. `close()` also releases its lock."""
 
     def __init__(self, parent: int, name: str, descriptor: int) -> None:
         """Take ownership of `descriptor`, but not of `parent`."""
@@ -48,7 +48,7 @@ class PrivateDirectory:
         self._parent = parent
 
     def lock(self) -> Lock:
-        """Try to lock. The lock lasts until the last copy of this descriptor is closed."""
+        """Try to lock the directory. The lock is held until all copies of the descriptor close."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -89,7 +89,7 @@ class PrivateDirectory:
         return True
 
     def remove(self) -> bool:
-        """Remove the directory, unless it was renamed or holds files. Return whether it is gone."""
+        """Remove the directory if it is empty and was not renamed. Return whether it is gone."""
         if not self.is_in_place():
             return False
         try:
@@ -106,7 +106,7 @@ class PrivateDirectory:
 
 
 def open_directory(path: str) -> int:
-    """Return a descriptor for access relative to a directory; it cannot list the directory."""
+    """Return a descriptor for use as `dir_fd`. This needs no permission to list the directory."""
     return os.open(path or os.curdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -116,11 +116,11 @@ def create_private(parent: int, name: str) -> None:
 
 
 def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
-    """Open a private directory, or return None.
+    """Open a private directory, or return None if `name` is not one.
 
-    Returns None for a link, a file, a directory that other users can write to, or one without the
-    mark. `created` means that this process has just created it. Raises FileNotFoundError if the
-    name does not exist.
+    It is not one if it is a link, a file, a directory that other users can write to, or a directory
+    without the sticky bit. `created` means that this process has just created it, so it needs no
+    mark. Raises FileNotFoundError if the name does not exist.
     """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)
@@ -144,10 +144,10 @@ def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDir
 
 
 def path_at(directory: int, name: str, otherwise: str) -> str:
-    """Return a path through an open directory, which stays valid if the directory is renamed.
+    """Return a path to `name` through an open directory, or `otherwise` on a system without /proc.
 
-    The path works in this process and its forks while the descriptor is open. Without /proc, the
-    result is `otherwise`.
+    The path stays valid if the directory is renamed. It works in this process and its forks while
+    the descriptor is open.
     """
     through = f"/proc/self/fd/{directory}"
     return os.path.join(through, name) if os.path.isdir(through) else otherwise
@@ -158,11 +158,10 @@ def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
 
 
 def _is_as_private(parent: int, status: os.stat_result) -> bool:
-    """Return whether a new directory has the owner and mode that this user's entries get.
+    """Return whether a new directory has the owner and mode that this user's new files get here.
 
     NFS may show root's files as another user's, and FAT has neither owners nor permissions. So
-    this function creates a file exclusively: that file belongs to this user, and shows which owner
-    and mode to expect.
+    this function creates a file, which must be this user's, and compares owners and modes.
     """
     name = f".{uuid.uuid4().hex}.partial-{uuid.uuid4().hex}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

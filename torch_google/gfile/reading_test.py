@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers handle any order of reads and seeks, lost connections, changed files and bad servers."""
+"""Test readers: any order of reads and seeks, lost connections, changed files and bad servers."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_file_that_changes_while_it_is_read() -> None:
 
 
 class _Blocks(Objects):
-    """A store whose reader requests each block by name alone, as gcsfs does."""
+    """A store whose reader requests each block by file name, without a version, as gcsfs does."""
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
         return _BlockReader(self, path, mode, block_size=1000)
@@ -151,7 +151,7 @@ class _BlockReader(AbstractBufferedFile):
 
 @pytest.mark.parametrize("scheme", ["blocks", "s3", "gs"])
 def test_two_versions_are_not_mixed(scheme: str) -> None:
-    """Without a failure the reader never reopens the file, but each block is a separate request."""
+    """Each block is a separate request, so blocks could come from two versions of the file."""
     if scheme == "blocks":
         gfile.register_scheme("blocks", _Blocks(), overwrite=True)
         path, size = "blocks://bucket/file", 3 << 20
@@ -215,7 +215,7 @@ def _quick() -> Any:
 def test_a_server_that_is_busy_is_asked_again(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     with served(tmp_path) as (url, server):
-        # To stat a file, fsspec sends HEAD, then GET, so the first two attempts fail.
+        # fsspec stats a file with HEAD, then GET. So four failures make two attempts fail.
         server.fail = 4
         with gfile.Open(f"{url}/file", "rb") as file:
             server.fail = 2
@@ -274,7 +274,7 @@ def test_a_forked_process_reads_as_well(tmp_path: Path, scheme: str) -> None:
 
 
 class _Mirror:
-    """A factory for a filesystem whose paths are below a URL."""
+    """A factory for a filesystem that resolves its paths below a URL."""
 
     def __init__(self, url: str, base: Any) -> None:
         self._url, self._base = url, base

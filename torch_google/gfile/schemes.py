@@ -16,7 +16,7 @@ from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.retry import Retry
 from torch_google.gfile.store import StoreFilesystem
 
-# Packages to install for schemes that fsspec knows only by name.
+# Packages that implement schemes of fsspec, for the error message if a package is missing.
 PACKAGES = {
     "abfs": "adlfs",
     "abfss": "adlfs",
@@ -35,8 +35,8 @@ PACKAGES = {
     "webhdfs": "requests",
 }
 _READ_ONLY = frozenset({"blockcache", "data", "http", "https", "libarchive", "tar", "zip"})
-# Readers of these filesystems can see a growing file, so gfile uploads under another name, then
-# renames.
+# On these filesystems, readers would see a file grow, so gfile uploads under another name and then
+# renames the file.
 _RENAME_COMMITS = frozenset({"arrow_hdfs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"})
 _NAME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -60,13 +60,13 @@ def register_scheme(
     rename_commits: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Register a filesystem for paths `scheme://...`, in every API that takes a path.
+    """Register a filesystem for paths `scheme://...` in gfile and in every API that uses gfile.
 
     `filesystem` is an `fsspec.AbstractFileSystem`, a subclass of it, a
     `torch_google.gfile.Filesystem`, or a function that creates one when the scheme is first used. A
     class is also registered with fsspec, and so with every library that opens paths through fsspec,
-    such as tensorboard. Set `rename_commits` if readers can see a file while it is being written:
-    gfile then writes to a temporary name and renames.
+    such as tensorboard. If readers can see a file while it is being written, set `rename_commits`:
+    gfile then writes under a temporary name and renames the complete file.
 
     Raises ValueError for an invalid scheme, or for an existing one unless `overwrite` is set.
     """
@@ -87,7 +87,7 @@ def register_scheme(
 def filesystem_of(path: PathLike) -> Filesystem:
     """Return the filesystem for a path.
 
-    Raises ModuleNotFoundError, which names the package that the scheme needs, or ValueError for an
+    Raises a ModuleNotFoundError naming the package that a scheme needs, or ValueError for an
     unknown scheme.
     """
     location = locate(path)
@@ -142,9 +142,10 @@ def _of_fsspec(location: Location) -> Filesystem:
 
 
 def _system_of(location: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a path, and the name of the target or "".
+    """Return fsspec's filesystem for a path and, for a chain without a member, its target's name.
 
-    The name is empty, except for a chain without a member, such as `simplecache::memory://a/b`.
+    A chain without a member is, for example, `simplecache::memory://a/b`. The name is "" for other
+    paths.
     """
     import fsspec
     from fsspec.core import url_to_fs
@@ -152,7 +153,7 @@ def _system_of(location: Location) -> tuple[Any, str]:
     if location.chain:
         system, target = url_to_fs(str(location))
         return system, "" if location.inner else str(target)
-    # url_to_fs would split a name at `::`.
+    # Do not use url_to_fs here: it would split a name at `::`.
     filesystem_class = fsspec.get_filesystem_class(location.scheme)
     return filesystem_class(**filesystem_class._get_kwargs_from_urls(str(location))), ""
 
@@ -166,10 +167,10 @@ def _inside(system: Any, location: Location) -> str:
 
 
 def _stripped(system: Any, location: Location) -> str:
-    """Return the name that a filesystem itself uses for a path.
+    """Return a path in the form that fsspec's filesystem uses internally.
 
-    Some filesystems parse a path as a URL and drop `?...` from a name. So `_strip_protocol` gets
-    only the first component, which contains the host or the bucket.
+    The filesystem's `_strip_protocol` may parse a path as a URL and drop `?...` from a name. So
+    from such a path, pass only the first component, which contains the host or the bucket.
     """
     pages = location.scheme in ("http", "https")
     if pages or not any(mark in location.inner for mark in ("?", "#", "::", "://")):
@@ -190,7 +191,7 @@ def _memoize(make: Callable[[], Any]) -> Callable[[], Any]:
     def get() -> Any:
         nonlocal owner
         with lock:
-            # An asynchronous client has its own thread, which a forked process lacks.
+            # An asynchronous client runs in a thread, which does not exist in a forked process.
             if instances and owner != os.getpid() and getattr(instances[0], "async_impl", False):
                 instances.clear()
             if not instances:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a path's filesystem is chosen, the error if there is none, and how calls are retried."""
+"""Test the choice of a path's filesystem, the errors if there is none, and retries of its calls."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ def _network() -> bool:
 class Settings:
     """The settings; `configure` changes them.
 
-    retry: how often and how soon to repeat a request to a store.
+    retry: the policy for retrying requests to a store.
     sync: whether to fsync a local file before renaming it to its final name.
     stage_mapped: whether torch.load(mmap=True) may first copy a file from a store to this machine;
     otherwise, it raises an error.
-    network: whether torch.hub may download from http, https and ftp. TORCH_GOOGLE_NETWORK=1 sets
-    it.
+    network: whether torch.hub may download from http, https and ftp. The default is false, unless
+    TORCH_GOOGLE_NETWORK=1 is set.
     """
 
     retry: Retry = field(default_factory=Retry)

@@ -32,7 +32,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _write_by_path(path: Path, content: bytes) -> None:
-    """Write as torch's native code does: it is given a path and follows links."""
+    """Write to a path and follow links, as torch's native code does."""
     with answers.writing_by_name(path) as temporary:
         Path(temporary).write_bytes(content)
 
@@ -227,7 +227,7 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
 def test_a_link_of_another_user_is_not_written_through(
     shared: Path, victim: Path, action: Callable[[Path, bytes], None]
 ) -> None:
-    """Writing raises, whatever the link's target and the value of fs.protected_symlinks."""
+    """The write fails for any target of the link, even if fs.protected_symlinks is off."""
     os.mkfifo(victim.parent / "pipe")
     reader = os.open(victim.parent / "pipe", os.O_RDWR | os.O_NONBLOCK)
     targets = (victim / "file", victim.parent / "new", victim.parent / "pipe", "/dev/null")
@@ -248,7 +248,7 @@ def test_a_link_of_another_user_is_not_written_through(
 
 @needs_root
 def test_a_file_of_another_user_is_not_written_in_place(shared: Path) -> None:
-    """gfile applies the rule of the kernel's fs.protected_fifos and fs.protected_regular."""
+    """The write fails, even if fs.protected_fifos and fs.protected_regular are off."""
 
     def plant() -> None:
         os.mkfifo("pipe")
@@ -299,7 +299,7 @@ def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
 def test_a_directory_that_another_user_renames_keeps_its_files(
     shared: Path, action: Callable[[Path, bytes], None], name: str
 ) -> None:
-    """Without the sticky bit, other users may give any directory a leftover's name."""
+    """Without the sticky bit, other users can rename any directory to a killed writer's name."""
     shared.chmod(0o777)
     (shared / "checkpoint").mkdir(mode=0o700)
     (shared / "checkpoint" / "file").write_bytes(b"precious")
@@ -371,7 +371,7 @@ def test_a_tree_behind_a_link_stays(tmp_path: Path, victim: Path, slash: str) ->
 
 @needs_root
 def test_a_tree_is_removed_while_another_user_plants_links(shared: Path, victim: Path) -> None:
-    """Every directory in the tree may become a link at any moment."""
+    """The other user may replace any directory in the tree with a link at any moment."""
 
     def plant() -> None:
         for number in range(8):

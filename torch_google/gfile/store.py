@@ -2,8 +2,8 @@
 """Files in a store, through an fsspec filesystem.
 
 A written file is buffered on this machine until it is closed, and then uploaded in one piece.
-Either the store commits it atomically, as object stores do, or gfile uploads to a temporary name
-and renames. So a failed upload can be repeated, and an abandoned one leaves nothing behind.
+Either the store commits the upload atomically, as object stores do, or gfile uploads under a
+temporary name and renames. So a failed upload can be repeated and leaves the old file in place.
 """
 
 from __future__ import annotations
@@ -161,8 +161,7 @@ class StoreFilesystem(Filesystem):
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
-            # If a response was lost, the second attempt finds the directory that the first one
-            # created.
+            # If the response was lost, the next attempt finds the directory that this one created.
             primitives = self._primitives(path, ask_again=False)
             self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
@@ -172,8 +171,8 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            # The store had the file before. If it is missing now, a removal succeeded and only the
-            # response was lost.
+            # The file existed a moment ago. If a retry finds it missing, the first attempt removed
+            # it and only its response was lost.
             self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
@@ -184,8 +183,8 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # A store with real directories still has the directories. It may also still have a file
-            # with the same name as a directory, because the first listing shows only the directory.
+            # Directories remain in a store that has real ones. So may a file with the same name as
+            # a directory, because the first listing showed only the directory.
             remaining = primitives.tree(inner)
             primitives.remove_files(remaining.files)
             directories = remaining.directories
@@ -226,10 +225,10 @@ class StoreFilesystem(Filesystem):
         self._call(lambda: primitives.rename(old, new), source, settled=check_target)
 
     def _move_tree(self, source: str, old: str, new: str) -> None:
-        """Copy a tree, then remove exactly the files that were copied.
+        """Copy a tree, then remove exactly the files that were copied and the directory markers.
 
-        Directory markers are removed without being copied, because clients drop a trailing slash
-        from the source's name. A marker with content raises EINVAL before anything changes.
+        Markers are not copied, because clients drop the trailing slash from the source's name. If
+        an object with a trailing slash has content, raise EINVAL before anything changes.
         """
         primitives = self._primitives(source)
         tree = primitives.tree(old)
@@ -272,7 +271,11 @@ class StoreFilesystem(Filesystem):
         )
 
     def _first_opened(self, path: str, inner: str) -> Any:
-        """Open a file for the first time. Raises IsADirectoryError or NotADirectoryError."""
+        """Open a file for the first time.
+
+        Raises IsADirectoryError for a directory, or NotADirectoryError for a file's name with a
+        trailing slash.
+        """
         if _names_directory(path) and not self._has_pages:
             self.status(path)
             raise failure(errno.EISDIR, "it is a directory", path)
@@ -313,7 +316,7 @@ class StoreFilesystem(Filesystem):
 
     def _stored(self, inner: str) -> bytes:
         try:
-            # No copy is needed: bytes are immutable.
+            # The result needs no copy, because bytes are immutable.
             return self._system.store[self._system._strip_protocol(inner)].getvalue()
         except KeyError:
             raise FileNotFoundError(inner) from None
@@ -339,7 +342,7 @@ class StoreFilesystem(Filesystem):
             raise failure(errno.EROFS, f"{locate(path).scheme}:// is read-only", path)
 
     def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
-        """Return whether the store holds these bytes: the upload's response may have been lost."""
+        """Return whether an upload whose response may have been lost has stored these bytes."""
         self._system.invalidate_cache()
         try:
             info = self._call(lambda: self._system.info(inner), path)
@@ -435,7 +438,7 @@ def _modified(info: dict[str, Any]) -> float | None:
 
 
 def _names_directory(path: str) -> bool:
-    """Return whether a path ends with a slash. Only a directory's path may."""
+    """Return whether a path ends with a slash, so it can only be a directory's."""
     inner = locate(path).inner
     return inner.endswith("/") and inner.strip("/") != ""
 

@@ -20,7 +20,7 @@ from torch_google.gfile.partial import Partial
 from torch_google.gfile.retry import Retry
 
 _log = logging.getLogger("torch_google.gfile")
-# The maximum number of bytes per request to a store, which bounds the memory that a read needs.
+# The maximum number of bytes per request to a store. It bounds the memory use of a read.
 _MAX_READ = 8 << 20
 # The maximum number of bytes to buffer in memory for an upload. A larger file is spooled to an
 # unnamed local file.
@@ -30,8 +30,7 @@ _IN_MEMORY = 16 << 20
 class _Committing:
     """Base class of all writers. Only `close()` in the process that opened the file commits it.
 
-    A forked process inherits a copy of the buffered data. It drops that copy; the parent keeps its
-    own.
+    A forked process has its own copy of the buffered data, which it drops.
     """
 
     def __exit__(
@@ -45,7 +44,7 @@ class _Committing:
         self.close()
 
     def __del__(self: Any) -> None:
-        # The attribute is missing if __init__ itself failed.
+        # `_commit` is missing if __init__ failed.
         if getattr(self, "_commit", None) is not None and not self.closed:
             if self.owner == os.getpid():
                 _log.warning(
@@ -63,7 +62,7 @@ class _Committing:
 
 
 class LocalWriter(_Committing, io.BufferedWriter):
-    """A writer for a local file. `name` is the target. It supports `fileno()` and `seek()`."""
+    """A writer for a local file, with `fileno()` and `seek()`. `name` is the target's path."""
 
     def __init__(
         self, partial: Partial, commit: Callable[[Partial], None], mode: str = "w"
@@ -110,7 +109,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """A writer for a file in a store. The file is uploaded on close, and does not exist earlier."""
+    """A writer for a file in a store. The file is uploaded on close, and does not exist before."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
@@ -196,9 +195,9 @@ class TextWriter(_Committing, io.TextIOWrapper):
 class StoreReader(io.RawIOBase):
     """A reader for a file in a store. After a transient failure, it resumes at the same position.
 
-    `open_again` reopens the file. If `length` is None, a read that ends early looks the same as the
-    end of the file. `check` runs after each read and raises if the bytes may be from another
-    version.
+    `open_again` opens or reopens the file. If `length` is None, a connection that ends early cannot
+    be told from the end of the file. `check` runs after each read, and raises if the bytes may be
+    from another version.
     """
 
     def __init__(
@@ -250,7 +249,7 @@ class StoreReader(io.RawIOBase):
         return len(data)
 
     def readall(self) -> bytes:
-        # The inherited method reads 8 KiB at a time, and each read may be a request.
+        # The inherited method reads only 8 KiB at a time, and each read may be a request.
         pieces = []
         while piece := self.read(_MAX_READ):
             pieces.append(piece)

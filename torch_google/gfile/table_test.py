@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table of behaviours that must hold on every backend."""
+"""Behaviours that must be the same on every backend."""
 
 from __future__ import annotations
 
@@ -347,7 +347,7 @@ def test_renaming(writable: Backend) -> None:
 
 
 def test_a_missing_directory(writable: Backend) -> None:
-    """A local directory must exist before a file is written; in a store, file names imply it."""
+    """A local file needs an existing directory; in a store, file names imply directories."""
     path = writable.path("not/made/file")
     if writable.real_directories:
         with pytest.raises(FileNotFoundError):

@@ -60,7 +60,7 @@ def _same(one: Any, other: Any) -> bool:
 _STATE = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.int64), "ä": torch.ones(0)}
 
 
-# Tests of the table of behaviours, on every writable backend.
+# Tests that run on every writable backend.
 
 
 def test_colons_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_hub_refuses_the_network_unless_allowed(
         torch.hub.set_dir("memory://hub")
 
 
-# Local files work as in upstream, except that writes are atomic.
+# Tests that local files work as in upstream's torch, except that writes are atomic.
 
 
 def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
 
 
 def _killed(action: Callable[[int], None], first: int) -> None:
-    """Fork a process that repeats `action`, and kill it after a random delay."""
+    """Fork a process that repeats `action`, counting from `first`, and kill it at a random time."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -378,7 +378,7 @@ def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
             loaded = _state(-1)
             dcp.load(loaded, checkpoint_id=path, **_ALONE)
             step = _is_whole(loaded, step)
-    # Leftovers of killed processes are removed once they are a day old.
+    # The next save removes leftovers of killed processes only if they are more than a day old.
     for entry in os.scandir(path):
         os.utime(entry.path, (0, 0))
     save(int(step) + 1)

@@ -24,7 +24,7 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
         system.pipe_file(inner, spool.getvalue())
         return
     if defines(system, "put_file"):
-        # The store's own multipart upload needs a file name, but the spool is an unnamed file.
+        # put_file needs a path, but the spool is an unnamed file.
         spool.flush()
         system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
         return
@@ -34,7 +34,7 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
             file.write(piece)
         file.close()
     except BaseException:
-        # fsspec's own `with` would call close() here, which would commit a truncated file.
+        # Mark the file as closed without calling close(), which would commit a truncated file.
         file.closed = True
         if hasattr(file, "discard"):
             file.discard()

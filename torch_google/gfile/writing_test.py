@@ -138,7 +138,7 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("owner", ["0123456789ab-", ""])
 def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner: str) -> None:
-    """A machine does not see another's locks. Without a machine id, a name may be any machine's."""
+    """Another machine's locks are invisible. A name without a machine id may be any machine's."""
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
     other.chmod(0o1700)  # writers create their directories with this mode
@@ -160,7 +160,7 @@ def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner
 
 
 def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without locks, no leftover can be reused, so each writer uses a unique name."""
+    """Without locks, an existing directory may be in use, so each writer creates a unique one."""
 
     def flock(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -361,7 +361,7 @@ def test_what_is_replaced_while_it_is_opened_verifies(
 
 
 def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file whose checksum is never listed fails, even if the checksum file keeps changing."""
+    """Reading fails if no version of the checksum file lists the file's checksum."""
     lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
     (tmp_path / "file").write_bytes(b"damaged")
     monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filesystems that the table of behaviours is tested on.
+"""The filesystems on which gfile's tests run.
 
 Some are real: local files, fsspec's memory filesystem, a zip archive, an HTTP server. Others are
 fsspec filesystems written for tests: one fails every third call, one hides an upload's parts until
@@ -59,7 +59,7 @@ class Backend:
     urls: bool = False
 
     def written(self, name: str) -> str:
-        """Return a name as it appears in paths and listings."""
+        """Return a name as it appears in paths and listings, which may be percent-encoded."""
         return urllib.parse.quote(name) if self.urls else name
 
     def path(self, name: str) -> str:
@@ -90,7 +90,7 @@ class Flaky(AbstractFileSystem):
         return f"/{path.removeprefix('flaky://').strip('/')}".rstrip("/")
 
     def ask(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Run `action`, or raise a network error."""
+        """Run `action`, but raise a network error before or after it on every third call."""
         self.calls += 1
         if self.calls % 6 == 3:
             raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
@@ -193,7 +193,7 @@ class _PartsFile(AbstractBufferedFile):
 class _Ranges(http.server.SimpleHTTPRequestHandler):
     """A handler that serves a directory and supports Range; the first `fail` requests get a 503.
 
-    With `streams` it sends no length and ignores Range, as servers do for generated pages.
+    If `streams` is true, it sends no length and ignores Range, as servers do for generated pages.
     """
 
     protocol_version = "HTTP/1.1"
@@ -272,7 +272,7 @@ WRITABLE = tuple(name for name in NAMES if name not in ("zip", "http"))
 
 @contextmanager
 def backend(name: str, directory: Path, files: Mapping[str, bytes] = CONTENT) -> Iterator[Backend]:
-    """Yield a backend with files below its root."""
+    """Yield the backend named `name`, with `files` below its root."""
     with ExitStack() as stack:
         created = _create(name, directory, files, stack)
         if created.writable:

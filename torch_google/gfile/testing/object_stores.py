@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores for tests. They take every name literally, and raise if a call expands a pattern.
+"""Stores for tests. They take every name literally, and raise if a call would expand a pattern.
 
-fsspec expands patterns through `expand_path` and `glob`. gfile needs neither, because its Glob
-lists directories.
+fsspec expands patterns in `expand_path` and `glob`. gfile calls neither: its Glob lists directories
+and matches names itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Strict(MemoryFileSystem):
-    """fsspec's memory filesystem, with real directories but without patterns."""
+    """fsspec's memory filesystem, which has real directories, but without patterns."""
 
     protocol = "strict"
 
@@ -31,7 +31,7 @@ class Strict(MemoryFileSystem):
 class Objects(AsyncFileSystem):
     """An asynchronous object store, like S3: names imply directories, and `find` lists by prefix.
 
-    `changes` records every requested change: the verb and its names.
+    `changes` records every requested change, as a verb and the names of the objects.
     """
 
     protocol = "objects"
@@ -111,7 +111,7 @@ class Objects(AsyncFileSystem):
 
 
 class _Reader(io.BytesIO):
-    """A reader. For a directory it is empty, as in s3fs."""
+    """A reader of an object. As in s3fs, a directory can be opened and reads as empty."""
 
     def __init__(self, details: dict[str, Any], content: bytes) -> None:
         super().__init__(content)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second user for tests: a forked process with another user id that acts once or in a loop."""
+"""Run code as a second user in tests: in a forked process with another user id."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_as_other(
 def repeated_by_other(
     directory: str | os.PathLike[str], action: Callable[[], object]
 ) -> Iterator[None]:
-    """Repeat `action` in `directory` as the other user, and ignore its OSErrors."""
+    """Repeat `action` as the other user during the `with` block, and ignore its OSErrors."""
 
     def repeat() -> None:
         while True:
