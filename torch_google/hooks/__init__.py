@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implementations of the hooks in torch/_seam, one module here for each module there.
+"""Implementations of the hooks in torch/_seam, in modules with the same names.
 
-torch_google.entry_points installs them.
+torch_google.entry_points installs the hooks.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/configs.py: options set by flags of this process or its parent.
+"""Hooks for torch/_seam/configs.py: they apply flags of this process or its parent to options.
 
-They import torch_google.flags only if such a flag is given.
+The hooks import torch_google.flags only if a flag is given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def loaded() -> None:
-    """Apply given flags at the end of `import torch`, if that torch has no hooks."""
+    """Apply the given flags at the end of `import torch`, if torch has no hooks."""
     if _VARIABLE in os.environ:
         from torch_google.flags import values
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# Hook -> (module, function): the function in gfile that implements it, imported on first call.
+# The gfile module and function that implement each hook. They are imported on the first call.
 _IMPLEMENTATIONS = {
     "checkpoint_storages": ("checkpoint", "storages"),
     "contents": ("answers", "contents"),

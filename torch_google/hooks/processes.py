@@ -15,22 +15,21 @@ def install() -> None:
     processes.worker_signals.install(_worker_signals)
 
 
-# For these signals, torch's handlers write a message that ends in a NUL and says less than
-# faulthandler's. The process that waits for the worker still raises torch's error, with its advice
-# about shared memory.
+# For these signals, faulthandler replaces torch's handlers, which write a shorter message that ends
+# in a NUL. The main process still raises torch's error, with its advice about shared memory.
 _FAULTS = (signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE)
 
 
 def _worker_signals(install: Callable[[], None]) -> None:
-    """Install torch's SIGTERM handler, but faulthandler in place of torch's crash handlers."""
+    """Install torch's signal handlers, but replace those for crashes with faulthandler's."""
     reports = sys.modules.get(_REPORTS)
     if reports is None:  # the program does not use torch_google.multiprocessing
         install()
         return
     import faulthandler
 
-    # faulthandler.enable is a no-op if faulthandler believes that it is enabled, but torch has
-    # replaced its handlers. So disable it first.
+    # Disable faulthandler before `install` replaces its handlers. Otherwise, it would still count
+    # as enabled, and enabling it again would be a no-op.
     faulthandler.disable()
     install()
     for number in _FAULTS:
