@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a PAR's processes with torchrun, configured by the scheduler. See README.md."""
+"""Start a PAR's processes with torchrun, as the scheduler's variables specify. See README.md."""
 
 from torch_google.launch.command import main, torchrun_arguments
 from torch_google.launch.environments import Place, PlaceError, place

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main module for PAR_MAIN=torch_google.launch."""
+"""The main module that a PAR runs if PAR_MAIN=torch_google.launch is set."""
 
 from torch_google.launch.command import main
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start torchrun with arguments that follow from the scheduler's environment.
+"""Start torchrun with options taken from the scheduler's environment variables.
 
 PAR_MAIN=torch_google.launch ./train.par [TORCHRUN'S OPTIONS --] [ARGUMENTS OF train.par]
 """
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from torch_google.launch import environments
 
-# Variables that make a PAR start a program other than its own. Workers must not inherit them, but
-# they keep PAR_CACHE_DIR and others that only configure the PAR.
+# Variables that make a PAR run something other than its main program. Workers must not inherit
+# them. They do inherit variables that only configure the PAR, such as PAR_CACHE_DIR.
 _DOORS = (
     "PAR_HELP",
     "PAR_INFO",
@@ -24,8 +24,8 @@ _DOORS = (
     "PAR_MAIN",
     "PAR_TRACE_IMPORTS",
 )
-# PAR_MAIN makes a PAR run torchrun. The template makes torchrun prefix each line with its rank, if
-# torchrun has the option --tee=3.
+# PAR_MAIN makes a PAR run torchrun. With torchrun's option --tee=3, the template prefixes each line
+# of output with the rank.
 LAUNCH_VARIABLES = {
     "PAR_MAIN": "torch_google.launch",
     "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",
@@ -33,9 +33,10 @@ LAUNCH_VARIABLES = {
 
 
 def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str]) -> list[str]:
-    """Return the arguments for torchrun to run `program`, a PAR, on this machine of the job.
+    """Return torchrun's arguments for running the PAR `program` on this machine.
 
-    Options before a `--` in `arguments` follow those from the environment, so they take precedence.
+    Options before a `--` in `arguments` override those from the environment, because they come
+    later.
     """
     options: list[str] = []
     if "--" in arguments:
@@ -48,14 +49,14 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def _joined(options: list[str]) -> list[str]:
-    """Return the options, and each two successive ones joined, for forms like `--nnodes 1:4`."""
+    """Return the options, and each pair of successive ones joined, to match `--nnodes 1:4`."""
     return [*options, *(f"{first} {second}" for first, second in itertools.pairwise(options))]
 
 
 def main() -> None:
-    """Run torchrun in this process. Exits with one line if the variables describe no job.
+    """Run torchrun in this process, or exit with a one-line error if the variables are invalid.
 
-    After a signal, the status is 128 plus its number, once torchrun has stopped the workers.
+    After a signal, exit once torchrun has stopped the workers, with status 128 plus its number.
     """
     program, *arguments = sys.argv
     if "_par" not in sys.builtin_module_names:
@@ -66,7 +67,7 @@ def main() -> None:
         raise SystemExit(f"{program}: {error}") from None
     for door in _DOORS:
         os.environ.pop(door, None)
-    # Imported here, because only this command needs torch.
+    # Import torch only here: submit's program imports this module, but does not contain torch.
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import SignalException
 

@@ -37,7 +37,7 @@ def test_an_elastic_job_meets_at_the_first_machine(nodes: list[str]) -> None:
     assert torchrun_arguments("x.par", [*nodes, "--"], env) == [*rendezvous, *nodes, *program]
     env["JOB_COMPLETION_INDEX"] = "0"
     assert "--rdzv-conf=is_host=true" in torchrun_arguments("x.par", [*nodes, "--"], env)
-    # Without a scheduler, the user must give the rendezvous endpoint as an option.
+    # Without a scheduler, the user must pass --rdzv-endpoint.
     alone = ["--rdzv-backend=c10d", *nodes, *program]
     assert torchrun_arguments("x.par", [*nodes, "--"], {}) == alone
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find this machine's place in a job from the scheduler's environment variables.
 
-Each scheduler is a row of ENVIRONMENTS. The first whose variables are set is used.
+ENVIRONMENTS lists the schedulers. The first one whose variables are all set is used.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ Variables = Mapping[str, str]
 
 
 class PlaceError(ValueError):
-    """An error for variables that describe no job. The message names one, and the remedy."""
+    """Raised if the scheduler's variables are invalid. The message names one and gives a remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The place of this machine in a job. torchrun starts the processes of one machine.
+    """This machine's place in a job of `nodes` machines.
 
-    processes: number on this machine; None if the scheduler does not say.
+    host, port: the rendezvous address, on the first machine.
+    processes: the number of processes on this machine, or None if the scheduler does not set it.
     """
 
     nodes: int
@@ -35,10 +36,11 @@ class Place:
     processes: int | None = None
 
     def torchrun_arguments(self, *, elastic: bool = False) -> list[str]:
-        """Return the options of torchrun. A job on one machine needs no fixed port.
+        """Return torchrun's options for this machine.
 
-        elastic: whether the number of machines may change while the job runs. The options then
-        leave out their numbers, and the first machine hosts the rendezvous.
+        elastic: whether the number of machines may change while the job runs. Then the options
+        omit the number of machines and this machine's rank, and the first machine hosts the
+        rendezvous.
         """
         processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
         if elastic:
@@ -56,7 +58,7 @@ class Place:
 
     def _rendezvous(self) -> list[str]:
         if self.nodes == 1:
-            # The scheduler names no other machine, so the command line must.
+            # The scheduler names no other machine, so the user must pass --rdzv-endpoint.
             return ["--rdzv-backend=c10d"]
         return [
             "--rdzv-backend=c10d",
@@ -67,7 +69,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """A scheduler: the variables that show that it started this process, and their meaning."""
+    """A scheduler: the variables by which it is recognised, and a function that reads them."""
 
     name: str
     variables: tuple[str, ...]
@@ -75,10 +77,10 @@ class Environment:
 
 
 def place(env: Variables) -> Place | None:
-    """Return the place that the scheduler's variables describe.
+    """Return this machine's place according to the scheduler's variables.
 
-    Return None if torchrun's own variables describe it, because torchrun reads those. Raises
-    PlaceError if the variables are incomplete, or if this process is already a worker.
+    Return None if torchrun's own variables (PET_*) are set, because torchrun reads those itself.
+    Raises PlaceError if the variables are incomplete, or if this process is already a worker.
     """
     environment = find(env)
     if environment is None:
@@ -96,7 +98,7 @@ def place(env: Variables) -> Place | None:
 
 
 def find(env: Variables) -> Environment | None:
-    """Return the scheduler that started this process, or None for a direct start."""
+    """Return the scheduler that started this process, or None if there is none."""
     for environment in ENVIRONMENTS:
         if all(env.get(variable) for variable in environment.variables):
             return environment
@@ -115,7 +117,10 @@ def _torchrun(env: Variables) -> None:
 
 
 def _torchx(env: Variables) -> Place:
-    """Read variables of torch_google.launch.torchx. TORCHX_RANK0_ENV names another variable."""
+    """Read the variables that torch_google.launch.torchx sets.
+
+    The value of TORCHX_RANK0_ENV is the name of the variable that holds the first machine's host.
+    """
     nodes = _number(env, "TORCHX_NODES")
     rank0 = env["TORCHX_RANK0_ENV"]
     host = env.get(rank0, "").split(",")[0]
@@ -127,7 +132,7 @@ def _torchx(env: Variables) -> Place:
 
 
 def _gke_tpu(env: Variables) -> Place:
-    """Read GKE's variables in a Job that requests TPUs. Several slices have MEGASCALE_*."""
+    """Read the variables that GKE sets in pods with TPUs, and MEGASCALE_* if a job spans slices."""
     names = env["TPU_WORKER_HOSTNAMES"].split(",")
     slices = _number(env, "MEGASCALE_NUM_SLICES", 1)
     host = names[0]
@@ -138,14 +143,14 @@ def _gke_tpu(env: Variables) -> Place:
 
 
 def _jobset(env: Variables) -> Place:
-    """The manifests of torch_google.launch.kubernetes set the JOBSET_* variables."""
+    """Read the JOBSET_* variables, which the manifests of torch_google.launch.kubernetes set."""
     pods, jobs = _number(env, "JOBSET_PODS_PER_JOB"), _number(env, "JOBSET_JOBS", 1)
     rank = _number(env, "JOBSET_JOB_INDEX") * pods + _number(env, "JOB_COMPLETION_INDEX")
     return Place(jobs * pods, rank, _required(env, "MASTER_ADDR"), _port(env))
 
 
 def _indexed_job(env: Variables) -> Place:
-    """Kubernetes sets only the machine's index; the manifest must set the other variables."""
+    """Read the machine's index from Kubernetes, and the other variables from the job's manifest."""
     nodes = _number(env, "PET_NNODES", None if env.get("MASTER_ADDR") else 1)
     host = env.get("MASTER_ADDR", "localhost")
     return Place(nodes, _number(env, "JOB_COMPLETION_INDEX"), host, _port(env))
@@ -177,7 +182,7 @@ def _gpus(env: Variables) -> int | None:
 
 
 def _ray(env: Variables) -> Place:
-    """Ray starts a job's entry point once, on one machine."""
+    """Return a single machine, because Ray starts a job's entry point on only one."""
     try:
         json.loads(env["RAY_JOB_CONFIG_JSON_ENV_VAR"])
     except ValueError:
@@ -186,7 +191,7 @@ def _ray(env: Variables) -> Place:
 
 
 def _training_operator(env: Variables) -> Place:
-    """Kubeflow's PyTorchJob and others give each pod torch's own variables; RANK counts pods."""
+    """Read torch's own variables, which Kubeflow's PyTorchJob sets. RANK is the pod's number."""
     nodes = _number(env, "WORLD_SIZE")
     return Place(nodes, _number(env, "RANK"), _required(env, "MASTER_ADDR"), _port(env))
 
@@ -211,7 +216,7 @@ def _port(env: Variables, default: int = _PORT) -> int:
     return _number(env, "MASTER_PORT", default)
 
 
-# The most specific is first: a Job on TPUs also has an index, and TorchX starts jobs on Slurm.
+# More specific schedulers come first: TPUs on GKE also run in Indexed Jobs, and TorchX uses Slurm.
 ENVIRONMENTS = (
     Environment("torchrun's worker", ("LOCAL_RANK", "RANK", "WORLD_SIZE"), _worker),
     Environment("torchrun", ("PET_NNODES", "PET_NODE_RANK"), _torchrun),

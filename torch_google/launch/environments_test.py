@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of torchrun for the environments of schedulers.
+"""torchrun's arguments for the environment variables of each scheduler.
 
-Slurm's variables were recorded on the second of two nodes with version 22.05; only the job number
-is made up. The others follow the schedulers' manuals.
+Slurm's variables were recorded with version 22.05, on the second of two nodes; only the job number
+is made up. The other schedulers' variables follow their manuals.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's short form of host names: `n[1-3,07]-ib` is n1-ib, n2-ib, n3-ib and n07-ib.
+"""Expand Slurm's host lists: `n[1-3,07]-ib` stands for n1-ib, n2-ib, n3-ib and n07-ib.
 
-`scontrol show hostnames` prints the long form, but a container has no scontrol.
+`scontrol show hostnames` does the same, but containers usually lack scontrol.
 """
 
 from __future__ import annotations
 
 import re
 
-_MOST = 65536  # the most hosts; a longer list is a mistake
+_MOST = 65536  # the maximum number of hosts in a range; a longer one must be a mistake
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def hosts(text: str) -> list[str]:
-    """Return the host names in `text`. Raises ValueError if it is not in Slurm's form."""
+    """Return the host names in `text`. Raises ValueError if it is not a valid host list."""
     result = [host for item in _split(text) for host in _expand(item, text)]
     if not all(result) or not result:
         raise ValueError(f"found the host list {text!r}, expected a form like n[1-3],m7")

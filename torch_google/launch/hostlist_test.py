@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's host lists; the examples are the output of `scontrol show hostlist`."""
+"""Expansion of Slurm's host lists. The examples are the output of `scontrol show hostlist`."""
 
 from __future__ import annotations
 

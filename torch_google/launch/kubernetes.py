@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe a job for Kubernetes: an Indexed Job with its Service, or a JobSet of several slices.
+"""Create a job's Kubernetes manifest: an Indexed Job with a Service, or a JobSet.
 
-The result is a `List` that `kubectl apply -f` accepts as JSON. The pods have the user, volumes and
-read-only root that images of oci_image expect, and start the program with torch_google.launch.
+The result is a `List` object that `kubectl apply -f` accepts as JSON. The pods have the user, the
+volumes and the read-only root filesystem that images built by oci_image expect. They start the
+program with torch_google.launch.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from torch_google.launch.command import LAUNCH_VARIABLES
 
 _USER = 65532
 _PORT = 29500
-_NAME = re.compile(r"[a-z]([-a-z0-9]{0,45}[a-z0-9])?")  # short, because pods' names have a suffix
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,45}[a-z0-9])?")  # short, because pod names add a suffix
 _TOPOLOGY = re.compile(r"\d+(x\d+){1,2}")
 _INDEX_LABEL = "jobset.sigs.k8s.io/job-index"
 
 
 class JobError(ValueError):
-    """An error for a job that cannot be described. The message names the field."""
+    """Raised if a field of a job is invalid. The message names the field."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Tpu:
-    """The GKE TPUs of one slice.
+    """The type of a job's TPU slices on GKE.
 
-    accelerator: the label of the node pool, such as tpu-v5p-slice.
-    topology: the chips of a slice, such as 2x2x4.
-    chips: number per machine.
+    accelerator: the accelerator label of the node pool, such as tpu-v5p-slice.
+    topology: the arrangement of a slice's chips, such as 2x2x4.
+    chips: the number of chips per machine.
     """
 
     accelerator: str
@@ -40,7 +41,7 @@ class Tpu:
 
     @property
     def machines(self) -> int:
-        """The number of machines of one slice."""
+        """The number of machines in a slice. Raises JobError if the topology is invalid."""
         if not _TOPOLOGY.fullmatch(self.topology):
             raise JobError(f"topology: found {self.topology!r}, expected a form like 2x2x4")
         total = math.prod(int(size) for size in self.topology.split("x"))
@@ -56,12 +57,12 @@ class Tpu:
 class Job:
     """A job: one container per machine, in which torchrun starts the processes.
 
-    image: its address, preferably with a digest: REGISTRY/REPOSITORY@sha256:...
-    machines: number per slice; with `tpu`, it follows from the topology.
-    slices: more than one requires JobSet in the cluster.
-    processes: number per machine.
-    queue: a queue of Kueue, if the cluster has Kueue.
-    retries: number for the whole job; any retry requires JobSet in the cluster.
+    image: the image's address, preferably with a digest: REGISTRY/REPOSITORY@sha256:...
+    machines: the number of machines per slice; ignored if `tpu` is set, which implies it.
+    slices: the number of slices; more than one requires JobSet in the cluster.
+    processes: the number of processes per machine.
+    queue: the name of a Kueue queue, or "".
+    retries: how often to restart the whole job; more than 0 requires JobSet in the cluster.
     """
 
     name: str
@@ -90,15 +91,15 @@ class Job:
 
     @property
     def size(self) -> int:
-        """The number of machines of each slice."""
+        """The number of machines per slice."""
         return self.tpu.machines if self.tpu else self.machines
 
 
 def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
-    """Return the objects of a job. jobset: whether to use JobSet even if a Job is enough.
+    """Return the manifest of a job. jobset: whether to use JobSet even if a Job is enough.
 
-    If a machine fails, torchrun needs all machines to restart. Only JobSet does this, so retries
-    use it.
+    A job with retries needs JobSet: if one machine fails, torchrun needs all machines to restart,
+    and a Job would restart only the failed one.
     """
     use_jobset = jobset or job.slices > 1 or job.retries > 0
     items = [_jobset(job)] if use_jobset else [_service(job), _job(job)]
@@ -106,7 +107,7 @@ def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
 
 
 def _service(job: Job) -> dict[str, Any]:
-    """A headless Service, which gives each pod a name. torchrun needs the first pod's."""
+    """Return a headless Service, which gives pods DNS names. torchrun needs the first pod's."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -133,7 +134,7 @@ def _job(job: Job) -> dict[str, Any]:
 def _jobset(job: Job) -> dict[str, Any]:
     metadata = _metadata(job)
     if job.tpu and job.slices > 1:
-        # One node pool is one slice.
+        # Place each slice in a node pool of its own, because GKE has one node pool per slice.
         metadata["annotations"] = {
             "alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"
         }
@@ -170,7 +171,7 @@ def _indexed(job: Job, pods: dict[str, Any]) -> dict[str, Any]:
 
 
 def _indexed_variables(job: Job) -> list[dict[str, Any]]:
-    """The variables that torch_google.launch reads, in addition to those that Kubernetes sets."""
+    """Return the variables for torch_google.launch that Kubernetes does not set itself."""
     if job.tpu or job.size == 1:
         return []
     return [_variable("MASTER_ADDR", f"{job.name}-0.{job.name}"), _variable("PET_NNODES", job.size)]
@@ -231,7 +232,7 @@ def _pod(job: Job, variables: list[dict[str, Any]]) -> dict[str, Any]:
         "volumes": [
             {"name": "cache", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
-            # Data loaders pass batches through shared memory, of which containers have only 64 MB.
+            # Data loaders pass batches through /dev/shm, which by default has only 64 MB.
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
         ],
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of jobs follow the schemas of Kubernetes and JobSet, and launch can read them."""
+"""Manifests follow the schemas of Kubernetes and JobSet, and launch reads the pods' variables."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def _item(job: Job, kind: str) -> dict[str, Any]:
 
 
 def _check(item: dict[str, Any]) -> None:
-    """Raise an exception if an object has an unknown field or a value of the wrong type."""
+    """Raise an exception if `item` has an unknown field or a value of the wrong type."""
     if item["kind"] == "JobSet":
-        # The model drops fields that it does not know.
+        # The model drops unknown fields, so the round trip would lose them.
         assert models.JobsetV1alpha2JobSet.from_dict(item).to_dict() == item
         for replicated in item["spec"]["replicatedJobs"]:
             template = {"metadata": {"name": "x"}, **replicated["template"]}
@@ -75,7 +75,7 @@ def test_the_schemas_reject_mistakes(name: str) -> None:
 
 
 def _variables(item: dict[str, Any], index: int, job_index: int = 0) -> dict[str, str]:
-    """Return the environment of a pod, as Kubernetes and JobSet set it."""
+    """Return the environment variables that a pod with these indices would get."""
     spec = item["spec"]
     if item["kind"] == "JobSet":
         spec = spec["replicatedJobs"][0]["template"]["spec"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the description of a job for `kubectl apply -f -`.
+"""Print a job's Kubernetes manifest for `kubectl apply -f -`.
 
 bazel run //torch_google/launch:manifest -- --name=train --image=ADDRESS --machines=2 -- --epochs=1
 """
@@ -14,7 +14,7 @@ from torch_google.launch.kubernetes import Job, JobError, Tpu, manifest
 
 
 def main(arguments: list[str]) -> int:
-    """Print the job as JSON. Return 0, or 1 after a one-line error if it cannot be described."""
+    """Print the manifest as JSON and return 0. If an option is invalid, print why and return 1."""
     options = _parse(arguments)
     try:
         objects = manifest(job(options), jobset=options.jobset)
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
 
 
 def job(options: argparse.Namespace) -> Job:
-    """Return the job described by the options of add_options. Raises JobError for a mistake."""
+    """Return the job that `options` describe. Raises JobError if an option is invalid."""
     tpu = None
     if options.tpu:
         tpu = Tpu(options.tpu, options.topology, options.chips)
@@ -55,7 +55,7 @@ def _variable(item: str) -> tuple[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a job for Kubernetes."""
+    """Add to `parser` the options that describe a job."""
     parser.add_argument("--name", default="", help="name of the job")
     parser.add_argument("--image", default="", help="the address that NAME.push prints")
     parser.add_argument("--machines", type=int, default=1, help="machines per slice")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that prints descriptions of jobs."""
+"""Tests of the command that prints manifests."""
 
 from __future__ import annotations
 

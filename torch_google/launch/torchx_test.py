@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the component with TorchX's own parser and schedulers, without starting a job.
+"""Test the component with TorchX's own parser and schedulers, without starting a job.
 
-TorchX 0.7 needs a urllib3 that conflicts with the locked one, so run this test in an environment
-with torchx: python -m pytest torch_google/launch/torchx_test.py
+TorchX 0.7 needs a version of urllib3 other than the locked one. So run this test in a separate
+environment with torchx: python -m pytest torch_google/launch/torchx_test.py
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on Kubernetes with kubectl: apply its objects, follow its pods, return its status."""
+"""Run a job on Kubernetes through kubectl: apply its manifest, follow its pods, get its status."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 2.0
-_TRIES = 10  # attempts: jobs continue while the cluster's control plane is replaced
+_TRIES = 10  # attempts, because jobs keep running during an outage of the control plane
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
-# A container that waits for one of these reasons never starts unless the job is changed.
+# If a container waits for one of these reasons, the job's image is probably wrong.
 _HOPELESS = frozenset(
     ("CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
 )
@@ -34,7 +34,7 @@ _HOPELESS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """The objects of a job, and kubectl's options that choose a cluster and a namespace."""
+    """A job's manifest, and options of kubectl such as the cluster and the namespace."""
 
     objects: dict[str, Any]
     options: tuple[str, ...] = ()
@@ -55,8 +55,8 @@ class Submission:
 def run(submission: Submission) -> int:
     """Run a job until it ends. Return 0, 1 if it failed, or 128 plus the signal that cancelled it.
 
-    A job that succeeded is deleted; one that failed stays for inspection. Raises SubmitError if the
-    cluster rejects the job.
+    Then delete the job, unless it failed: the user may want to inspect it. Raises SubmitError if
+    the cluster rejects the job.
     """
     if shutil.which("kubectl") is None:
         raise SubmitError("kubectl is not on PATH; install it and choose a cluster")
@@ -85,7 +85,7 @@ def run(submission: Submission) -> int:
 
 
 def _follow(submission: Submission, processes: Processes) -> str:
-    """Show the logs and progress of a job until it ends. Return "", or why it failed."""
+    """Show a job's logs and progress until it ends. Return the reason if it failed, else ""."""
     followed: set[str] = set()
     shown = ""
     while True:
@@ -107,7 +107,7 @@ def _follow(submission: Submission, processes: Processes) -> str:
 
 
 def _result(submission: Submission) -> str | None:
-    """Return "" if the job is complete, the reason if it failed, or None if it is running."""
+    """Return "" if the job has succeeded, the reason if it has failed, or None if it is running."""
     kind, name = submission.workload
     status = _get(submission, [kind, name]).get("status", {})
     for condition in status.get("conditions") or []:
@@ -121,7 +121,7 @@ def _result(submission: Submission) -> str | None:
 
 
 def _progress(pods: list[dict[str, Any]]) -> str:
-    """Return one line, such as `2 pods: 1 Pending (ImagePullBackOff), 1 Running`."""
+    """Return a summary such as `2 pods: 1 Pending (ImagePullBackOff), 1 Running`."""
     states: collections.Counter[str] = collections.Counter()
     for pod in pods:
         state = pod["status"].get("phase", "Unknown")
@@ -143,7 +143,7 @@ def _waiting_reasons(pod: dict[str, Any]) -> list[str]:
 
 
 def _get(submission: Submission, arguments: list[str]) -> dict[str, Any]:
-    """Return an object or a list of objects. Tries again if the cluster does not answer."""
+    """Run `kubectl get` and return its JSON output. Retry if it fails."""
     for attempt in range(1, _TRIES + 1):
         try:
             output = _kubectl(submission, ["get", *arguments, "--output=json"])
@@ -163,7 +163,7 @@ def _delete(submission: Submission) -> None:
 
 
 def _kubectl(submission: Submission, arguments: list[str], data: str = "") -> str:
-    """Run kubectl. Raises SubmitError with its last line if it fails."""
+    """Run kubectl and return its output. Raises SubmitError with kubectl's message if it fails."""
     done = subprocess.run(
         ["kubectl", *submission.options, *arguments],
         input=data,

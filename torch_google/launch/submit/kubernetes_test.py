@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on Kubernetes, with a script in place of kubectl: the tests have no cluster."""
+"""Jobs on Kubernetes, with a script in place of kubectl, because the tests have no cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pytest
 _SUBMIT = (
     "from torch_google.launch.submit.main import main; import sys; sys.exit(main(sys.argv[1:]))"
 )
-# The n-th `get job` finds the n-th state in states.json, and `get pods` the pods of that state.
+# A fake kubectl. The n-th `get job` reports the n-th state in states.json, and `get pods` reports
+# the pods of that state.
 _KUBECTL = """\
 import json, pathlib, sys
 here = pathlib.Path(__file__).parent

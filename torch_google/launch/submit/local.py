@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on this machine: each machine of the job is a torchrun here."""
+"""Run a job on this machine, with one torchrun for each machine that the job asks for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(job: Job) -> int:
 
 
 class _Report:
-    """A callback that prints which machines have ended. spare: how many may fail."""
+    """A callback that reports each machine that ends. spare: how many machines may fail."""
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
@@ -68,7 +68,7 @@ class _Report:
 
 
 def _environment() -> dict[str, str]:
-    """Return this environment without the variables of a scheduler that started this process."""
+    """Return this environment without schedulers' variables, because a scheduler may run submit."""
     names = {name for environment in environments.ENVIRONMENTS for name in environment.variables}
     kept = {name: value for name, value in os.environ.items() if name not in names}
     return kept | LAUNCH_VARIABLES

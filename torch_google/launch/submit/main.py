@@ -18,7 +18,7 @@ from torch_google.launch.submit.scheduler import Job, SubmitError
 
 
 def main(arguments: list[str]) -> int:
-    """Return the job's status, 1 for a wrong option, or 3 if no job can be submitted here."""
+    """Run a job and return its status, 1 for an invalid option, or 3 if it cannot be submitted."""
     options = _parse(arguments)
     try:
         return _SCHEDULERS[options.scheduler](options)
@@ -63,7 +63,7 @@ def _kubernetes(options: argparse.Namespace) -> int:
             "starts the whole job again"
         )
     if not options.name:
-        # A new name for each job, because a finished one may still exist.
+        # Make the name unique, because a finished job of the same program may still exist.
         stem = options.par.stem.lower().replace("_", "-")[:40]
         options.name = f"{stem}-{secrets.token_hex(3)}"
     try:

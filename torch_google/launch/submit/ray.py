@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on a Ray cluster: one of Ray's jobs per machine, each pinned to a node."""
+"""Run a job on a Ray cluster, as one Ray job per machine, each pinned to a node."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 1.0
-_TRIES = 10  # attempts: jobs keep running while the cluster's head is replaced
+_TRIES = 10  # attempts, because jobs keep running while the cluster's head is replaced
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
-_UNKNOWN = 5.0  # seconds in which a submission that was interrupted may still reach the cluster
+_UNKNOWN = 5.0  # seconds after which an interrupted submission can no longer reach the cluster
 _SUCCEEDED = "SUCCEEDED"
 _ENDED = frozenset((_SUCCEEDED, "FAILED", "STOPPED"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Options of `ray job submit`, and whether to upload the program.
+    """Options that `ray job submit` also has, and whether to upload the program.
 
-    demands: the resources that Ray reserves on each machine, such as {"entrypoint_num_gpus": 4}.
+    demands: the resources to reserve on each machine, such as {"entrypoint_num_gpus": 4}.
     """
 
     address: str
@@ -53,7 +53,7 @@ class Options:
 
     @classmethod
     def parse(cls, options: list[str]) -> Options:
-        """Parse each --option. Raises ValueError for an unknown option or a wrong value."""
+        """Parse the values of --option. Raises ValueError if one is unknown or invalid."""
         parser = _Parser(prog="--option", add_help=False)
         address = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS")
         parser.add_argument("--address", default=address or "http://127.0.0.1:8265")
@@ -83,7 +83,7 @@ def _headers(text: str) -> dict[str, str]:
     except ValueError:
         headers = None
     if not isinstance(headers, dict):
-        # Do not show the text, because it may contain a password.
+        # Leave the text out of the message, because it may contain a password.
         raise ValueError("--option=--headers or RAY_JOB_HEADERS: expected a JSON object")
     return {str(name): str(value) for name, value in headers.items()}
 
@@ -127,7 +127,7 @@ def run(job: Job, options: Options) -> int:
 
 
 def _choose(nodes: list[Node], machines: int, demands: dict[str, float]) -> list[Node]:
-    """Return the nodes for a job. The head is used last: it often has fewer resources."""
+    """Return the nodes for a job. Use the head only if needed: it often has fewer resources."""
     needed = {
         "CPU": demands.get("entrypoint_num_cpus", 0.0),
         "GPU": demands.get("entrypoint_num_gpus", 0.0),
@@ -159,11 +159,11 @@ def _descriptions(
     if packages is not None:
         command[:1] = packages.command
     for rank, node in enumerate(nodes):
-        # Ray waits only 3 s by default, and torchrun needs longer.
+        # When Ray stops a job, it waits only 3 s by default, but torchrun needs longer.
         variables = LAUNCH_VARIABLES | {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE))}
         if len(nodes) > 1:
-            # Ray tells a job nothing about the jobs of other machines. So set the variables that
-            # launch reads in an Indexed Job of Kubernetes.
+            # Ray does not tell a job about the other machines' jobs. So set the variables that
+            # launch reads in a Kubernetes Indexed Job.
             variables |= {
                 "JOB_COMPLETION_INDEX": str(rank),
                 "MASTER_ADDR": nodes[0].address,
@@ -204,9 +204,10 @@ def _join(threads: list[threading.Thread]) -> None:
 
 
 def _follow(cluster: Cluster, names: list[str], spare: int) -> int:
-    """Show the progress of a job until it ends. Return 0, or the status of the first failure.
+    """Show a job's progress until it ends. Return 0, or the exit status of the first failure.
 
-    If the job fails on more than `spare` machines, stop it on the others, because they would wait.
+    If the job fails on more than `spare` machines, stop it on the others, because they would wait
+    for the failed ones.
     """
     shown = ""
     failures: list[int] = []
@@ -233,14 +234,14 @@ def _follow(cluster: Cluster, names: list[str], spare: int) -> int:
 
 
 def _reason(state: dict[str, Any]) -> str:
-    """Return the reason in one line, without the program's log, which Ray's message includes."""
+    """Return why a job ended, in one line. Ray's message also contains the end of the log."""
     message = str(state.get("message") or "").partition(", last available logs")[0]
     lines = message.strip().splitlines() or ["no reason is given"]
     return f"{state['status'].lower()}: {lines[0]}"
 
 
 def _state(cluster: Cluster, name: str) -> dict[str, Any]:
-    """Return the state of a job. Tries again if the cluster does not answer."""
+    """Return the state of a job. Retry if the cluster does not respond."""
     for attempt in range(1, _TRIES + 1):
         try:
             state = cluster.job(name)
@@ -256,7 +257,7 @@ def _state(cluster: Cluster, name: str) -> dict[str, Any]:
 
 
 def _stop(cluster: Cluster, names: list[str]) -> None:
-    """Stop jobs, and wait until they have ended."""
+    """Stop jobs, and wait until they have ended, for up to 80 s."""
     start = time.monotonic()
     waiting = list(names)
     while waiting and time.monotonic() - start < 2 * GRACE:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ray cluster, through the REST API of its dashboard. Ray itself is not needed."""
+"""A client for the REST API of a Ray cluster's dashboard. Ray need not be installed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import aiohttp
 
 from torch_google.launch.submit.scheduler import SubmitError
 
-# Ray 2.9 provides all calls and fields that this file uses.
+# The oldest supported version of Ray. It has all requests and fields that this module uses.
 OLDEST = (2, 9)
 _TIMEOUT = 120.0  # long, because a submission waits for the head's agent
 _UPLOAD_TIMEOUT = 600.0
-_TRIES = 10  # attempts: jobs keep running while the cluster's head is replaced
+_TRIES = 10  # attempts, because jobs keep running while the cluster's head is replaced
 _PAUSE = 2.0
 
 
 class HttpError(SubmitError):
-    """An HTTP status that reports an error. status: the number."""
+    """Raised if a response has an HTTP error status. status: the status code."""
 
     def __init__(self, request: urllib.request.Request, status: int, body: str) -> None:
         lines = body.strip().splitlines() or ["no message"]
@@ -37,12 +37,12 @@ class HttpError(SubmitError):
 
 
 class Unreachable(SubmitError):
-    """An error for a cluster that does not answer."""
+    """Raised if the cluster does not respond."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """A machine of the cluster. resources: all that it has, busy or not."""
+    """A machine of the cluster. resources: its total resources, including those in use."""
 
     address: str
     is_head: bool
@@ -50,14 +50,14 @@ class Node:
 
 
 class Cluster:
-    """The cluster whose dashboard has the URL `address`. headers: sent with each request."""
+    """A cluster. address: the URL of its dashboard. headers: HTTP headers for every request."""
 
     def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
         self.address = address.rstrip("/")
         self._headers = dict(headers or {})
 
     def check_version(self) -> str:
-        """Return Ray's version. Raises SubmitError if it is too old, or if this is not Ray."""
+        """Return Ray's version. Raises SubmitError if it is too old or the server is not Ray."""
         try:
             version = str(self._json("GET", "/api/version")["ray_version"])
         except HttpError as error:
@@ -83,7 +83,7 @@ class Cluster:
         ]
 
     def has_package(self, name: str) -> bool:
-        """Return whether the cluster stores a package, which it then keeps for some minutes."""
+        """Return whether the cluster has a package. If so, extend its lifetime by some minutes."""
         try:
             self._call("GET", f"/api/packages/gcs/{name}")
         except HttpError as error:
@@ -93,7 +93,7 @@ class Cluster:
         return True
 
     def upload_package(self, name: str, data: bytes) -> None:
-        """Store a package of less than 100 MiB, which is Ray's limit."""
+        """Upload a package, which must be smaller than Ray's limit of 100 MiB."""
         self._call("PUT", f"/api/packages/gcs/{name}", data, timeout=_UPLOAD_TIMEOUT)
 
     def submit(self, job: Mapping[str, Any]) -> None:
@@ -110,7 +110,7 @@ class Cluster:
         return state
 
     def stop(self, name: str) -> None:
-        """Ask the cluster to stop a job. A job that the cluster does not know is ignored."""
+        """Ask the cluster to stop a job. Does nothing if the cluster does not know the job."""
         try:
             self._call("POST", f"/api/jobs/{name}/stop")
         except HttpError as error:
@@ -118,10 +118,10 @@ class Cluster:
                 raise
 
     def tail(self, name: str, write: Callable[[str], None]) -> None:
-        """Write each line of a job's log until the job ends.
+        """Call `write` with each line of a job's log until the job ends.
 
-        A lost connection is opened again. Raises Unreachable if that fails several times, or if
-        there is no log.
+        If the connection is lost, reconnect. Raises Unreachable if that fails repeatedly, or if the
+        log is empty.
         """
         asyncio.run(self._tail(name, write))
 
@@ -149,7 +149,7 @@ class Cluster:
                         failures = 0
                     if socket.close_code == aiohttp.WSCloseCode.OK:
                         if not position:
-                            # A log contains at least Ray's own lines.
+                            # A log contains at least some lines from Ray itself.
                             raise Unreachable(f"{url} is empty; the agent of its node may be gone")
                         if rest:
                             write(rest)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters that refuse, fail or lose connections: a small server in place of Ray's dashboard.
+"""Jobs on Ray clusters that reject requests, fail or lose connections.
 
-ray_test submits to a real cluster.
+A small server takes the place of Ray's dashboard; ray_test.py uses a real cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOG = "Running entrypoint\n[0] one\n[0] two\n[1] last"
 
 
 class _Dashboard:
-    """A server that answers like Ray's dashboard. answers: other replies, by path."""
+    """A server that responds like Ray's dashboard. answers: other responses, by method and path."""
 
     def __init__(self) -> None:
         self.answers: dict[str, web.Response] = {}
@@ -62,7 +62,7 @@ class _Dashboard:
         self.calls.append(call)
         for start, answer in self.answers.items():
             if call.startswith(start):
-                # An answer can be sent only once.
+                # Copy the response, because aiohttp can send each object only once.
                 return web.Response(status=answer.status, text=answer.text)
         if request.path == "/api/version":
             return web.json_response({"ray_version": "2.60.0"})

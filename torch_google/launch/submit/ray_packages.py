@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upload a program to a Ray cluster, in packages that are small enough for Ray."""
+"""Upload a program to a Ray cluster, in pieces that fit into Ray's packages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch_google.launch.submit.ray_cluster import Cluster
 from torch_google.launch.submit.scheduler import SubmitError
 
 _PIECE = 64 << 20  # Ray's dashboard accepts requests of less than 100 MiB
-# Ray puts the directory of each piece on PYTHONPATH. Jobs of one node share the working directory,
-# so the program appears there in one step.
+# A script that joins the pieces, which it finds through PYTHONPATH. Jobs on one node share the
+# working directory, so the script creates the program there atomically.
 _START = """\
 #!/bin/sh
 # Joins the pieces of a program, and starts it.
@@ -44,8 +44,8 @@ exec "$program" "$@"
 class Packages:
     """A program that was uploaded to the cluster.
 
-    environment: the runtime_env of jobs that run it.
-    command: the command that starts the program in such a job.
+    environment: Ray's runtime_env for jobs that run the program.
+    command: the command that starts the program in a job with that environment.
     """
 
     environment: dict[str, Any]
@@ -53,7 +53,10 @@ class Packages:
 
 
 def upload(cluster: Cluster, program: Path, say: Callable[[str], None]) -> Packages:
-    """Upload a program, except for pieces that the cluster stores. Raises SubmitError."""
+    """Upload those pieces of a program that the cluster lacks.
+
+    Raises SubmitError if the program cannot be read or an upload fails.
+    """
     pieces: list[str] = []
     uris: list[str] = []
     try:
@@ -77,7 +80,7 @@ def _pieces(program: Path) -> Iterator[bytes]:
 
 
 def _store(cluster: Cluster, files: dict[str, bytes]) -> str:
-    """Store a package unless it exists already; return its URI, which depends on the contents."""
+    """Upload a package unless the cluster has it. Return its URI, a digest of the contents."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:  # without compression: a PAR is compressed
         for name, data in files.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submit a real PAR to a real Ray cluster: a head and a second node, on loopback.
 
-Run by hand, with `ray` on PATH; see README.md.
+Run this test by hand, with `ray` on PATH; see README.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _ports(number: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The URL of the dashboard of a cluster of two nodes."""
+    """Start a cluster of two nodes, and yield the URL of its dashboard."""
     ray = shutil.which("ray")
     assert ray is not None, "install ray[default] and put `ray` on PATH"
     directory = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets need a short path

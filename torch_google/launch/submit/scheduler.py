@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code that all schedulers share: a job, and the processes whose output is its log."""
+"""Code shared by all schedulers: a job's description, and the processes that print its log."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-# torchrun waits 30 s for its workers after a signal, and then kills them.
+# Seconds between SIGTERM and SIGKILL. torchrun needs up to 30 s to stop its workers.
 GRACE = 40.0
 _POLL = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A program to start: `processes` on each of `machines`.
+    """A program to run in `processes` processes on each of `machines` machines.
 
-    fewest: the job goes on while this many machines are left; None if it needs all of them.
-    restarts: how often the processes are started again after a failure.
+    fewest: the minimum number of machines with which the job continues; None if it needs all.
+    restarts: how often torchrun restarts the processes after a failure.
     """
 
     par: Path
@@ -38,7 +38,7 @@ class Job:
 
     @property
     def spare(self) -> int:
-        """How many machines the job may lose."""
+        """The number of machines that the job may lose."""
         return 0 if self.fewest is None else self.machines - self.fewest
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Job:
             raise ValueError(f"--max-restarts={self.restarts}: expected 0 or more")
 
     def command(self, log_directory: Path) -> list[str]:
-        """Return the command for one machine. It prefixes each line of output with the rank."""
+        """Return the command for one machine. Its lines of output are prefixed with the rank."""
         options = [f"--nproc-per-node={self.processes}", "--tee=3", f"--log-dir={log_directory}"]
         if self.fewest is not None:
             options.append(f"--nnodes={self.fewest}:{self.machines}")
@@ -61,11 +61,11 @@ class Job:
 
 
 class SubmitError(Exception):
-    """An error for a job that cannot be submitted. The message is one line."""
+    """Raised if a job cannot be submitted. The message is one line."""
 
 
 class Cancelled(Exception):
-    """Raised after Ctrl-C or a SIGTERM. signal: its number."""
+    """Raised after SIGINT (Ctrl-C) or SIGTERM. signal: the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -109,7 +109,7 @@ class Lines:
 
 
 class Processes:
-    """The processes of a job on this machine. Their lines go to one stream, never mixed."""
+    """A job's processes on this machine. Their output goes to one stream, in whole lines."""
 
     def __init__(self, output: TextIO) -> None:
         self._lines = Lines(output)
@@ -125,7 +125,8 @@ class Processes:
             stderr=subprocess.STDOUT,
             text=True,
             errors="backslashreplace",
-            # Ctrl-C reaches only this process, which then stops the job cleanly.
+            # In another session, the child does not get Ctrl-C, so this process can stop it
+            # cleanly.
             start_new_session=True,
         )
         thread = threading.Thread(target=self._copy, args=(process,), daemon=True)
@@ -141,10 +142,10 @@ class Processes:
     def wait(
         self, ended: Callable[[int, int], None] = lambda number, status: None, *, spare: int = 0
     ) -> int:
-        """Wait for all processes. Return 0, or the status of the first that failed.
+        """Wait for all processes. Return 0, or the exit status of the first that failed.
 
-        If more than `spare` fail, stop the others, because they would wait for them. ended: is
-        called with the number and the status of each process.
+        If more than `spare` fail, stop the others, because they would wait for the failed ones.
+        ended: a callback that gets the number and the status of each process when it ends.
         """
         running = dict(enumerate(self._processes))
         failures: list[int] = []
@@ -165,7 +166,7 @@ class Processes:
         return failures[0] if len(failures) > spare else 0
 
     def join(self, seconds: float) -> None:
-        """Wait at most this long for all processes."""
+        """Wait up to `seconds` for all processes to end."""
         deadline = time.monotonic() + seconds
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -173,7 +174,7 @@ class Processes:
         self._drain()
 
     def stop(self, grace: float = GRACE) -> None:
-        """Stop the running processes with SIGTERM, then their process groups with SIGKILL."""
+        """Send SIGTERM to running processes, and after `grace` seconds SIGKILL to their groups."""
         running = [process for process in self._processes if process.poll() is None]
         for process in running:
             process.terminate()
@@ -188,6 +189,6 @@ class Processes:
         self._drain()
 
     def _drain(self) -> None:
-        """Copy the rest of the output. A worker that outlives torchrun must not block the job."""
+        """Copy the remaining output. Limit the time, because a worker may outlive torchrun."""
         for thread in self._threads:
             thread.join(timeout=5)

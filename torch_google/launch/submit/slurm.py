@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job with Slurm's srun, which allocates machines, shows all output and ends with it."""
+"""Run a job with Slurm's srun, which allocates machines, shows all output and waits for the job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from torch_google.launch.submit.scheduler import (
 
 
 def command(job: Job, options: list[str]) -> list[str]:
-    """Return the srun command of a job. options: further options of srun."""
-    # An elastic job continues if it loses a task or a machine.
+    """Return the srun command for a job. options: further options for srun."""
+    # By default, one failed task ends the job, but an elastic job continues without it.
     lost = ["--kill-on-bad-exit=1"] if job.fewest is None else ["--kill-on-bad-exit=0", "--no-kill"]
     return [
         "srun",

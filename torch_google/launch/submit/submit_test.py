@@ -67,7 +67,7 @@ def test_a_job_goes_on_without_a_machine() -> None:
     output, errors = process.communicate(timeout=500)
     assert process.returncode == 0, output + errors
     assert "machine 1 failed with status 137; the others go on" in errors
-    # One process is left: the sum over all ranks is that of rank 0.
+    # Only one process is left, so the sum over all ranks is rank 0's value.
     assert '"rank": 0, "sum": 1.0' in output
     assert errors.endswith("submit: succeeded\n")
 

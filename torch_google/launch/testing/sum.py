@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that adds the ranks of all processes, and prints the sum and other facts as JSON.
+"""A program that adds up `rank + 1` over all ranks, and prints the sum and other facts as JSON.
 
-The argument fail-in-rank-1 makes one process fail; wait-with-pid-in=DIR makes all of them wait;
-lose-machine-1 kills torchrun and the process of one machine, as if the machine had vanished.
+The argument fail-in-rank-1 makes one process fail. wait-with-pid-in=DIR makes all processes write
+their ids and wait. lose-machine-1 kills torchrun and the process of one machine, as if the machine
+had vanished.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main() -> None:
         "rank": distributed.get_rank(),
         "sum": value.item(),
     }
-    # One write, so that the lines of several processes do not mix.
+    # Write the line in one call, so that it is not mixed with those of other processes.
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
     distributed.destroy_process_group()
@@ -39,7 +40,7 @@ def _misbehave(argument: str) -> None:
     if argument == "fail-in-rank-1" and distributed.get_rank() == 1:
         raise SystemExit("asked to fail")
     if argument == "lose-machine-1" and distributed.get_world_size() == 2:
-        # An elastic torchrun may give any rank to a machine.
+        # Find the machine by its index, because an elastic torchrun may assign it any rank.
         if os.environ["JOB_COMPLETION_INDEX"] == "1":
             os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)

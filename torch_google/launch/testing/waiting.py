@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wait for the ranks of sum.py that were started with wait-with-pid-in=DIR."""
+"""Wait until ranks of sum.py, started with wait-with-pid-in=DIR, are waiting."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 def wait_for_pids(
     directory: Path, count: int, process: subprocess.Popen[str], *, seconds: float
 ) -> list[int]:
-    """Return the process ids of `count` ranks, as soon as all of them have written theirs.
+    """Wait until `count` ranks have written their process ids, and return the ids.
 
-    Return fewer if `process`, which started them, ends. Raises TimeoutError after `seconds`.
+    Return fewer if `process`, the parent of the ranks, ends. Raises TimeoutError after `seconds`.
     """
     deadline = time.monotonic() + seconds
     while len(files := list(directory.glob("*.pid"))) < count and process.poll() is None:
