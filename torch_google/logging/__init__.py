@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One Abseil log stream for the program, torch's loggers, warnings and C++ messages.
 
-Call `setup()` once, in main. The other names are Abseil's logging API.
+Call `setup()` once, in main. Most other names here are Abseil's logging API.
 """
 
 from absl.logging import (

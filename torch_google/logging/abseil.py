@@ -65,9 +65,9 @@ def severity_name(verbosity: int) -> str:
 
 
 def follow() -> None:
-    """Keep C++ log levels equal to Python's from now on, until `unfollow` is called.
+    """Keep C++ log levels equal to Python's until `unfollow` is called.
 
-    A level that the user set in TORCH_CPP_LOG_LEVEL is kept.
+    If the user set TORCH_CPP_LOG_LEVEL, C++ keeps that level instead.
     """
     global _user_level, _following, _watching
     if not is_linked():
@@ -79,7 +79,7 @@ def follow() -> None:
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # If the variable equals the level from the flags, a parent process set it, not the user.
+    # If the variable equals the level from the flags, assume that a parent process has set it.
     level = os.environ.get(LEVEL_VARIABLE, "")
     _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)
@@ -94,7 +94,7 @@ def unfollow() -> None:
 
 
 def tag_messages(on: bool) -> None:
-    """Choose the format of C++ messages: the one that `native.py` parses, or Abseil's own."""
+    """Print C++ messages in the format that `native.py` parses or, if not `on`, in Abseil's own."""
     if is_linked():
         _native().tag_messages(on)
 
@@ -112,7 +112,7 @@ def _changed(verbosity: int) -> bool:
 
 
 def _limit(verbosity: int) -> bool:
-    """Lower the verbosity to --minloglevel's limit; return whether it was above the limit."""
+    """Lower the verbosity to the limit that --minloglevel sets; return whether it exceeded it."""
     least = FLAGS["minloglevel"].value if "minloglevel" in FLAGS else None
     if least is None or verbosity <= -least:
         return False
@@ -135,9 +135,9 @@ def _set_levels(verbosity: int) -> None:
 
 
 def _severity_of(text: str) -> str:
-    """Return the severity that torch reads from LEVEL_VARIABLE, a name or a number.
+    """Return the severity that torch sets for `text`, the value of LEVEL_VARIABLE.
 
-    For other values torch itself logs an error.
+    The value is a name or a number. For any other value, torch logs an error and uses WARNING.
     """
     name = text.upper()
     if name in ("0", "1", "2", "3"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In real processes, C++ messages logged through Abseil join the stream, with the same levels."""
+"""C++ messages logged through Abseil join the stream and obey its levels, in real processes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_torchs_own_variable_stays(level: str, expected: list[str]) -> None:
 
 def test_a_child_follows_its_parents_flags_and_its_own_changes() -> None:
     child = "logging.set_verbosity(logging.ERROR)\n_speaker.say(1, 'no')\n_speaker.say(2, 'yes')"
-    # Set the variable to the level that a parent process would have set.
+    # Set TORCH_CPP_LOG_LEVEL as a parent process would have set it.
     done = _run(_SETUP + child, level="WARNING")
     assert _said(done.stderr) == ["yes"]
 
@@ -160,7 +160,7 @@ def test_nothing_is_followed_after_shutdown() -> None:
 
 
 def test_much_from_a_thread_that_one_waits_for_does_not_block() -> None:
-    """The logging thread cannot get the GIL, so a log sink that needed the GIL would deadlock."""
+    """The main thread holds the GIL while a C++ thread logs, so the log sink must not take it."""
     done = _run(_SETUP + "_speaker.say_much(20_000)")
     assert done.returncode == 0
     assert _said(done.stderr) == [f"number {number}" for number in range(20_000)]

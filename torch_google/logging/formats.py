@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formatters: Abseil's log line plus rank and process, or one JSON object per record."""
+"""Formatters of log records: as Abseil's lines with rank and process, or as JSON objects."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ _ARTIFACT = "artifact_name"
 _INTERNAL = "torch._logging._internal"
 # The module that starts compilations. Before it is imported, no compilation can be running.
 _COMPILER = "torch._dynamo.convert_frame"
-# The dict of bytes inside os.environ: a lookup copies no key, and a missing key does not raise.
+# The dict of bytes inside os.environ. Unlike os.environ, it does not encode the key on each lookup
+# or raise an exception for a missing key.
 _ENVIRONMENT: Mapping[bytes, bytes] = vars(os.environ).get("_data", os.environb)
 _LOGGERS = logging.root.manager.loggerDict
 _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
 
 
 class TextFormatter(absl_logging.PythonFormatter):
-    """Abseil's prefix, then rank and process if there are several processes, then the message.
+    """A formatter that adds Abseil's prefix and, if there are several processes, rank and process.
 
     An example is `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`.
-    Tools that parse Abseil's lines can parse these as well. Every record passes through `format`,
-    so the common case is kept cheap; benchmarks/google3 gives the timings.
+    Tools that parse Abseil's lines can parse these lines as well. Every record passes through
+    `format`, so the common case must be fast; benchmarks/google3 has the timings.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as text. Only its first line has the prefix."""
+        """Return the record as text. Only the first line has the prefix."""
         artifact = artifact_of(record)
         text = artifact_text(record, artifact) if artifact else None
         if text is None:
@@ -58,7 +59,7 @@ class TextFormatter(absl_logging.PythonFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record, on one line; keys without a value are omitted."""
+    """A formatter that writes each record as a JSON object on one line, without empty fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON: time in UTC, severity, source location, process, message."""
@@ -87,9 +88,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """Return the message; if formatting fails, the format, its arguments and the error.
+    """Return the record's message or, if formatting fails, the format, its arguments and the error.
 
-    Python's handlers would print a traceback instead, and the record would reach no log file.
+    Python's handlers would print a traceback instead and drop the record.
     """
     try:
         return record.getMessage()
@@ -106,7 +107,7 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the text in the artifact's own format; None if that does not exist or fails."""
+    """Return the record in the artifact's own format, or None if that is missing or fails."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:
@@ -118,16 +119,16 @@ def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
 
 
 def compilation_of() -> str | None:
-    """Return the id of the compilation on this thread, for example `0/0`; None outside one."""
+    """Return the id of this thread's current compilation, such as `0/0`, or None."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
     trace_id = context.current_trace_id() if context else None
     return None if trace_id is None else str(trace_id)
 
 
 def rank() -> int | None:
-    """Return this process's rank, from the process group if there is one, else the environment."""
+    """Return this process's rank in the process group, or else from the environment, or None."""
     distributed = sys.modules.get("torch.distributed")
-    # In a torch built without distributed support, this module exists but is empty.
+    # If torch was built without distributed support, torch.distributed lacks `is_initialized`.
     is_initialized = getattr(distributed, "is_initialized", None)
     if is_initialized is not None and is_initialized():
         return int(distributed.get_rank())  # type: ignore[union-attr]
@@ -136,7 +137,7 @@ def rank() -> int | None:
 
 
 def origin_text(record: logging.LogRecord) -> str:
-    """Return `rank 3, worker-1 77` without the parts that do not apply; "" for a single process."""
+    """Return `rank 3, worker-1 77`, or only the rank or the process if the other does not apply."""
     own_rank = rank()
     if multiprocessing.parent_process() is None:
         return "" if own_rank is None else f"rank {own_rank}"
@@ -145,7 +146,7 @@ def origin_text(record: logging.LogRecord) -> str:
 
 
 def process_text(record: logging.LogRecord) -> str:
-    """Return a child process's name and id; empty for the main process."""
+    """Return the name and id of the process, or "" in the main process."""
     if multiprocessing.parent_process() is None:
         return ""
     return f"{record.processName} {record.process}"
@@ -193,9 +194,9 @@ def _prefix(record: logging.LogRecord) -> str:
 
 
 def _keep(created: float) -> tuple[int, str]:
-    """Return a time in whole seconds, and its text `0102 03:04:05`.
+    """Return a time in whole seconds, and its text, such as `0102 03:04:05`.
 
-    Store both, because records in bursts share them.
+    Cache both, because successive records often share them.
     """
     global _last
     second = int(created)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records formatted as Abseil lines and as JSON, with rank, process, compilation and artifact."""
+"""Formats of records: Abseil's lines and JSON, with rank, process, compilation and artifact."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_message_that_cannot_be_formatted_is_a_record(
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_an_artifact_that_cannot_be_formatted_is_a_record(formatter: logging.Formatter) -> None:
-    # The only torch artifact that has a format of its own.
+    # This is the only torch artifact that has its own formatter.
     logger = torch._logging.getArtifactLogger("torch.mine", "custom_format_test_artifact")
     text = formatter.format(_record("%d of %d", name=logger.name))
     assert "%d of %d (arguments ('step',): TypeError" in text

@@ -7,7 +7,7 @@ or old enough, after a record with severity ERROR or above, and at exit.
 
 The store's client library also logs, both from the uploading thread and from threads that the
 upload waits for. So an upload never holds a lock that logging needs. A logging call only queues its
-record; only after an urgent record does it wait for an upload, up to a time limit.
+record. If the record is urgent, the call then waits for the upload, up to a time limit.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# Limits for one part of a log in a remote store: its size in bytes, and its age in seconds.
+# A part of a log in a remote store is uploaded at this size in bytes or this age in seconds.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
-# Seconds that a logging call waits for a record with severity ERROR to be stored, and seconds
-# between two uploads if the second became due during the first.
+# The maximum number of seconds that a logging call waits until its urgent record is stored.
 URGENT_SECONDS = 5.0
+# The number of seconds between two uploads if the second became due during the first.
 AGAIN_SECONDS = 0.2
-# Descriptors below this are standard input, output and error.
+# Lower descriptors are standard input, output and error.
 _FIRST_OWN = 3
 
 
@@ -49,7 +49,7 @@ class _PathHandler(logging.Handler):
         self._failing = False
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write a record; if it is urgent, wait until it is stored, so that it survives a crash."""
+        """Write a record. Wait until an urgent one is stored, so that it survives a crash."""
         handled = super().handle(record)
         file = self._own()
         if handled and file is not None and _is_urgent(record):
@@ -59,7 +59,7 @@ class _PathHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record. Report failures on standard error, as Python's handlers do.
 
-        A disk or store that keeps failing is reported in one line, not once per record.
+        If a disk or a store keeps failing, report that once, not for every record.
         """
         try:
             line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
@@ -85,17 +85,17 @@ class _PathHandler(logging.Handler):
             file.close()
 
     def acquire(self) -> None:
-        """Do nothing: `logging.shutdown` would otherwise hold the lock during the final flush."""
+        """Do nothing, so that `logging.shutdown` does not hold the lock during the final flush."""
 
     def release(self) -> None:
         """Do nothing, like `acquire`."""
 
     def _path(self) -> str:
-        """Return the path of the file that this process is about to open."""
+        """Return the path for a new file of this process."""
         raise NotImplementedError(f"{type(self).__name__} has no path")
 
     def _own(self) -> _File | None:
-        """Return this process's file, or None if it has not opened one since a fork."""
+        """Return this process's file, or None if it has not opened one since it was forked."""
         return self._file if self._pid == os.getpid() else None
 
     def _current(self) -> _File:
@@ -110,7 +110,7 @@ class _PathHandler(logging.Handler):
         self._pid = os.getpid()
 
     def _report(self, error: Exception | None) -> None:
-        """Report the first failure to write the log, and the first success after it."""
+        """Report the first of several failures to write, and the first success after them."""
         if error is not None and not self._failing:
             text = error if isinstance(error, OSError) else repr(error)
             _say(f"the log is not written to its file from now on: {text}")
@@ -120,7 +120,7 @@ class _PathHandler(logging.Handler):
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the handler's lock, briefly, so that a forked process finds it free."""
+        """Hold the handler's lock. The logging module resets this lock in forked processes."""
         assert self.lock is not None
         with self.lock:
             yield
@@ -133,14 +133,14 @@ class LogFile(_PathHandler):
     """
 
     def __init__(self, directory: str, program: str) -> None:
-        """Create the directory. If that fails, raises an OSError that names the directory."""
+        """Create the directory. Raises an OSError naming it if that fails."""
         gfile.MakeDirs(directory)
         super().__init__()
         self._directory = directory
         self._program = program
 
     def follow(self) -> None:
-        """Switch to a file for a forked process: the parent's, or a new one in a remote store."""
+        """Open a file in a forked process: the parent's or, in a remote store, `PATH.native`."""
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)
@@ -158,12 +158,12 @@ class RemoteLog(_PathHandler):
         self._maker = os.getpid()
 
     def _path(self) -> str:
-        # If two processes wrote parts under the same name, they would overwrite each other's.
+        # Processes need different names, or they would overwrite each other's parts.
         return self._named if os.getpid() == self._maker else f"{self._named}.{os.getpid()}"
 
 
 def remote_log(path: str) -> RemoteLog:
-    """Return this process's handler for a path. It is shared: each torch logger asks for one."""
+    """Return this process's handler for a path. All of torch's loggers share it."""
     with _remote_lock:
         key = (path, os.getpid())
         if key not in _remote_logs:
@@ -189,14 +189,14 @@ class _File(Protocol):
 class _LocalFile:
     """A local file that is written with one write() call per record.
 
-    So lines stay whole if processes share the file or one of them dies.
+    So lines stay whole even if processes share the file, or if a process is killed.
     """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self._report = report
         self.path, opened = open_own(path)
-        # If descriptor 2 is closed, open() may return 2, and C++'s stderr output would go into the
-        # log.
+        # If descriptor 2 is closed, open() may return 2. Then C++ code would write its stderr
+        # output into the log.
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
         os.close(opened)
         self._cut = False
@@ -240,7 +240,7 @@ class _RemoteFile:
         self._bytes = 0
         self._due = False
         self._due_again = False
-        # Numbers of records queued and records stored so far.
+        # The numbers of records that have been queued and stored so far.
         self._queued = 0
         self._stored = 0
         self._prompt = True
@@ -252,7 +252,7 @@ class _RemoteFile:
         # A thread holds this lock during an upload. Threads that only log never wait for it.
         self._upload_lock = threading.Lock()
         threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
-        # Use a finalizer, because multiprocessing's child processes run no atexit handlers.
+        # Child processes of multiprocessing run these finalizers, but no atexit handlers.
         multiprocessing_util.Finalize(None, self.flush, exitpriority=0)
 
     def write(self, line: bytes, urgent: bool) -> None:
@@ -266,9 +266,9 @@ class _RemoteFile:
             self._some.notify_all()
 
     def settle(self) -> None:
-        """Wait until everything written so far is stored, up to a time limit.
+        """Wait until all records written so far are stored, up to a time limit.
 
-        The limit prevents a deadlock: the client's upload may be waiting for this very thread.
+        The limit prevents a deadlock, because the client's upload may be waiting for this thread.
         After a timeout, no thread waits again until an upload has succeeded.
         """
         with self._lock:
@@ -324,7 +324,7 @@ class _RemoteFile:
 
     def _store(self, data: bytes) -> bool:
         """Write the next part; return False if another log already has a part with that number."""
-        # This log's own part may exist although its upload failed, so overwrite it.
+        # If this log has already tried to upload the part, the part may exist: overwrite it.
         mode = "wb" if self._begun else "xb"
         try:
             with gfile.Open(f"{self.path}.{self._parts:04}", mode) as file:
@@ -350,8 +350,8 @@ class _RemoteFile:
                 pause = PART_SECONDS
             else:
                 self._report(None)
-                # Without a pause, a client that logs an error at each upload would keep this loop
-                # busy.
+                # Pause, because a client that logs an error in each upload would otherwise keep
+                # this loop busy.
                 pause = AGAIN_SECONDS if self._due_again else 0.0
             with self._lock:
                 self._some.wait_for(lambda: self._closed, pause)

@@ -47,8 +47,8 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
     assert sorted(parts) == ["before the fork\nafter the fork\n", "in the child\n"]
 
 
-# The start of each test program: a store whose client calls the program's `upload`, and `lines`,
-# which returns the stored lines.
+# The beginning of each test program. To upload, the store's client calls a function `upload`, which
+# the program must define. `lines` returns the stored lines.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -77,7 +77,7 @@ gfile.configure(retry=gfile.Retry(first=0.01))
 
 
 def _run(program: str) -> list[str]:
-    """Run the program in a new process, so that a hang times out; return its output lines."""
+    """Run a program in a new process, with a timeout in case it hangs; return its output lines."""
     done = subprocess.run(
         [sys.executable, "-c", _STORE + program, "--verbosity=0"],
         capture_output=True,
@@ -111,7 +111,7 @@ app.run(main)
     assert "attempt 1 of 6" in retry
 
 
-# The pool's thread logs while the uploading thread waits for it.
+# Part of a program: the pool's thread logs while the uploading thread waits for it.
 _CHATTY = """
 def work(count, go):
     log.info("upload %d begins", count)
@@ -130,7 +130,7 @@ log_files.URGENT_SECONDS = 1.0
 def main(argv):
     logging.setup(directory="test://logs", native=False)
     logging.error("urgent")
-    # The client's thread logs while no upload runs. The upload of its record needs that same thread.
+    # The pool's thread logs and waits for the upload of its record, which needs that same thread.
     pool.submit(log.error, "urgent as well").result()
     logging.warning("patient")
     logging.shutdown()

@@ -2,9 +2,9 @@
 """Logger classes that keep torch's records in the stream.
 
 torch gives each of its registered loggers a handler on standard error and turns propagation off,
-and repeats this at every `torch._logging.set_logs`. Some modules do the same at import. The classes
-here ignore both settings; other handlers (files, the user's own) stay. Assigning these classes to
-existing loggers needs no patch to torch.
+both initially and at every `torch._logging.set_logs`. Some modules do the same at import. The
+classes here ignore these settings, but keep other handlers, such as files and the user's own. They
+are assigned to the `__class__` of existing loggers, so torch needs no patch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from absl import logging as absl_logging
 
 FLAGS = flags.FLAGS
 
-# Loggers that torch's modules configure at import or first use, with levels that the user did not
-# ask for. loggers_test.py checks the list against torch.
+# Loggers that torch's modules set to hard-coded levels at import or on first use. loggers_test.py
+# checks that the list is complete.
 LIBRARY_LOGGERS = (
     "Flight Recorder",
     "c10d-NullHandler-dcp_logger",
@@ -52,13 +52,13 @@ class OneStreamLogger(logging.Logger):
         del value
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, unless it writes to the console: the stream already writes there."""
+        """Add a handler, unless it writes to the console, as the stream's own handler does."""
         if not _is_console(hdlr):
             super().addHandler(hdlr)
 
 
 class LibraryLogger(OneStreamLogger):
-    """A logger whose library hard-codes a level. The class ignores it and uses the verbosity."""
+    """A logger that follows the verbosity and ignores the level that its library hard-codes."""
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
         """Ignore `level`."""
@@ -67,28 +67,28 @@ class LibraryLogger(OneStreamLogger):
 
 
 class TorchLogger(OneStreamLogger):
-    """The logger `torch`. When torch sets it up, it adopts all other loggers of torch.
+    """The logger `torch`. When torch sets it up, this class also adopts torch's other loggers.
 
-    torch's default level is WARNING. A verbosity that the user chose replaces this default. If the
-    user chose none, WARNING stays: Abseil programs start at INFO, and at that level torch logs
+    torch's default level is WARNING. If the user chose a verbosity, that replaces the default.
+    Otherwise the default stays, because Abseil's own default is INFO, and at that level torch logs
     pages of text. Any other level comes from TORCH_LOGS or set_logs and is kept.
     """
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
-        """Set `level`, but replace torch's default as the class docstring describes."""
+        """Set `level`, unless it is torch's default: see the class docstring."""
         is_default = level in (logging.NOTSET, logging.WARNING, "NOTSET", "WARNING")
         if is_default:
             level = logging.NOTSET if _verbosity_was_asked() else logging.WARNING
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, and adopt registered loggers: torch calls this when it sets them up."""
+        """Add a handler, and adopt registered loggers, which torch sets up at the same time."""
         adopt_registered()
         super().addHandler(hdlr)
 
 
 def adopt_all() -> None:
-    """Give torch's existing and future loggers this module's classes. torch may be loaded later."""
+    """Apply this module's classes to all of torch's loggers, even if torch is imported later."""
     _adopt(_TORCH, TorchLogger)
     for name in LIBRARY_LOGGERS:
         _adopt(name, LibraryLogger)
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Change the class of all loggers that torch has registered; descendants propagate to them."""
+    """Change the class of each logger that torch has registered. Descendants propagate to these."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -104,7 +104,7 @@ def adopt_registered() -> None:
 
 
 def release_all() -> None:
-    """Restore adopted loggers' original class. The next set_logs restores torch's settings."""
+    """Restore the class of adopted loggers. torch's own settings return at the next set_logs."""
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, OneStreamLogger):
             logger.__class__ = logging.Logger  # type: ignore[assignment]
@@ -112,7 +112,7 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Return whether the command line sets the verbosity, or it is lower than torch's default."""
+    """Return whether the user set the verbosity: by a flag, or in code to less than WARNING."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 

@@ -130,7 +130,7 @@ def test_adopted_before_torch_is_imported() -> None:
 
 
 def test_the_list_has_every_logger_that_torch_cuts_off_when_it_is_imported() -> None:
-    """Find the torch modules that set up a console handler, in a process without torch_google."""
+    """Import the torch modules that add console handlers in a process without torch_google."""
     done = subprocess.run(
         [sys.executable, "-c", _CUT_OFF], capture_output=True, text=True, check=True
     )
@@ -153,7 +153,7 @@ for name in (
     try:
         importlib.import_module(f"torch.{name}")
     except ModuleNotFoundError:
-        if torch.__version__ >= (2, 7):  # earlier versions lack some
+        if torch.__version__ >= (2, 7):  # earlier versions lack some modules
             raise
 registered = torch._logging._internal.log_registry.get_log_qnames()
 for name, logger in logging.root.manager.loggerDict.items():

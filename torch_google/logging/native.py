@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay that turns torch's C++ messages on standard error into records in the stream.
 
-The released torch logs from C++ to file descriptor 2 only. `Relay` replaces the descriptor with a
-pipe that a small process reads. A thread could not do this: C++ code that holds the GIL could fill
-the pipe and deadlock. The process also survives a crash of the program and reads the pipe to its
-end, so the last messages, which explain the crash, are not lost.
+C++ code in the released torch logs only to file descriptor 2. `Relay` replaces the descriptor with
+a pipe that a small process reads. A thread would not do: C++ code that holds the GIL could fill the
+pipe and deadlock. The relay process also survives a crash of the program and reads the pipe to its
+end, so it does not lose the last messages, which explain the crash.
 
 The relay process turns torch's lines into records for the same handlers and passes other text
 through unchanged. Python's sys.stderr still writes to the terminal, not to the pipe.
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _CHUNK = 1 << 16
-# The most seconds that an exiting process waits for its relay. Without a limit, it could wait for
-# other processes that hold the pipe open.
+# The maximum number of seconds that an exiting process waits for its relay, which ends only when
+# all processes that inherited the pipe have closed it.
 _END_SECONDS = 2.0
-# Seconds that the relay holds back an unfinished line of other text.
+# The number of seconds for which the relay holds back an unfinished line of other text.
 _LINE_SECONDS = 0.1
 
 # `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
 _MESSAGE = re.compile(
     rb"(?:\[rank\d+\]:)?\[([VIWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ ([^\s:\]]+):(\d+)\] ?(.*)", re.DOTALL
 )
-# A line that another process has already formatted for the stream. It ends a multi-line message.
+# The start of a line that another process has formatted for the stream already. Such a line is not
+# part of a multi-line C++ message that precedes it.
 _STREAM_LINE = re.compile(rb"[DIWEFC]\d{4} \d\d:\d\d:\d\d\.\d+ |\{\"time\": ")
 _LEVELS = {
     b"V": logging.DEBUG,
@@ -54,7 +55,7 @@ Handle = Callable[[logging.LogRecord], object]
 
 
 class Relay:
-    """A relay that replaces file descriptor 2 until `stop`. Only one per process can be active."""
+    """A relay that replaces file descriptor 2 until `stop`. A process can have only one."""
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the relay process, which calls `handle` with each record, then `end`."""
@@ -100,17 +101,16 @@ class Relay:
             poll.register(self._ended, select.POLLIN)
             poll.poll(_END_SECONDS * 1000)
             os.close(self._ended)
-            # The relay may outlive this process, until every process that inherited the pipe has
-            # closed it; then init reaps it. Or the program has reaped it already, by waiting for
-            # any child.
+            # If the relay has not ended yet, it outlives this process, and init will reap it. If
+            # the program waited for any child, it may have reaped the relay already.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._child, os.WNOHANG)
 
 
 class _Unbuffered(io.FileIO):
-    """A file without a buffer lock: a process forked while the lock is held would deadlock.
+    """An unbuffered file, because a process forked while a buffer's lock is held could deadlock.
 
-    After a fork, Python resets only the locks of its own standard streams.
+    After a fork, Python resets the locks of only its own standard streams.
     """
 
     def write(self, data: Buffer) -> int:
@@ -173,7 +173,7 @@ def _copy(source: int, pid: int, handle: Handle) -> None:
         if not poll.poll(output.patience()):
             output.release()
         elif chunk := os.read(source, _CHUNK):
-            # torch ends a crashing DataLoader worker's message with a NUL.
+            # Drop NULs: torch's message about a crashing DataLoader worker ends with one.
             output.add(chunk.replace(b"\0", b""))
         else:
             break
@@ -196,7 +196,7 @@ class _Output:
         self._in_line = False  # whether the last write ended in the middle of a line
 
     def patience(self) -> float | None:
-        """Return how many milliseconds the held text may wait; None if there is no limit."""
+        """Return for how many milliseconds to hold the text back, or None if there is no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000
@@ -231,7 +231,7 @@ class _Output:
         self._deadline = None
 
     def end(self) -> None:
-        """Write out the held text when the pipe is closed."""
+        """Write the held text after the pipe has been closed."""
         record = parse(self._held, self._pid)
         if record is None:
             self.release()
@@ -252,8 +252,8 @@ class _Output:
 def _parts(text: bytes) -> list[tuple[int, bytes]]:
     """Split `text` before and after each C++ message; return the parts with their offsets.
 
-    torch writes a message in one call, so the lines that follow in the same chunk belong to it, up
-    to a line that starts another message or that the stream wrote.
+    torch writes a message in one call. So the following lines in the same chunk belong to it, up to
+    a line that starts another message or is formatted for the stream.
     """
     starts: list[int] = []
     position = 0
@@ -287,7 +287,7 @@ def _have_stderr() -> None:
 
 
 def _close_others(excluded: set[int]) -> None:
-    """Close inherited descriptors: a socket's peer sees its end only when every copy is closed."""
+    """Close inherited descriptors, because a socket stays open until every copy is closed."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in excluded:
             with contextlib.suppress(OSError):  # listdir has already closed its own descriptor

@@ -48,7 +48,7 @@ def test_cutting_loses_nothing(lines: list[bytes]) -> None:
 
 
 class _Terminal:
-    """A relay's output and records, in order, and the pipe that the relay reads."""
+    """The output and records of a relay that runs in a thread, and the pipe that it reads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         monkeypatch.setattr(native, "_LINE_SECONDS", seconds)
@@ -165,7 +165,7 @@ def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
 
 
 def test_no_record_is_within_a_line_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write a line in two pieces, as the interpreter writes the last line of a traceback."""
+    """Write a line in two pieces, as the interpreter does for the last line of a traceback."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     done = _run(
         _PROGRAM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the log stream: their flags, in addition to Abseil's, and their defaults."""
+"""Options of the log stream, their defaults, and the flags for them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 class Options:
     """The resolved options of the log stream.
 
-    `directory` is a gfile path, or empty to write no files. `directory_flag` names the flag that
-    set it, or is empty if an argument did.
+    `directory` is a gfile path, or empty to write no files. `directory_flag` is the name of the
+    flag that set it, or empty if no flag did.
     """
 
     directory: str = ""
@@ -58,7 +58,7 @@ def define_flags() -> None:
 
 
 def options(directory: str | None, json: bool | None, native: bool | None) -> Options:
-    """Return the options. Arguments take precedence over flags, and flags over the defaults."""
+    """Return the options. Arguments that are not None override flags, which override defaults."""
     flag = _directory_flag() if directory is None else ""
     return Options(
         directory=FLAGS[flag].value if flag else directory or "",
@@ -74,10 +74,10 @@ def in_par() -> bool:
 
 
 def _directory_flag() -> str:
-    """Return the name of the flag that sets the log directory, or "". Ours precedes Abseil's."""
+    """Return the name of the flag that sets the log directory, or "". Ours overrides Abseil's."""
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
-    # --log_dir takes its default from TEST_TMPDIR, which does not mean that the user wants files.
+    # Ignore the default of --log_dir, which may come from TEST_TMPDIR: the user did not set it.
     if FLAGS.is_parsed() and not FLAGS[_ABSEIL_DIRECTORY].using_default_value:
         return _ABSEIL_DIRECTORY if FLAGS[_ABSEIL_DIRECTORY].value else ""
     return ""

@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 
-# How many alternative names to try if the first name is taken.
+# The number of other names to try if the first name is taken.
 _MOST_NAMES = 8
 # Errors from opening a link, a pipe without a reader, a directory, another user's file, or a
 # deleted file.
@@ -20,14 +20,13 @@ _NOT_OWN = frozenset(
 def open_own(path: str) -> tuple[str, int]:
     """Open a new file, or one that this user owns, for appending; return its path and descriptor.
 
-    In a directory such as /tmp, another user may have planted a link, a pipe or a file under that
-    name. It is left untouched, and the new file gets a random, unguessable suffix.
+    In a directory such as /tmp, another user may have planted a link, a pipe or a file under this
+    name. If so, leave that untouched, and open a new file with an unguessable suffix.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for candidate in (path, *(f"{path}.{secrets.token_hex(8)}" for _ in range(_MOST_NAMES))):
         try:
-            # O_EXCL guarantees that this process created the file, whatever owner the filesystem
-            # reports.
+            # With O_EXCL, this process must have created the file, so its owner needs no check.
             return candidate, os.open(candidate, flags | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             opened = _open_existing(candidate, flags)
@@ -46,7 +45,7 @@ def _open_existing(path: str, flags: int) -> int | None:
             raise
         return None
     status = os.fstat(opened)
-    # A file with two hard links may be another file of this user, which an attacker has linked.
+    # If the file has several links, an attacker may have linked another file of this user here.
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         return opened
     os.close(opened)

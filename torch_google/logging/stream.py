@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set up the log stream: its sources, handlers and format. For use in main, not in libraries."""
+"""Set up the log stream: its sources, handlers and format. Only main should do this."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def setup(
 ) -> None:
     """Make Abseil's log the only log of this process. Call it in main, after parsing flags.
 
-    It adds Abseil's handler to the root logger. Records from torch, c10d, elastic, warnings and,
+    This adds Abseil's handler to the root logger. Records from torch, c10d, elastic, warnings and,
     with `native`, C++ code all go to this handler, with one format and one verbosity. torch may be
-    imported before or after. Calling `setup` again replaces the earlier settings.
+    imported before or after the call. Calling `setup` again replaces the earlier settings.
 
     Args:
-      directory: also write to files there; any torch_google.gfile path. Empty for none.
+      directory: also write to files in this directory, any torch_google.gfile path. "" for none.
       json: write each record as one JSON object.
       native: also log C++ messages; the default is true in a PAR.
       program: the start of the log files' names; the default is the program's name.
 
-    An argument that is None takes its flag's value (`define_flags`; for `directory` also Abseil's
-    `--log_dir`). If the directory cannot be created, nothing changes. A directory passed as an
-    argument then raises an OSError that names it, or ValueError for an unknown scheme. A directory
-    from a flag ends the program with one line and status 1 (SystemExit).
+    If an argument is None, the flag applies: see `define_flags` and, for `directory`, Abseil's
+    `--log_dir`. If the directory cannot be created, nothing is set up. If it was passed as an
+    argument, `setup` raises an OSError naming it, or ValueError for an unknown scheme. If a flag
+    set it, the program exits with a one-line message and status 1 (SystemExit).
     """
     global _stream
     chosen = options(directory, json, native)
@@ -86,9 +86,9 @@ def setup(
 
 
 def shutdown() -> None:
-    """Flush the log and undo `setup`. Also runs at process exit.
+    """Flush the log and undo `setup`. Also called at process exit.
 
-    Every step runs even if an earlier one fails; the first error is raised at the end.
+    Every step runs even if an earlier one fails. At the end, the first error is raised.
     """
     global _stream
     stream, _stream = _stream, None
@@ -124,7 +124,7 @@ atexit.register(shutdown)
 
 
 def _open_file(chosen: Options, program: str) -> LogFile | None:
-    """Open the log file that the options ask for. A bad flag ends the program with one line."""
+    """Open the log file, if the options set a directory. Exit if a flag's directory is invalid."""
     if not chosen.directory:
         return None
     try:
@@ -157,9 +157,9 @@ def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no
 
 
 def _follow_stderr(before: TextIO | None) -> None:
-    """Point Abseil's handler at the current sys.stderr if it still writes to the previous one.
+    """Point Abseil's handler to the current sys.stderr if it still writes to `before`.
 
-    If its stream is not sys.stderr, the handler writes FATAL records to both.
+    Otherwise the handler would write FATAL records to both streams.
     """
     handler = absl_logging.get_absl_handler().python_handler
     if handler.stream is before:
@@ -167,9 +167,9 @@ def _follow_stderr(before: TextIO | None) -> None:
 
 
 def _tell_native_code() -> None:
-    """Make the stream's verbosity the initial level of C++ code and of elastic's processes.
+    """Make the stream's verbosity the initial level of C++ code and of torch.distributed.elastic.
 
-    Both read their level from the environment once. A level that the user set there is kept.
+    Both read their level from an environment variable, once. A variable that is set is kept.
     """
     verbosity = absl_logging.get_verbosity()
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))
@@ -190,7 +190,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning under the source location that caused it, or write it to `file` if given."""
+    """Log a warning with its source location or, if `file` is given, write it there."""
     if file is not None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         file.write(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log stream in real processes: its contents, its outputs, and nothing lost at exit."""
+"""The log stream in real processes: its contents and outputs, without losses at exit."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def test_a_directory_of_an_argument_that_cannot_be_made_raises(tmp_path: Path) -
 def test_log_dir_alone_writes_files_there(
     tmp_path: Path, arguments: list[str], files: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Bazel sets TEST_TMPDIR, from which Abseil takes the default of --log_dir. That alone must not
-    # create a log file.
+    # Bazel sets TEST_TMPDIR, which Abseil uses as the default of --log_dir. That default alone must
+    # not create a log file.
     monkeypatch.setenv("TEST_TMPDIR", f"{tmp_path}/default")
     program = "logging.setup(native=False)\nlogging.warning('said')"
     done = _run(program, *(argument.format(tmp_path) for argument in arguments))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's traces (TORCH_TRACE) in a remote directory: written locally, then copied.
+"""Copy torch's traces (TORCH_TRACE) from local files to a remote directory.
 
 torch appends to a trace as long as the process runs, but remote stores do not support appending. So
 traces are written to temporary local files, which are copied to the store as they grow and at exit.
@@ -22,9 +22,9 @@ COPY_SECONDS = 10.0
 
 
 def stage(directory: str) -> str:
-    """Return a local directory whose files are copied to `directory`, which is a gfile path.
+    """Return a local directory whose files are copied to the gfile path `directory`.
 
-    Raises an OSError that names `directory` if it cannot be created.
+    Raises an OSError naming `directory` if it cannot be created.
     """
     with _lock:
         staged = _stages.get(directory)
@@ -58,7 +58,7 @@ class _Stage:
     def _copy_growing(self) -> None:
         while os.getpid() == self._pid:
             time.sleep(COPY_SECONDS)
-            # A failed copy is retried; `_end` raises the error if it still fails at exit.
+            # Ignore failures here: the next round retries, and `_end` raises if it also fails.
             with contextlib.suppress(OSError):
                 self.copy()
 
