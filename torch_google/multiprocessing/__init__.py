@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with several processes: children report failures and never outlive the parent."""
+"""Support for multiprocess programs: children report failures and never outlive the parent."""
 
 from torch_google.multiprocessing.elastic import launch
 from torch_google.multiprocessing.main import handle_main, handle_test_main

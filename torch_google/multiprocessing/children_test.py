@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags, logs and failure reports pass between parent and children, with every start method."""
+"""Children get the parent's flags and log, and report failures to it, with every start method."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_nothing_said_is_lost_when_the_program_ends_at_once(method: str) -> None
     for depth in range(3):
         assert done.stderr.count(f"ValueError: depth {depth} says no") == 1, done.stderr
     for depth in range(2):
-        # The line has the stream's format, so Abseil's fallback handler did not write it.
+        # The stream's format shows that Abseil's fallback handler did not write the line.
         assert re.search(
             rf"^E\d{{4}} .* depth-{depth} \(pid \d+\) failed:$", done.stderr, re.MULTILINE
         )
@@ -162,8 +162,8 @@ def test_help_is_readable() -> None:
     assert done.returncode == 1  # absl exits with status 1 after --help
     assert "--multiprocessing_start_method: <spawn|forkserver|fork>:" in done.stdout
     flags = done.stdout.partition("\nflags:\n")[2]
-    # The width limit excludes the paths of the program's own files, which absl prints above their
-    # flags.
+    # Above the flags of each of the program's files, absl prints the file's path, which may be
+    # wider.
     lines = [line for line in flags.splitlines() if not line.startswith("/")]
     assert max(map(len, lines)) <= 80
 

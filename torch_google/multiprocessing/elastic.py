@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a function in processes that restart together, like torchrun but within one program."""
+"""Run a function in processes that are restarted together, as torchrun does with a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.multiprocessing import origin, reports
 from torch_google.multiprocessing.process import ProcessFailedError
 
-# torchrun's default. A random name would not work, because all machines need the same one.
+# torchrun's default run id. A random one would not do, because it must be equal on all machines.
 _EVERY_JOB = "none"
 
 
@@ -32,16 +32,16 @@ def launch(
     """Run `main(*args)` in `nproc_per_node` local processes like torchrun; return results by rank.
 
     Each process has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment, so
-    `init_process_group` needs no arguments. If a process fails, all are restarted, up to
-    `max_restarts` times. After that, ProcessFailedError is raised for the process that failed
-    first. The traceback of every failure is logged.
+    `init_process_group` needs no arguments. If a process fails, all processes are restarted, up to
+    `max_restarts` times. After that, a failure raises ProcessFailedError for the process that
+    failed first. The traceback of every failure is logged.
 
     `nnodes` is the number of machines, N or MIN:MAX. They find each other at `rdzv_endpoint`,
     HOST:PORT; if it is empty, only this machine takes part. `run_id` distinguishes jobs that share
     an endpoint, and must be the same on all machines of a job. `start_method` defaults to the
-    program's own.
+    program's start method.
     """
-    # Imported here because the import loads most of torch.distributed.
+    # Import these only here, because they load most of torch.distributed.
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -74,9 +74,9 @@ def launch(
 
 
 class _Entry:
-    """The function that elastic runs.
+    """The function that elastic runs: `main`, after undoing some of elastic's settings.
 
-    It first undoes elastic's redirection of faulthandler to stderr.
+    Elastic redirects faulthandler to stderr, away from the connection to the parent.
     """
 
     def __init__(self, main: Callable[..., Any]) -> None:
@@ -87,8 +87,8 @@ class _Entry:
     def __call__(self, *args: Any) -> Any:
         reports.watch_faults()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            # A forked worker inherits the agent's handlers, which Python runs only after C code
-            # returns. Until then, elastic would wait for the worker.
+            # A forked worker inherits the agent's Python handlers, which cannot run while C code is
+            # running. So a worker in C code would not react when elastic terminates it.
             signal.signal(number, signal.SIG_DFL)
         return self._main(*args)
 
@@ -104,7 +104,7 @@ def _machines(nnodes: str) -> tuple[int, int]:
 
 
 def _failed(role: str, error: Any) -> ProcessFailedError:
-    """Convert elastic's exception. If the process crashed, the listener holds the traceback."""
+    """Convert elastic's exception, which lacks the traceback if the process crashed."""
     rank, failure = error.get_first_failure()
     traceback = reports.listener().take(failure.pid)
     if not traceback and isinstance(failure.message, dict):

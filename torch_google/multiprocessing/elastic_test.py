@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic processes from one file: they restart, and the first failure is raised and logged."""
+"""Elastic workers within one program: they restart, and the first failure is raised and logged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 @pytest.mark.full
 @every_method
 def test_workers_fail_and_restart(method: str) -> None:
-    # tmp_path would make the path of the fork server's socket too long.
+    # Below tmp_path, the path of the fork server's socket would be too long.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         done = _run(
             *(_SCENARIOS, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipe that makes the kernel kill child processes when the process that holds it ends.
+"""A pipe through which the kernel kills child processes when their parent ends. Linux only.
 
-Nothing is ever written to the pipe. A child asks the kernel for a signal on I/O events of the pipe,
-and chooses SIGKILL as that signal. The only event that can occur is that the last writer is gone.
-This works however the parent ends, whichever thread starts the child, and while C code holds the
-GIL. PR_SET_PDEATHSIG would instead watch the thread that forked, or the server if a forkserver
-forked. Linux only.
+The parent holds the write end, but nothing is ever written. Each child opens the read end and asks
+the kernel for SIGKILL on an I/O event. The only possible event is that the last writer is gone.
+This works however the parent ends, whichever thread starts the child, and even while C code holds
+the GIL. PR_SET_PDEATHSIG would instead watch the thread that forked the child, or the fork server.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PR_SET_PDEATHSIG = 1  # the value in linux/prctl.h
 
 @dataclass(frozen=True)
 class Line:
-    """The pipe's write end in one process. The inode number detects a reused process id."""
+    """The write end of a process's pipe. The inode number reveals whether the pid was reused."""
 
     pid: int
     descriptor: int
@@ -45,14 +44,17 @@ def line() -> Line:
 
 
 def inherited() -> Line:
-    """Return the parent's lifeline in a forked process. Raises RuntimeError if there is none."""
+    """Return the forking parent's lifeline. Raises RuntimeError if there is none."""
     if _inherited is None:
         raise RuntimeError(f"process {os.getpid()} was not forked by one that holds a line")
     return _inherited
 
 
 def hang_on(parents: Line) -> None:
-    """Tie this process to the holder of `parents`: die when it dies, or now if it already has."""
+    """Make the kernel kill this process when the process with the lifeline `parents` ends.
+
+    If that process has already ended, die now.
+    """
     try:
         descriptor = os.open(
             f"/proc/{parents.pid}/fd/{parents.descriptor}",
@@ -72,9 +74,10 @@ def hang_on(parents: Line) -> None:
 
 
 def die_with_parent() -> None:
-    """Die with a parent that holds no lifeline, such as torchrun's agent.
+    """Make the kernel kill this process when its parent ends, without a lifeline.
 
-    The kernel watches the thread that started this process; in the agent, that is the main thread.
+    The parent may be torchrun's agent, for example. The kernel watches the parent's thread that
+    started this process, which is the main thread in the agent.
     """
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
@@ -85,7 +88,7 @@ def die_with_parent() -> None:
 
 
 def forget() -> None:
-    """Close the parent's write end in a forked process: only the parent may keep it open."""
+    """Close the inherited write end in a forked process, because only the parent may hold it."""
     global _mine, _inherited
     if _mine is not None:
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry point of a program with several processes: flags, log and default start method."""
+"""The entry point of a multiprocess program: flags, log and default start method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = flags.FLAGS
 
 Main = Callable[[list[str]], int | None]
 
-# Flags of absl.app that apply to the main process only, with the values that children get.
+# Flags of absl.app that apply only to the main process, with the values that they get in children.
 _FOR_MAIN_ONLY = {
     "only_check_args": False,
     "pdb_post_mortem": False,
@@ -40,10 +40,11 @@ def handle_main(
 ) -> NoReturn:
     """Run a program; call this under `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
 
-    It parses the flags and sets up the log, then calls `main(remaining arguments)`. The result of
-    `main` is the exit status; an exception is logged, and the status is 1. Processes started by
-    multiprocessing, torch.multiprocessing or a DataLoader have the same flags and log, and die with
-    this process. `--multiprocessing_start_method` sets their default start method.
+    Parses the flags, sets up the log, and then calls `main(remaining arguments)`. The result of
+    `main` is the exit status. If `main` raises, the exception is logged, and the status is 1.
+    Processes started by multiprocessing, torch.multiprocessing or a DataLoader have the same flags
+    and log, and die with this process. `--multiprocessing_start_method` sets their default start
+    method.
 
     Args:
       main: the program.
@@ -66,10 +67,10 @@ def handle_main(
 
 
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
-    """Run tests: `handle_test_main(absltest.main)`, or `handle_test_main(pytest.main, arguments)`.
+    """Run tests. Call it as `handle_test_main(absltest.main)`, or with pytest.main and arguments.
 
-    Otherwise like `handle_main`. Flags are removed from sys.argv first, unless `test_main` is
-    absl's, which parses them itself.
+    In other respects, it is like `handle_main`. It removes flags from sys.argv before it calls
+    `test_main`, unless that is absl's, which parses flags itself.
     """
     line = list(sys.argv)
     _define_flags()
@@ -89,8 +90,8 @@ def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -
 def set_up_child(argv: Sequence[str]) -> None:
     """Parse the parent's command line and set up the log in a child that was not forked.
 
-    Flags that this process does not define are ignored, because the parent's main module defined
-    them.
+    Flags that this process does not define are ignored, because the parent's main module may have
+    defined them.
     """
     _define_flags()
     try:
@@ -98,12 +99,12 @@ def set_up_child(argv: Sequence[str]) -> None:
     except SystemExit as end:
         if end.code:
             raise
-    # C++ text reaches the parent's relay through the inherited descriptor 2.
+    # Start no relay: descriptor 2 is inherited, so C++ messages reach the parent's relay.
     stream.setup(native=False)
 
 
 class _Elastic:
-    """A `main` that runs the given one in as many processes as the flags specify."""
+    """A wrapper around `main` that runs it in as many processes as the flags specify."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -127,7 +128,7 @@ class _Elastic:
 
 
 class _Worker:
-    """A wrapper around `main` for elastic workers, which exit with the status that it returns."""
+    """A wrapper around `main` for elastic workers. It exits with the status that `main` returns."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -144,7 +145,7 @@ def _define_flags() -> None:
 
 
 def _begin(argv: list[str]) -> None:
-    """Set up this process after its flags are parsed."""
+    """Set up the log, the start method and children's start-up, after flags are parsed."""
     stream.setup()
     sys.excepthook = _log_exception
     multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)

@@ -7,10 +7,10 @@ from absl import flags
 
 FLAGS = flags.FLAGS
 
-# The first is the default. A spawned process is a new program. It has the current environment, and
-# it inherits no locks from threads; torch, OpenMP and JAX all start threads. forkserver is as safe,
-# but its children have the environment from the time when the server started, which surprises
-# users. fork is the fastest, and safe while the program has no threads.
+# The first is the default. spawn starts a new program with the current environment, which inherits
+# no locks from other threads; torch, OpenMP and JAX all start threads. forkserver is as safe, but
+# its children surprise users with the environment of the time when the server started. fork is the
+# fastest, but safe only while the program has no other threads.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start-up of child processes, for every start method, and the data that the parent passes on.
+"""Set up child processes, for every start method, using data that their parent passes on.
 
-multiprocessing copies a process's configuration to each child: in memory if it forks, pickled if it
-does not. We store an `Origin` in that configuration. Unpickling it imports this module, even if the
-child's main module does not. `begin` then runs in each child, for any Process class, after all
-imports and right before the child's own function.
+multiprocessing passes a process's configuration to each child: in memory if it forks, otherwise
+pickled. `install` stores an `Origin` in that configuration. Unpickling it imports this module, even
+if the child's main module does not. `begin` then runs in each child, for any Process class, after
+all imports and right before the child's own function.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = "torch_google.multiprocessing"
 
 
 class Origin:
-    """The parent's data for children: its lifeline, its listener's address, its command line."""
+    """The data that a parent passes to children: lifeline, listener's address and command line."""
 
     def __init__(self, argv: Sequence[str] | None) -> None:
         """Store `argv` for the children. If it is None, they parse no flags and set up no log."""
@@ -32,7 +32,7 @@ class Origin:
         util.register_after_fork(self, Origin.begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle this with the current process as the parent, whichever process created it."""
+        """Pickle this object with the lifeline and listener of the process that is running."""
         return _arrive, (self.argv, lifeline.line(), reports.listener().address)
 
     def arrive(self, line: lifeline.Line, address: bytes) -> None:
@@ -40,9 +40,9 @@ class Origin:
         self._arrived = line, address
 
     def begin(self) -> None:
-        """Set up a child: tie its life to the parent, connect to it, apply its flags, open its log.
+        """Set up a child: its lifeline, its connection to the parent, its flags and its log.
 
-        If the set-up fails, the child prints the error and exits with status 1.
+        If this fails, the child prints the error and exits with status 1.
         """
         try:
             arrived, self._arrived = self._arrived, None
@@ -63,7 +63,7 @@ class Origin:
 def install(argv: Sequence[str] | None = None) -> None:
     """Make the children of this process run `Origin.begin`.
 
-    Later calls change nothing, except that they may set an `argv` that was None.
+    A later call has no effect, except that an `argv` other than None replaces the earlier one.
     """
     configuration: dict[str, Any] = vars(multiprocessing.current_process())["_config"]
     origin = configuration.get(_KEY)
@@ -96,11 +96,11 @@ def _forget() -> None:
 
 
 def _arrive(argv: Sequence[str] | None, line: lifeline.Line, address: bytes) -> Origin:
-    """Recreate the parent's origin in a child that was not forked; pickle calls this."""
+    """Recreate the parent's Origin in a child that was not forked. Called by pickle."""
     origin = Origin(argv)
     origin.arrive(line, address)
-    # A child of a forkserver runs the registered after-fork functions. A spawned child runs only
-    # SpawnProcess._after_fork.
+    # A forkserver's child runs the functions registered with register_after_fork. A spawned child
+    # runs only SpawnProcess._after_fork.
     context.SpawnProcess._after_fork = staticmethod(origin.begin)  # type: ignore[attr-defined]
     _follow_forks()
     return origin
@@ -113,7 +113,7 @@ def _set_up(argv: Sequence[str]) -> None:
 
 
 def _reporting(run: Callable[[], object]) -> Callable[[], None]:
-    """Wrap `run` to send an exception to the parent, which logs it, instead of printing it."""
+    """Wrap `run` so that an exception is reported to the parent, which logs it, and not printed."""
 
     def reporting() -> None:
         try:

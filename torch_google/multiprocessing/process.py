@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes. A parent that waits for one learns its exit status, signal and traceback."""
+"""Child processes whose exit status, signal and traceback reach the parent that waits for them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any
 
 from torch_google.multiprocessing import origin, reports
 
-# Seconds between SIGTERM and SIGKILL for processes terminated because another one failed.
+# Seconds between SIGTERM and SIGKILL when processes are terminated because another one failed.
 GRACE_SECONDS = 10.0
 
 
 class ProcessFailedError(RuntimeError):
     """Raised if a child process ended with a nonzero status.
 
-    `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
-    that killed it. `traceback` comes from its exception or crash; it is empty if the child sent
-    none.
+    `name` and `pid` are the child's. `exitcode` is its status, or the negated number of the signal
+    that killed it. `traceback` is that of its exception or crash, or "" if the child sent none.
     """
 
     def __init__(self, name: str, pid: int, exitcode: int, traceback: str = "") -> None:
@@ -37,7 +36,7 @@ class ProcessFailedError(RuntimeError):
 
 
 class Process:
-    """A child process that runs a function; `join` raises if it failed."""
+    """A child process that runs a function. `join` raises if the process failed."""
 
     def __init__(
         self,
@@ -49,9 +48,9 @@ class Process:
         daemon: bool | None = None,
         start_method: str | None = None,
     ) -> None:
-        """Prepare to run `target(*args, **kwargs)`.
+        """Prepare a process that will run `target(*args, **kwargs)`.
 
-        `start_method=None` means the program's default.
+        If `start_method` is None, the program's default applies.
         """
         origin.install()
         context: Any = multiprocessing.get_context(start_method)
@@ -62,7 +61,7 @@ class Process:
 
     @property
     def name(self) -> str:
-        """The process's name, as logs show it."""
+        """The process's name, which its log records contain."""
         return self._process.name
 
     @property
@@ -72,7 +71,7 @@ class Process:
 
     @property
     def exitcode(self) -> int | None:
-        """The exit status, or minus the number of a signal; None while the process is running."""
+        """The exit status, or the negated number of a signal; None until the process has ended."""
         return self._process.exitcode
 
     @property
@@ -97,14 +96,14 @@ class Process:
         self._process.kill()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait at most `timeout` seconds; return the exit code, or None if it is still running."""
+        """Wait at most `timeout` seconds. Return the exit code, or None if there is none yet."""
         self._process.join(timeout)
         return self._process.exitcode
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds for the process to end; return whether it has ended.
+        """Wait at most `timeout` seconds for the process to end. Return whether it has ended.
 
-        Every call raises ProcessFailedError if the process failed.
+        Raises ProcessFailedError if the process failed, on every call.
         """
         status = self.wait(timeout)
         if status is None:
@@ -129,7 +128,7 @@ def spawn(
     """Run `fn(index, *args)` in `nprocs` processes and wait for all of them.
 
     The processes are named `name-0`, `name-1`, ...; `name` defaults to the function's name. If one
-    fails, the others are terminated, and ProcessFailedError is raised for the first failure.
+    process fails, terminates the others and raises its ProcessFailedError.
     """
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs is {nprocs}, and must be 1 or more")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failure reports from children to their parent: tracebacks of exceptions and of native crashes.
 
-The parent listens on a socket, and each child connects when it starts. In the child, both the
-exception handler and faulthandler, which works even if the interpreter does not, write to it. When
-a child has ended, a thread in the parent logs its report once and keeps it for `take`.
+The parent listens on a socket, and each child connects to it when it starts. In the child, both
+the exception handler and faulthandler write to the connection; faulthandler works even after a
+crash in C code. When a child has ended, a thread in the parent logs the report once and keeps it
+for `take`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ SETTLE_SECONDS = 10.0
 
 LOGGER = "torch_google.multiprocessing"
 
-# multiprocessing runs finalizers by descending priority, and joins remaining children at 0.
+# At exit, multiprocessing runs finalizers by descending priority. Before those with a negative
+# priority, it joins the remaining children.
 _AFTER_CHILDREN = -100
 
 _CHUNK = 1 << 16
@@ -43,10 +45,10 @@ class _Child:
 
 
 class Listener:
-    """The socket on which a parent receives reports. One per process, with a daemon thread."""
+    """A socket on which a process receives its children's reports, and a thread that reads it."""
 
     def __init__(self) -> None:
-        """Start listening. Only processes of the same user can connect."""
+        """Start listening. Connections from other users' processes are rejected."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(b"\0torch_google." + secrets.token_hex(16).encode())
         self._socket.listen(1024)
@@ -71,7 +73,7 @@ class Listener:
         return self._texts.pop(pid, "")
 
     def close(self) -> None:
-        """Close the parent's sockets in a forked process."""
+        """Close the sockets that a forked process has inherited from its parent."""
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._waker.close()
@@ -138,10 +140,10 @@ def listener() -> Listener:
 def _settle_at_exit() -> None:
     """Delay process exit until the children's reports are logged.
 
-    The listener's daemon thread does not keep the process alive, so a finalizer waits for it. All
-    processes run multiprocessing's finalizers, even children, which skip atexit handlers. Before
-    this finalizer, multiprocessing joins remaining children. The main process registers
-    multiprocessing's exit function again, so that it runs before the log is shut down.
+    The listener's daemon thread does not keep the process alive, so a finalizer waits for it. Every
+    process runs multiprocessing's finalizers, even children, which skip atexit handlers. Before
+    this finalizer, multiprocessing joins the remaining children. In the main process, atexit runs
+    multiprocessing's exit function; register it again, so that it runs before the log is shut down.
     """
     util.Finalize(None, settle, exitpriority=_AFTER_CHILDREN)
     atexit.unregister(util._exit_function)  # type: ignore[attr-defined]
@@ -157,7 +159,7 @@ def settle() -> None:
 def inherited() -> bytes:
     """Return the address of the listener in the parent that forked this process.
 
-    Raises RuntimeError if it has none.
+    Raises RuntimeError if the parent has no listener.
     """
     if _inherited is None:
         raise RuntimeError(f"process {os.getpid()} was not forked by one that listens")
@@ -165,7 +167,7 @@ def inherited() -> bytes:
 
 
 def connect(address: bytes, name: str) -> None:
-    """Connect a starting child to the listener at `address`; `name` identifies its reports."""
+    """Connect this child to its parent's listener. `name` identifies the child in the log."""
     global _connection
     _connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     _connection.connect(address)
@@ -174,7 +176,7 @@ def connect(address: bytes, name: str) -> None:
 
 
 def watch_faults() -> None:
-    """Send crash tracebacks to the parent, or to standard error if no parent listens."""
+    """Make faulthandler write to the parent or, without a connection, to standard error."""
     if _connection is not None:
         faulthandler.enable(_connection.fileno())
     elif sys.__stderr__ is not None:
@@ -182,14 +184,14 @@ def watch_faults() -> None:
 
 
 def report(text: str) -> None:
-    """Send a report to the parent. Raises RuntimeError if this process is not connected to one."""
+    """Send a report to the parent. Raises RuntimeError if there is no connection to a parent."""
     if _connection is None:
         raise RuntimeError(f"process {os.getpid()} has no parent to report to")
     _connection.sendall(text.encode(errors="replace"))
 
 
 def forget() -> None:
-    """Close the parent's listener and connection in a forked process."""
+    """Close the listener and the connection that a forked process has inherited."""
     global _listener, _inherited, _connection
     _inherited = None
     if _listener is not None:

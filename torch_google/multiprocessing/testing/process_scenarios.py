@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that starts children in every supported way, for the tests.
 
-Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In scenarios
-that a test kills, each process prints its id on a line, then sleeps in C code that holds the GIL.
+Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In the
+scenarios whose main process a test kills, each process prints its id, then sleeps in C code that
+holds the GIL.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def plain() -> int | None:
 def ends_at_once() -> None:
     """Start a child and a grandchild that both fail, without waiting for them.
 
-    A parent takes half a second to log a report, so it must delay its exit.
+    A parent takes half a second to log its child's report, and must not exit before that.
     """
     fail_below(2)
 
@@ -102,7 +103,7 @@ def crash() -> None:
 
 @scenario
 def nested() -> None:
-    """Start a child that has a child."""
+    """Start a child that starts another process."""
     processes.spawn(talk_with_child, nprocs=1, name="outer")
 
 
@@ -114,7 +115,7 @@ def kill_me() -> None:
 
 @scenario
 def kill_me_plain() -> None:
-    """Start sleeping children with multiprocessing's Process, from a thread that then ends."""
+    """Start a sleeping multiprocessing.Process from a thread, which then ends."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
@@ -137,13 +138,13 @@ def kill_my_workers() -> None:
 
 @scenario
 def hold_under_torchrun() -> None:
-    """Sleep in C code in a program that torchrun, not multiprocessing, starts."""
+    """Sleep in C code. The test starts this scenario with torchrun."""
     hold()
 
 
 @scenario
 def siblings() -> None:
-    """Start a child that outlives siblings, its starting thread, and a fork of its parent."""
+    """Start a child that outlives its siblings, its starting thread, and a fork of its parent."""
     long = processes.Process(talk_late, start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
@@ -189,7 +190,7 @@ def isolated() -> None:
 
 @scenario
 def rank() -> int:
-    """Print the rank; elastic runs this in several processes."""
+    """Print the rank. With --nproc_per_node, this runs in several elastic workers."""
     os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
@@ -237,7 +238,7 @@ def fail(index: int) -> None:
 
 
 def fail_below(depth: int) -> None:
-    """Start a child that runs this with `depth - 1`, if `depth` is not 0, and fail immediately."""
+    """If `depth` is not 0, start a child that calls this with `depth - 1`. Then fail at once."""
     logging.getLogger(reports.LOGGER).addFilter(_take_long)
     if depth:
         below = multiprocessing.Process(
@@ -248,9 +249,9 @@ def fail_below(depth: int) -> None:
 
 
 def arrive(index: int, directory: str) -> None:
-    """Write the process id to a file.
+    """Write the process id to a file named `index`, and sleep.
 
-    The second child also waits for the first's file and fails.
+    The second child instead waits for the first child's file, and fails.
     """
     Path(directory, str(index)).write_text(str(os.getpid()))
     if index == 1:
@@ -291,12 +292,12 @@ def hold_with_child() -> None:
 
 
 def hold_as_rank() -> None:
-    """Run `hold` in an elastic worker."""
+    """Call `hold`. Elastic workers run this function."""
     hold()
 
 
 def fail_once(text: str) -> str:
-    """Fail on the first attempt; return a string on later ones."""
+    """Fail in rank 1 on the first attempt. Otherwise, return a string."""
     rank = int(os.environ["RANK"])
     if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         raise ValueError("not at the first attempt")
@@ -322,14 +323,14 @@ class Squares:
 
 
 class Raising(Squares):
-    """A dataset that raises."""
+    """A dataset whose items raise an exception."""
 
     def __getitem__(self, index: int) -> int:
         raise ValueError(f"no item {index}")
 
 
 class Crashing(Squares):
-    """A dataset that crashes in C code."""
+    """A dataset whose items crash the process in C code."""
 
     def __getitem__(self, index: int) -> int:
         crash_in_c(index)
@@ -337,7 +338,7 @@ class Crashing(Squares):
 
 
 class Holding(Squares):
-    """A dataset that sleeps in C code that holds the GIL."""
+    """A dataset whose items sleep in C code that holds the GIL."""
 
     def __getitem__(self, index: int) -> int:
         hold()
