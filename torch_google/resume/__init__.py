@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that survives preemption and lost machines. See README.md."""
+"""Training runs that resume after preemption or the loss of a machine. See README.md."""
 
 from torch_google.resume.preemption import Preempted
 from torch_google.resume.state import ResumeError, State, Stateful

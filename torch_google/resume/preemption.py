@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handle SIGTERM: if one rank receives it, all ranks stop after the same step."""
+"""Preemption: if any rank receives SIGTERM, all ranks stop after the same step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import distributed
 
 
 class Preempted(SystemExit):
-    """An exit after the state is saved. The status, 143, tells the scheduler to restart the job."""
+    """Raised after SIGTERM, once the state is saved. The exit status is 143, or 128 + SIGTERM."""
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM)
@@ -21,10 +21,9 @@ class Preempted(SystemExit):
 
 @contextlib.contextmanager
 def terminations() -> Iterator[Callable[[], bool]]:
-    """Note SIGTERM instead of ending the process. Yields a function.
+    """Catch SIGTERM during a `with` block. Yields a function that returns whether it has arrived.
 
-    The function returns whether SIGTERM has arrived. Use this in the main thread, because Python
-    runs signal handlers there.
+    Only the main thread may call this, because only there can Python install signal handlers.
     """
     arrived = False
 
@@ -40,7 +39,7 @@ def terminations() -> Iterator[Callable[[], bool]]:
 
 
 def ranks() -> distributed.ProcessGroup | None:
-    """Return a group of all ranks on the CPU, or None if this process is the only one.
+    """Return a new gloo group of all ranks, or None if this process is the only rank.
 
     All ranks must call this.
     """
@@ -51,16 +50,17 @@ def ranks() -> distributed.ProcessGroup | None:
 
 
 class Agreement:
-    """A combination of the yes-or-no answers of all ranks, so that all get the same result."""
+    """An exchange of yes-or-no answers among ranks, with the same result in all of them."""
 
     def __init__(self, group: distributed.ProcessGroup | None) -> None:
         self._group = group
         self._pending: tuple[distributed.Work, torch.Tensor] | None = None
 
     def any_before(self, answer: bool) -> bool:
-        """Return whether any rank's previous answer was true; submit this rank's next one.
+        """Submit this rank's answer. Return whether any rank's previous answer was true.
 
-        The ranks exchange their answers while the next step runs, so a step does not wait.
+        The ranks exchange their answers between calls, so a call waits only for ranks that have not
+        made the previous call. In a single process, the answer itself is returned.
         """
         if self._group is None:
             return answer
@@ -77,7 +77,7 @@ class Agreement:
         return bool(before[1].item())
 
     def same(self, answer: bool) -> bool | None:
-        """Return the answer of all ranks, or None if they disagree."""
+        """Return the answer if it is the same in all ranks, else None."""
         if self._group is None:
             return answer
         values = torch.tensor([int(answer), int(not answer)])

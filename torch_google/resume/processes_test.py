@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preempt and kill the processes of real torchruns. The losses must be those of one long run."""
+"""Preempt and kill torchrun's processes. The losses must be those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.resume.testing import train
 
 _TORCHRUN = ["-m", "torch.distributed.run"]
 _PROGRAM = ["-m", "torch_google.resume.testing.train"]
-# Rendezvous settings with which a job continues seconds, not minutes, after it loses a machine.
+# With these rendezvous settings, a job that loses a machine continues after seconds, not minutes.
 _QUICK = "join_timeout=120,last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=3"
 _SIGTERM_STATUS = 143
 
@@ -41,7 +41,7 @@ def _torchrun(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _wait_for(path: Path, *processes: subprocess.Popen[bytes]) -> int:
-    """Wait for a file that a rank writes; return its number."""
+    """Wait for a file that a rank writes, and return the process id in it."""
     deadline = time.monotonic() + 240
     while not path.exists():
         assert all(process.poll() is None for process in processes), f"ended without {path.name}"
@@ -56,14 +56,14 @@ def _rows(directory: Path) -> list[dict[str, float]]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
-    """The losses of one process that is never stopped."""
+    """Return the losses of a single process that is never stopped."""
     directory = tmp_path_factory.mktemp("uninterrupted")
     train.losses(directory)
     return [row["loss"] for row in _rows(directory)]
 
 
 def _check(rows: list[dict[str, float]], uninterrupted: list[float]) -> None:
-    """Check that no step is missing and that each loss is right, including repeated steps."""
+    """Check that no step is missing, and that each loss is right, even if a step was repeated."""
     assert {row["step"] for row in rows} == set(range(train.STEPS))
     for row in rows:
         assert row["loss"] == pytest.approx(uninterrupted[int(row["step"])], abs=1e-6)
@@ -80,7 +80,7 @@ def test_sigterm_saves_and_the_next_start_goes_on(
     (tmp_path / "go").touch()
     assert process.wait(120) == 1  # torchrun exits with 1 if a rank failed
     stopped = [row["step"] for row in _rows(tmp_path)]
-    # The ranks agree while the next step runs, so that step is the last one.
+    # After the signal in step 5, the ranks agree to stop while step 6 runs.
     assert stopped == list(range(7))
     assert _torchrun(*command).wait(240) == 0
     rows = _rows(tmp_path)
@@ -166,7 +166,8 @@ def test_the_job_goes_on_when_a_machine_is_lost(tmp_path: Path, uninterrupted: l
         machines.append(_torchrun(*options, *rendezvous, *program))
     pids = [_wait_for(tmp_path / f"waiting{rank}", *machines) for rank in (0, 1)]
     lost = machines[1]
-    # Kill the machine and its rank, so neither sends a message. The other one hosts the rendezvous.
+    # Simulate the loss of the machine that does not host the rendezvous: kill both torchrun and its
+    # rank, so that neither can send a message.
     (rank,) = (pid for pid in pids if _parent(pid) == lost.pid)
     lost.kill()
     os.kill(rank, signal.SIGKILL)

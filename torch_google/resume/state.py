@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch_google import gfile
 from torch_google.resume.preemption import Agreement
 
-# With one entry per parameter, a different number of ranks can load the optimizer's state.
+# Store the optimizer's state per parameter, so that a different number of ranks can load it.
 _OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
@@ -33,14 +33,14 @@ class Stateful(Protocol):
 
 
 class ResumeError(RuntimeError):
-    """An error for a directory from which the ranks cannot resume."""
+    """Raised if the ranks cannot resume from a directory."""
 
 
 class State:
-    """A model, its optimizer, and other objects by name.
+    """The state to save and restore: a model, its optimizer, and other objects by name.
 
-    The state of the other objects must be equal in all ranks. torch's random numbers also belong to
-    the state, separately for each rank.
+    The state of the other objects must be the same in all ranks. The state of torch's default
+    random number generators is also saved, separately for each rank.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class State:
     def save(
         self, step: int, directory: str, group: distributed.ProcessGroup | None = None
     ) -> None:
-        """Replace the checkpoint in one step. All ranks must call this."""
+        """Replace the checkpoint atomically. All ranks must call this."""
         values = self._values(step)
         values["random"] = {
             f"{name}_{_rank()}": module.get_rng_state() for name, module in self._generators.items()
@@ -74,9 +74,9 @@ class State:
             )
 
     def load(self, directory: str, group: distributed.ProcessGroup | None = None) -> int:
-        """Restore the state; return its step, or 0 if there is no checkpoint.
+        """Restore the state. Return the step of the checkpoint, or 0 if there is none.
 
-        All ranks must call this. Raises ResumeError if only some of them see the checkpoint.
+        All ranks must call this. Raises ResumeError if only some ranks see the checkpoint.
         """
         exists = Agreement(group).same(gfile.Exists(f"{directory}/.metadata"))
         if exists is None:
@@ -89,7 +89,7 @@ class State:
         reader = gfile.CheckpointReader(directory)
         saved = reader.read_metadata().state_dict_metadata
         values = self._values(0)
-        # A run with fewer ranks saved no random numbers for this rank.
+        # If the saved run had fewer ranks, it has no generator states for this rank.
         values["random"] = {
             f"{name}_{_rank()}": module.get_rng_state()
             for name, module in self._generators.items()
@@ -132,7 +132,7 @@ class State:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Drop torch's warnings that a checkpoint is replaced, and that there is one process."""
+    """Suppress torch's warnings about replacing a checkpoint and about running without ranks."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected an existing checkpoint")
         warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable")

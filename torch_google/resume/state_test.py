@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint restores a run exactly, in one process."""
+"""In a single process, a checkpoint restores a run exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_google import gfile, resume
 
 
 class _Counter:
-    """A Stateful whose state is no tensor."""
+    """A Stateful whose state contains no tensors."""
 
     def __init__(self) -> None:
         self.count = 0

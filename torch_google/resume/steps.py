@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop over a run's steps, which begins after the last step that was saved."""
+"""The loop over a run's steps, starting after the last saved step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch_google.resume.state import State
 def steps(
     total: int, state: State, directory: str | os.PathLike[str], *, every: int = 0
 ) -> Iterator[int]:
-    """Yield the numbers of the steps that remain, up to `total` - 1, and save the state.
+    """Yield the numbers of the remaining steps, up to `total - 1`, and save the state.
 
-    First, restore the state from `directory`, if it contains a checkpoint. Save it after each
-    `every` steps, at the end, and after SIGTERM to any rank. After SIGTERM, raise Preempted in all
-    ranks. All ranks must call this, in the main thread, and do the same steps.
+    First, restore the state from `directory`, if it contains a checkpoint. Save the state every
+    `every` steps (0: never), at the end, and after any rank gets SIGTERM. After SIGTERM, also raise
+    Preempted in all ranks. All ranks must call this in the main thread, and run the same steps.
     """
     if total < 0 or every < 0:
         raise ValueError(f"steps: found total={total}, every={every}; expected 0 or more")

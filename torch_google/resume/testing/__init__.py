@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that tests start, stop and kill."""
+"""A training program that tests start, stop and kill."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that trains a small model with dropout, in any number of ranks, and resumes.
 
-Arguments: a directory, and optionally wait-at=STEP or hang-in-save=NUMBER. RANK in the directory's
-name is replaced by the rank. The first rank writes each step's loss to DIRECTORY/losses as JSON.
-wait-at makes each rank write its process ID to a file after that step, and wait for a signal or the
-file DIRECTORY/go. hang-in-save hangs between the data of a checkpoint and the metadata that
-replaces the old one.
+Its arguments are a directory, and optionally wait-at=STEP or hang-in-save=NUMBER. RANK in the
+directory's name is replaced by the rank. Rank 0 writes each step's loss to DIRECTORY/losses as
+JSON. With wait-at, each rank writes its process id to a file after step STEP, and waits for a
+signal or for the file DIRECTORY/go. With hang-in-save, save number NUMBER writes its data and then
+hangs before it replaces the metadata.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS = 8
 
 
 def losses(directory: Path, wait_at: int = -1) -> None:
-    """Train until the end. The loss does not depend on the number of ranks."""
+    """Train until the last step. The losses do not depend on the number of ranks."""
     torch.set_num_threads(1)
     rank, size = 0, 1
     if "RANK" in os.environ:
@@ -48,7 +48,7 @@ def losses(directory: Path, wait_at: int = -1) -> None:
     state = resume.State(model, optimizer, {"schedule": schedule, "shuffle": shuffle})
     for step in resume.steps(STEPS, state, directory / "checkpoint", every=EVERY):
         rows = torch.rand(ROWS, 4, generator=shuffle)
-        # The default generator is equal in all ranks, as long as all use it in the same way.
+        # All ranks draw the same dropout mask for all rows, because they have the same seed.
         rows = functional.dropout(rows, 0.5).chunk(size)[rank]
         loss = model(rows).square().mean()
         optimizer.zero_grad()
@@ -70,7 +70,7 @@ def losses(directory: Path, wait_at: int = -1) -> None:
 
 
 def _wait(path: Path) -> None:
-    """Wait for a file or a signal."""
+    """Wait until a file exists or a signal arrives."""
     signals, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write)
@@ -79,7 +79,7 @@ def _wait(path: Path) -> None:
 
 
 def _hang_in_save(directory: Path, number: int) -> None:
-    """Hang in the save with this number, before its metadata replaces the old one."""
+    """Make save number `number` hang before it replaces the metadata of the old checkpoint."""
     finish = gfile.CheckpointWriter.finish
     saves = 0
 
