@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a model over HTTP: batches, limits, metrics, and an end that loses no request."""
+"""An HTTP server for a model, with batches, limits, metrics and a graceful shutdown."""
 
 from torch_google.serving.api import TensorAPI
 from torch_google.serving.errors import RequestError, ServingError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A LitAPI for a model file or a module: JSON arrays in, JSON arrays out."""
+"""A LitAPI that serves a model file or a module. Requests and responses are JSON arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_google.serving.source import Source
 
 
 class TensorAPI(LitAPI):
-    """Serves the model of a `Source`. Only its workers import torch."""
+    """A LitAPI for the model of a `Source`. Only worker processes import torch."""
 
     def __init__(
         self, source: Source, limits: Limits, *, threads: int = 1, api_path: str = "/predict"
@@ -28,7 +28,7 @@ class TensorAPI(LitAPI):
         self._model: Any = None
 
     def setup(self, device: str) -> None:
-        """Load the model, and run it once for each size of a batch."""
+        """Load the model and warm it up."""
         import torch
 
         from torch_google.serving import loading
@@ -38,24 +38,24 @@ class TensorAPI(LitAPI):
         self.signature = self._model.warm_up()
 
     def batch(self, inputs: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-        """Return the inputs as they are, because the model makes batches of equal shapes."""
+        """Return the inputs unchanged, because the model itself batches those of equal shapes."""
         return inputs
 
     def predict(self, x: Any) -> Any:
-        """Return the outputs of one example, or of a list of them."""
+        """Return the outputs for an example, or a list of them for a list of examples."""
         return self._model(x) if isinstance(x, list) else self._model([x])[0]
 
     def unbatch(self, output: Any) -> Any:
         return output
 
     def encode_response(self, output: dict[str, np.ndarray]) -> bytes:
-        """Return the JSON document of the outputs of one example."""
+        """Return the outputs for one example as a JSON document."""
         outputs = {name: as_json(array) for name, array in output.items()}
         return json.dumps({"outputs": outputs}, separators=(",", ":"), allow_nan=False).encode()
 
 
 def as_json(array: np.ndarray) -> Any:
-    """Return nested lists. As in protobuf's JSON, NaN and the infinities are strings."""
+    """Return an array as nested lists. As in protobuf's JSON, NaN and infinities are strings."""
     values = array.tolist()
     if array.dtype.kind != "f" or np.isfinite(array).all():
         return values

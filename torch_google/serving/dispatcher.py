@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bounded queue of requests, from which idle workers get batches. Runs in the event loop."""
+"""A bounded queue of requests, and their distribution to workers, in the event loop's thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torch_google.serving.signature import Signature
 from torch_google.serving.worker_handle import WorkerHandle
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_RETRY_AFTER = 60  # s
+_LONGEST_RETRY_AFTER = 60  # seconds
 
 
 @dataclasses.dataclass
@@ -35,10 +35,10 @@ class _Waiting:
 
 
 class Dispatcher:
-    """Queues requests, and passes them to workers in batches.
+    """A queue of requests that passes batches to idle workers.
 
-    Call all methods in the event loop's thread. `on_failure` is called with one line when a worker
-    cannot start.
+    Call all methods in the event loop's thread. If a worker cannot start, `on_failure` is called
+    with a one-line message.
     """
 
     def __init__(self, limits: Limits, metrics: Metrics, on_failure: Callable[[str], None]) -> None:
@@ -62,24 +62,28 @@ class Dispatcher:
             self._metrics.restarts.set(0, str(handle.index))
 
     async def stop(self) -> None:
-        """End the workers, and wait until their processes have ended."""
+        """Stop the workers, and wait until their processes have ended."""
         for handle in self._handles:
             handle.stop()
         for handle in self._handles:
             await asyncio.to_thread(handle.join)
 
     def abandon(self) -> None:
-        """Tell the workers to end, without waiting. Does nothing after `stop`."""
+        """Stop the workers without waiting for their processes. Does nothing after `stop`."""
         for handle in self._handles:
             handle.stop()
 
     @property
     def is_ready(self) -> bool:
-        """Whether a worker is ready."""
+        """Whether at least one worker is ready."""
         return bool(self._pids)
 
     async def submit(self, payload: Any) -> worker.Reply:
-        """Return the reply to a request. Raises RequestError if it is late or the queue is full."""
+        """Queue a request and return the reply.
+
+        Raises RequestError if no worker is ready, the queue is full, the worker dies, or the reply
+        takes too long.
+        """
         if not self.is_ready:
             raise self._unavailable("no worker is ready", "the model is loading", 1)
         if len(self._queue) >= self._limits.queue:
@@ -104,14 +108,14 @@ class Dispatcher:
                 self._forget(waiting)
 
     def update_gauges(self) -> None:
-        """Set the metrics that are measured, not counted."""
+        """Set the gauges for the queue's length, the requests in progress and the memory use."""
         self._metrics.queue_length.set(len(self._queue))
         self._metrics.in_work.set(sum(map(len, self._in_work.values())))
         for handle, pid in self._pids.items():
             self._metrics.resident.set(resident_bytes(pid), str(handle.index))
 
     def on_ready(self, handle: WorkerHandle, ready: worker.Ready) -> None:
-        """Let a worker take part."""
+        """Start to pass batches to a worker that has loaded its model."""
         _LOG.info("worker %d is ready: process %d", handle.index, ready.pid)
         self.signature = ready.signature
         self._pids[handle] = ready.pid
@@ -120,7 +124,7 @@ class Dispatcher:
         self._schedule()
 
     def on_done(self, handle: WorkerHandle, done: worker.Done) -> None:
-        """Pass on the replies of a batch."""
+        """Pass a batch's replies to the requests that wait for them."""
         self._metrics.batch_seconds.observe(done.seconds)
         for waiting, reply in zip(self._in_work.pop(handle), done.replies, strict=True):
             if not waiting.reply.done():
@@ -129,13 +133,13 @@ class Dispatcher:
         self._schedule()
 
     def on_lost(self, handle: WorkerHandle, exit_code: int | None) -> None:
-        """Fail the requests that a dead worker had."""
+        """Fail the requests of a worker that died."""
         _LOG.error("worker %d died: exit code %s; it starts again", handle.index, exit_code)
         self._metrics.restarts.add(1, str(handle.index))
         self._remove(handle, f"exit code {exit_code}")
 
     def on_failed(self, handle: WorkerHandle, message: str) -> None:
-        """Report a worker that cannot start, which ends the server."""
+        """Report that a worker cannot start. This stops the server."""
         self._remove(handle, message)
         self._on_failure(f"worker {handle.index}: {message}")
 
@@ -158,7 +162,7 @@ class Dispatcher:
                 )
 
     def _schedule(self) -> None:
-        """Pass batches to idle workers."""
+        """Pass batches to idle workers, as far as possible."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -179,14 +183,14 @@ class Dispatcher:
             handle.send([waiting.payload for waiting in batch])
 
     def _forget(self, waiting: _Waiting) -> None:
-        """Remove a request whose client has given up, unless a worker has it."""
+        """Remove an abandoned request from the queue, unless a worker has it already."""
         for index, each in enumerate(self._queue):
             if each is waiting:
                 del self._queue[index]
                 return
 
     def _seconds_of_queue(self) -> int:
-        """Return how long the workers take for the requests in the queue, from past batches."""
+        """Estimate, from past batches, in how many seconds the queued requests will be done."""
         batches = self._metrics.batch_seconds
         if not batches.count:
             return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that a client or the operator of a server can correct."""
+"""Errors that a server's operator or client can correct."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 
 class ServingError(Exception):
-    """The error for a server that cannot start or go on. The message is one line."""
+    """Raised if a server cannot start or continue. The message is one line."""
 
 
 @dataclasses.dataclass
 class RequestError(Exception):
-    """The error for one request, which becomes the response.
+    """An error in handling a request, which the server sends as the response.
 
-    `where` is a part of the request, such as `inputs.x`. `next_step` says how to correct it.
-    `retry_after` is a number of seconds.
+    `where` is a part of the request, such as `inputs.x`. `next_step` tells the client what to do.
+    `retry_after` is the number of seconds to wait before a retry.
     """
 
     status: HTTPStatus
@@ -28,7 +28,7 @@ class RequestError(Exception):
     retry_after: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON document of the response."""
+        """Return the body of the response, before its encoding as JSON."""
         return {
             "error": {
                 "what": self.what,

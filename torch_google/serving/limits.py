@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of a server: sizes, queue and times."""
+"""A server's limits: batch and body sizes, queue length, and timeouts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a server. Times are in seconds. Raises ValueError for a limit out of range.
+    """A server's limits. Times are in seconds. Raises ValueError if a limit is out of range.
 
-    `queue` counts requests that wait for a worker. `batch_wait` is the longest time that a request
-    waits for others in its batch while a worker is idle. `timeout` is the time from the end of the
-    body until the response. After SIGTERM, the server accepts connections for `drain_delay`, and
-    then has `drain_timeout` to finish the requests.
+    `queue` limits the number of requests that wait for a worker. If a worker is idle, a request
+    waits at most `batch_wait` for its batch to fill up. `timeout` limits the time from the end of a
+    request's body to the response. After SIGTERM, the server still accepts connections for
+    `drain_delay`, and then has `drain_timeout` to finish all requests.
     """
 
     batch: int = 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads a model in a worker, from each kind of source."""
+"""Load a model from any kind of source. Only worker processes do this."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from torch_google.serving.source import Source
 
 
 def load(source: Source, device: str, batch: int) -> Model:
-    """Return the model on a device, for batches of up to `batch`. Raises ServingError."""
+    """Load a model onto a device, for batches of up to `batch` examples.
+
+    Raises ServingError if the device or the source cannot be used.
+    """
     target = usable_device(device)
     if source.is_function:
         return _from_function(source, target, batch)
@@ -31,7 +34,7 @@ def load(source: Source, device: str, batch: int) -> Model:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device with this name. Raises ServingError if it cannot compute."""
+    """Return the device named `name`. Raises ServingError if it cannot run an operator."""
     try:
         if name.partition(":")[0] == "tpu" and not hasattr(torch, "tpu"):
             from torch_google.tpu import autoload
@@ -46,7 +49,7 @@ def usable_device(name: str) -> torch.device:
 
 
 def buckets(device: torch.device, batch: int) -> tuple[int, ...]:
-    """Return the batch sizes to run: on tpu few, because each compiles a program."""
+    """Return the batch sizes to use: only a few on tpu, because each one compiles a program."""
     if device.type != "tpu":
         return tuple(range(1, batch + 1))
     return (*(1 << i for i in range(batch.bit_length()) if 1 << i < batch), batch)
@@ -118,7 +121,7 @@ def _from_export(source: Source, device: torch.device, batch: int) -> Model:
 
 
 def _size(size: Any, ranges: Mapping[Any, Any]) -> Size:
-    """Return the sizes that a dimension of an exported program may have."""
+    """Return the range of a dimension of an exported program's input."""
     if isinstance(size, int):
         return Size(size, size)
     expression = size.node.expr
@@ -127,7 +130,7 @@ def _size(size: Any, ranges: Mapping[Any, Any]) -> Size:
             f"a dimension of an input is the expression {expression}; export it as a Dim"
         )
     bounds = ranges[expression]
-    # torch's bound for a Dim without `max` is a number of 19 digits, or infinity.
+    # For a Dim without `max`, torch's upper bound is a 19-digit number or infinity.
     high = int(bounds.upper) if bounds.upper < 1 << 31 else None
     return Size(int(bounds.lower), high)
 
@@ -164,7 +167,7 @@ def _from_stablehlo(source: Source, device: torch.device) -> Model:
 def _compiled(module: Any, device: torch.device, sizes: int) -> Callable[..., Any]:
     if device.type != "tpu":
         return module
-    # Each size of a batch is a program of its own, and Dynamo gives up after 8 by default.
+    # Dynamo compiles one program per batch size, but by default it gives up after 8.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, sizes + 1)
     return torch.compile(module, dynamic=False)
 

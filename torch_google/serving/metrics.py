@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters, gauges and histograms in Prometheus's text format. Used by one thread."""
+"""Counters, gauges and histograms in Prometheus's text format. They are not thread-safe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metric:
-    """A number for each value of one label, or a single number if `label` is None."""
+    """A counter or a gauge: a number per value of `label`, or a single number if that is None."""
 
     def __init__(self, name: str, kind: str, text: str, label: str | None = None) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class Metric:
         return self._values.get(label, 0.0)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the metric."""
+        """Yield the metric in Prometheus's text format."""
         yield self._head
         for label, value in self._values.items():
             labels = f'{{{self._label}="{label}"}}' if self._label else ""
@@ -55,7 +55,7 @@ class Histogram:
         self.sum += value
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the metric."""
+        """Yield the histogram in Prometheus's text format."""
         yield self._head
         total = 0
         for bound, count in zip([*map(str, self._bounds), "+Inf"], self._counts, strict=True):
@@ -65,7 +65,7 @@ class Histogram:
 
 
 class Metrics:
-    """The metrics of a server."""
+    """The metrics of a server, for batches of up to `batch` requests."""
 
     def __init__(self, batch: int) -> None:
         sizes = sorted({batch, *(1 << i for i in range(batch.bit_length()) if 1 << i <= batch)})

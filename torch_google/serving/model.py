@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in a worker: runs examples in batches, on the batch sizes that the model has."""
+"""A model in a worker, which runs examples in batches of fixed sizes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch_google.serving.signature import Signature, TensorSpec
 
 
 class Model:
-    """A function of batched tensors, in the order of `inputs`.
+    """A function of batched tensors, which are in the order of `inputs`.
 
-    It runs on batches with one of the sizes in `batch_sizes`, which are sorted. A smaller batch is
-    padded with copies of its last example.
+    Each batch has a size from `batch_sizes`, a sorted sequence. If there are fewer examples, copies
+    of the last one fill the batch.
     """
 
     def __init__(
@@ -33,7 +33,10 @@ class Model:
         self._device = device
 
     def warm_up(self) -> Signature:
-        """Run the batch sizes once, so that no request waits for a compiler."""
+        """Run the model, so that no request waits for a compiler, and return its signature.
+
+        On tpu, run every batch size, and elsewhere only the smallest and the largest.
+        """
         example = {spec.name: spec.zeros() for spec in self._inputs}
         outputs: dict[str, np.ndarray] = {}
         extremes = sorted({self._batch_sizes[0], self._batch_sizes[-1]})
@@ -42,7 +45,7 @@ class Model:
         return Signature(tuple(self._inputs), tuple(outputs))
 
     def __call__(self, examples: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-        """Return the outputs of each example. Examples of equal shapes share a batch."""
+        """Return the outputs for each example. Examples of equal shapes share a batch."""
         results: dict[int, dict[str, np.ndarray]] = {}
         for indices in self._batches(examples):
             outputs = self._run([examples[index] for index in indices])
@@ -81,7 +84,7 @@ class Model:
 
 
 def _named(result: Any) -> dict[str, torch.Tensor]:
-    """Return the outputs by name: of a mapping its keys, else `output`, or `output_0` and so on."""
+    """Return outputs by name. Unless the model names them, they are `output` or `output_0` etc."""
     if isinstance(result, Mapping):
         outputs = {str(name): value for name, value in result.items()}
     elif isinstance(result, tuple | list) and len(result) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document of a server, and a page that shows it without scripts of other sites."""
+"""A server's OpenAPI document, and a page about the API that loads nothing from other sites."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATUSES = {
 
 
 def openapi(base: dict[str, Any], path: str, signature: Signature | None) -> dict[str, Any]:
-    """Return FastAPI's document with the schemas of the model."""
+    """Add the model's schemas to FastAPI's document `base`, and return it."""
     operation: dict[str, Any] = base["paths"][path]["post"]
     operation["summary"] = "Run the model on one example"
     request: dict[str, Any] = {"schema": {"type": "object"}}
@@ -51,7 +51,7 @@ def openapi(base: dict[str, Any], path: str, signature: Signature | None) -> dic
 
 
 def page(title: str, path: str, signature: Signature | None, limits: Limits) -> str:
-    """Return the page, in HTML."""
+    """Return an HTML page that documents the server's API."""
     inputs = signature.inputs if signature else ()
     example = json.dumps(signature.example() if signature else {})
     command = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A LitServer with a bounded queue, limits, metrics, and an end that loses no request."""
+"""A LitServer with a bounded queue, limits, metrics and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
 
 
 class Server(LitServer):
-    """Serves one LitAPI over HTTP.
+    """An HTTP server for one LitAPI.
 
-    One process has the HTTP server and the queue, and each worker is another process. An API with
-    a `signature` gets its arrays checked; any other gets the JSON of the body. Streams and LitSpecs
-    are not supported: they raise ValueError.
+    The HTTP server and the queue run in this process, and each worker in a process of its own. If
+    the API has a `signature`, the server checks requests against it and passes arrays to the API.
+    Otherwise it passes the parsed JSON of the body. Raises ValueError for streams and LitSpecs,
+    which are not supported.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Server(LitServer):
         self._dispatcher = Dispatcher(self.limits, self.metrics, self._fail)
         self._api = api
         self._target = device
-        # LitServe's accelerators have no `tpu`. Workers get the device's name from this class.
+        # LitServe does not know the accelerator tpu. Pass cpu, and set the device's name below.
         super().__init__(api, accelerator="cpu", timeout=self.limits.timeout)
         self.workers_per_device = workers
         self.devices = [device]
@@ -67,9 +68,9 @@ class Server(LitServer):
     def run(self, host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
         """Serve until SIGTERM or SIGINT, then finish all requests that have arrived.
 
-        Port 0 selects a free port, which the log names. Raises ServingError if the address cannot
-        be used, the model cannot be loaded, a worker keeps dying, or requests were lost because the
-        end took too long.
+        Port 0 selects a free port; the log gives its number. Raises ServingError if the address
+        cannot be used, the model cannot be loaded, a worker keeps dying, or requests were lost
+        because the shutdown exceeded its time limit.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -97,7 +98,7 @@ class Server(LitServer):
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Start the workers with the HTTP server, and end them after the last response."""
+        """Start the workers when the HTTP server starts, and stop them after the last response."""
         self._dispatcher.start(self._api, self._target, int(self.workers_per_device))
         try:
             yield
@@ -105,12 +106,12 @@ class Server(LitServer):
             await self._dispatcher.stop()
 
     def drain(self) -> None:
-        """Report that the server ends: /health fails, so that load balancers send no request."""
+        """Make /health fail, so that load balancers send no more requests to this server."""
         self.is_draining = True
         self.metrics.draining.set(1)
 
     def report_lost_requests(self) -> None:
-        """Make `run` fail if requests have no response yet."""
+        """Make `run` raise an error if any request has no response yet."""
         self._dispatcher.update_gauges()
         lost = int(self.metrics.queue_length.get() + self.metrics.in_work.get())
         if lost and self.failure is None:
@@ -124,7 +125,7 @@ class Server(LitServer):
 
     def _register_internal_endpoints(self) -> None:
         super()._register_internal_endpoints()
-        # LitServe's /health asks a process that this server does not have.
+        # Replace LitServe's /health, which queries a process that this server does not start.
         routes = self.app.router.routes
         routes[:] = [each for each in routes if getattr(each, "path", "") != self.healthcheck_path]
         auth = [Depends(self.setup_auth())]
@@ -154,7 +155,7 @@ class Server(LitServer):
         )
 
     def _replace_pages(self) -> None:
-        """Replace FastAPI's pages, which load scripts from another site."""
+        """Replace FastAPI's documentation pages, which load scripts from another site."""
         routes = self.app.router.routes
         routes[:] = [each for each in routes if getattr(each, "path", "") not in _FASTAPI_PAGES]
         path, title = self._api.api_path, type(self._api).__name__
@@ -192,7 +193,11 @@ class Server(LitServer):
         return JSONResponse(jsonable_encoder(reply.content), reply.status)
 
     async def _read(self, request: Request) -> bytes:
-        """Return the body. Raises RequestError if it is too large, too slow, or not JSON."""
+        """Return a request's body.
+
+        Raises RequestError if the body is too large, arrives too slowly, or is not declared as
+        JSON.
+        """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestError(
@@ -235,7 +240,7 @@ class Server(LitServer):
 
 
 class _Http(uvicorn.server.Server):
-    """uvicorn's server, which ends in two steps: /health fails, and later it stops listening."""
+    """uvicorn's server with a two-step shutdown: first /health fails, then the server stops."""
 
     def __init__(self, config: uvicorn.Config, server: Server) -> None:
         super().__init__(config)
@@ -243,8 +248,8 @@ class _Http(uvicorn.server.Server):
         self._stop_at: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn raises the signals that it has recorded again after the end. This does not record
-        # them, so the process ends with the status of the program.
+        # uvicorn's own method records the signal and raises it again after the shutdown. This one
+        # does not, so that the program can choose the process's exit status.
         if self._stop_at is not None:
             self.should_exit = self.force_exit = True
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real server on loopback, as a process of its own."""
+"""Tests of a real server on loopback, in a separate process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _wait_for(server: ServerProcess, name: str, value: float) -> None:
 
 
 def _occupy(server: ServerProcess, threads: ThreadPoolExecutor, seconds: float) -> Future[Response]:
-    """Give the worker a request, and return when it has it."""
+    """Send a request that takes `seconds`, and wait until the worker has received it."""
     future = threads.submit(server.post, _body(seconds))
     _wait_for(server, "serving_in_work", 1)
     return future
@@ -103,7 +103,7 @@ def test_a_request_that_is_refused(
 
 
 def _raw(server: ServerProcess, headers: dict[str, str], *parts: bytes) -> int:
-    """Send a body in parts, without its end, and return the status."""
+    """Send parts of a body, but not its end, and return the response's status."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.putrequest("POST", "/predict")
     for name, value in {"Content-Type": "application/json", **headers}.items():

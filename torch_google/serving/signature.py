@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of a model, and the check of a request against them. Does not import torch."""
+"""The signature of a model, against which requests are checked. Does not import torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from torch_google.serving.errors import RequestError
 
-# For each dtype: the kind of JSON value, and the NumPy dtype in which a request carries it to a
-# worker. NumPy has no bfloat16.
+# For each dtype of torch: the kind of JSON value, and the NumPy dtype of the array that is sent to
+# a worker. NumPy has no bfloat16.
 _DTYPES = {
     "bool": ("booleans", np.bool_),
     "uint8": ("integers", np.uint8),
@@ -27,7 +27,7 @@ _DTYPES = {
     "float32": ("numbers", np.float32),
     "float64": ("numbers", np.float64),
 }
-# The kinds of NumPy's dtypes that a JSON value of each kind gets.
+# The NumPy dtype kinds that JSON values of each kind may have after conversion to an array.
 _KINDS = {"booleans": "b", "integers": "iu", "numbers": "iuf"}
 _JSON_TYPES = {"booleans": "boolean", "integers": "integer", "numbers": "number"}
 _FOUND = {"b": "booleans", "i": "integers", "u": "integers", "f": "numbers", "U": "strings"}
@@ -35,7 +35,7 @@ _FOUND = {"b": "booleans", "i": "integers", "u": "integers", "f": "numbers", "U"
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """The sizes that a dimension may have. `high` is None if there is no limit."""
+    """The range of a dimension's size. `high` is None if there is no upper limit."""
 
     low: int
     high: int | None
@@ -51,7 +51,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """A tensor of one example, without the batch dimension. `dtype` is torch's name for it."""
+    """A model input's dtype, by torch's name, and shape, without the batch dimension."""
 
     name: str
     dtype: str
@@ -65,7 +65,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, name: str, dtype: str, shape: Sequence[int | Size]) -> TensorSpec:
-        """Return a spec, with fixed or variable sizes."""
+        """Return a spec. An int in `shape` is a fixed size."""
         sizes = tuple(size if isinstance(size, Size) else Size(size, size) for size in shape)
         return cls(name, dtype.removeprefix("torch."), sizes)
 
@@ -73,12 +73,12 @@ class TensorSpec:
         return f"{self.dtype} [{', '.join(map(str, self.shape))}]"
 
     def zeros(self) -> np.ndarray:
-        """Return an example of zeros, as small as possible but not empty."""
+        """Return an array of zeros with the smallest allowed shape that is not empty."""
         shape = [size.low if size.low or size.high == 0 else 1 for size in self.shape]
         return np.zeros(shape, _DTYPES[self.dtype][1])
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of an example."""
+        """Return the JSON schema of this input."""
         schema: dict[str, Any] = {"type": _JSON_TYPES[_DTYPES[self.dtype][0]]}
         for size in reversed(self.shape):
             schema = {"type": "array", "items": schema, "minItems": size.low}
@@ -87,7 +87,7 @@ class TensorSpec:
         return {**schema, "description": str(self)}
 
     def parse(self, value: Any) -> np.ndarray:
-        """Return the array of a JSON value. Raises RequestError."""
+        """Return a JSON value as an array. Raises RequestError if the value does not fit."""
         kind, dtype = _DTYPES[self.dtype]
         try:
             array = np.array(value)
@@ -124,13 +124,13 @@ class TensorSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """The inputs and outputs of a model."""
+    """The inputs of a model, and the names of its outputs."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
 
     def parse(self, body: bytes) -> dict[str, np.ndarray]:
-        """Return the arrays of a request's body, by name. Raises RequestError."""
+        """Return the inputs in a request's body, by name. Raises RequestError if one is wrong."""
         inputs = parse_json(body)
         names = [spec.name for spec in self.inputs]
         fields = ", ".join(f'"{name}": ...' for name in names)
@@ -170,12 +170,12 @@ class Signature:
         return {"type": "object", "properties": {"outputs": outputs}, "required": ["outputs"]}
 
     def example(self) -> dict[str, Any]:
-        """Return a valid request."""
+        """Return the JSON value of a valid request."""
         return {"inputs": {spec.name: spec.zeros().tolist() for spec in self.inputs}}
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON document. Raises RequestError."""
+    """Parse a JSON document. Raises RequestError if it is invalid."""
     try:
         return json.loads(body, parse_constant=_refuse_constant)
     except RecursionError:

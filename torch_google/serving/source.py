@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name of a model: a file, or a function that returns a module. Does not import torch."""
+"""The source of a model: a file, or a function that returns a module. Does not import torch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _FUNCTION = re.compile(r"[\w.]+:\w+")
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A model, and a checkpoint with its weights. Both paths may be any that gfile supports.
+    """A model, and possibly a checkpoint with its weights. Paths may have any of gfile's schemes.
 
-    `model` is a program of torch.export (.pt2), StableHLO text (.mlir), or package.module:function.
-    The function returns a module, and a TensorSpec for each of its arguments. Raises ServingError.
+    `model` is the path of a torch.export program (.pt2) or of StableHLO text (.mlir), or it is
+    `package.module:function`. The function returns a module and a list with a TensorSpec for each
+    of the module's arguments. Raises ServingError if `model` is none of these, or if a .pt2 file,
+    which contains weights, is given with a checkpoint.
     """
 
     model: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a server as a process, and sends requests to it."""
+"""Start a server as a separate process, and send requests to it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-_PATIENCE = 120.0  # s, far more than an idle machine needs
+_PATIENCE = 120.0  # seconds; far more than an idle machine needs
 
 
 class Response(NamedTuple):
-    """A response, with its body as JSON if it is that."""
+    """A response. A JSON body is parsed, and any other body is a str."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,7 +26,7 @@ class Response(NamedTuple):
 
 
 class ServerProcess:
-    """A server that runs until the end of a `with` block. It logs its address to stderr."""
+    """A server that runs until the end of a `with` block. It must log its address to stderr."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by __exit__
@@ -55,7 +55,7 @@ class ServerProcess:
         return self._log.read()
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal, and return the exit status."""
+        """Send a signal to the server, wait for its end, and return the exit status."""
         self.process.send_signal(number)
         return self.process.wait(_PATIENCE)
 
@@ -65,7 +65,7 @@ class ServerProcess:
     def post(
         self, body: Any, *, path: str = "/predict", content_type: str = "application/json"
     ) -> Response:
-        """Send a body: bytes, or an object that becomes JSON."""
+        """Send a POST request. `body` is bytes, or an object to encode as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._request("POST", path, data, {"Content-Type": content_type})
 

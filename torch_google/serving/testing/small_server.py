@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose requests tell the worker what to do. It needs no torch, so it starts fast.
+"""A server whose requests tell the worker what to do. It does not need torch, so it starts fast.
 
-The input `x` is a pair: seconds to sleep, and one of the commands below.
+The input `x` is a pair of numbers: the seconds to sleep, and EXIT, FAIL or 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXIT_CODE = 3
 
 
 class SmallAPI(LitAPI):
-    """Answers with the worker's process and the size of the batch."""
+    """A LitAPI that returns the worker's process id and the size of the batch."""
 
     def setup(self, device: str) -> None:
         if device == "broken":
@@ -50,7 +50,7 @@ class SmallAPI(LitAPI):
 
 
 def main() -> int:
-    """Serve until a signal ends the process."""
+    """Serve until SIGTERM or SIGINT."""
     logging.basicConfig(level=logging.INFO)
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=1)
