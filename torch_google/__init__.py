@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Additions to PyTorch for a monorepo. Importing this starts no device and loads no JAX."""
+"""Extensions of PyTorch for a monorepo. Importing this neither starts a device nor loads JAX."""
 
 import os
 

@@ -14,7 +14,7 @@ import torch_google
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a checkout without compiled code, next to an installation in `site` that has it."""
+    """Create a checkout without compiled code, and in `site` an installed package that has it."""
     tree = tmp_path / "checkout"
     _package(tree / "torch_google")
     (tree / "MODULE.bazel").touch()
@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _package(directory: Path) -> None:
-    """Copy the package's __init__, and add a device module that warns like the real one."""
+    """Create a torch_google package whose device module only gives the real module's warning."""
     (directory / "tpu").mkdir(parents=True)
     for name in ("__init__.py", "checkout.py"):
         source = Path(torch_google.__path__[0], name)

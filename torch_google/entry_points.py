@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that torch calls, through entry points, when it is imported."""
+"""The entry points of this package, which torch calls while it is being imported."""
 
 from importlib import import_module
 
@@ -9,7 +9,7 @@ _MODULES = ("configs", "files", "logs", "processes")
 
 
 def install_hooks() -> None:
-    """Install all hooks. The patched torch calls this, via an entry point, as it is imported."""
+    """Install all hooks. Only the patched torch calls this, early in its import."""
     for module in _MODULES:
         import_module(f"torch_google.hooks.{module}").install()
 
@@ -17,7 +17,7 @@ def install_hooks() -> None:
 def loaded() -> None:
     """Alias `torch.google` to this package, and apply flags to a torch that has no hooks.
 
-    Every torch, patched or not, calls this through an entry point at the end of its import.
+    Every torch, patched or not, calls this at the end of its import.
     """
     alias.install()
     import_module("torch.google")
