@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main function of a worker process: loads the model, and runs batches until the server ends.
+"""The worker process: loads the model and runs batches until the server closes the connection.
 
-The worker and the server exchange pickled objects over a socket pair that only they have. The
-worker sends a `Ready` or a `Failed`; then, for each list of payloads, a `Done`.
+The worker and the server exchange pickled objects over a private socket pair. The worker first
+sends a `Ready` or a `Failed`, then a `Done` for each list of payloads that it receives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """The model is loaded. `signature` is None for an API that does not have one."""
+    """The message sent once the model is loaded. `signature` is None if the API declares none."""
 
     pid: int
     signature: Signature | None
@@ -35,14 +35,14 @@ class Ready:
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
-    """The model cannot be loaded."""
+    """The message sent if setup failed."""
 
     message: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """The response to one request: JSON, or an object that becomes JSON."""
+    """The response to one request. The server encodes `content` as JSON unless it is bytes."""
 
     status: int
     content: Any
@@ -50,21 +50,21 @@ class Reply:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """The replies to a batch, in order, and the seconds that it took."""
+    """The replies to a batch, in order, and the time it took in seconds."""
 
     replies: list[Reply]
     seconds: float
 
 
 def main(connection: Connection, api: LitAPI, device: str) -> None:
-    """Run a worker until the server closes the connection. Ends the process."""
+    """Run a worker until the server closes the connection, then end the process."""
     try:
         _serve(connection, api, device)
     finally:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
-    # The interpreter's end takes seconds on a busy machine, with torch; nothing is left to do.
+    # Skip the interpreter's shutdown: with torch loaded, it takes seconds on a busy machine.
     os._exit(0)
 
 
@@ -95,7 +95,7 @@ def _serve(connection: Connection, api: LitAPI, device: str) -> None:
 
 
 def run(api: LitAPI, payloads: Sequence[Any]) -> list[Reply]:
-    """Return the replies to a batch. If the batch fails, its requests run one by one."""
+    """Return the replies to a batch. If the batch fails, retry its requests one by one."""
     replies: dict[int, Reply] = {}
     inputs: dict[int, Any] = {}
     for index, payload in enumerate(payloads):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's side of a worker process: starts it, passes batches to it, and restarts it."""
+"""Start a worker process, pass batches to it, and restart it if it dies."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from litserve import LitAPI
 from torch_google.serving import worker
 
 _LOG = logging.getLogger(__name__)
-# A worker that dies this often without finishing a batch does not start again.
+# Give up on a worker that dies this many times in a row without finishing a batch.
 MOST_STARTS = 4
 _FIRST_DELAY = 0.5  # s until a worker starts again, doubled each time
 _END_TIMEOUT = 10.0  # s that a worker has to end after the connection is closed
 
 
 class Owner(Protocol):
-    """The object that a handle calls, always in the event loop's thread."""
+    """The callbacks of a `WorkerHandle`, always called in the event loop's thread."""
 
     def on_ready(self, handle: WorkerHandle, ready: worker.Ready) -> None: ...
 
     def on_done(self, handle: WorkerHandle, done: worker.Done) -> None: ...
 
     def on_lost(self, handle: WorkerHandle, exit_code: int | None) -> None:
-        """Handle the death of the process, which starts again later."""
+        """Handle the death of the process. The handle restarts the process after a delay."""
 
     def on_failed(self, handle: WorkerHandle, message: str) -> None:
-        """Handle a worker that cannot start."""
+        """Handle a worker that failed to start or has died too often."""
 
 
 class WorkerHandle:
     """A worker process, and the thread that talks to it.
 
-    A thread may block on a worker that is stopped, but the event loop must not.
+    The thread may block on a stuck worker; the event loop must not.
     """
 
     def __init__(self, index: int, api: LitAPI, device: str, owner: Owner) -> None:
@@ -61,14 +61,14 @@ class WorkerHandle:
         self._batches.put(payloads)
 
     def stop(self) -> None:
-        """Let the process end after its current batch. Returns at once."""
+        """Ask the process to end after its current batch, without waiting for it."""
         if not self._stopping.is_set():
             self._stopped_at = time.monotonic()
             self._stopping.set()
             self._batches.put(None)
 
     def join(self) -> None:
-        """Wait until the process has ended. Call it after `stop`."""
+        """Wait until the process has ended. Call `stop` first."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -91,9 +91,10 @@ class WorkerHandle:
     def _run_process(self) -> tuple[int, int | None, str | None]:
         """Run the process until it ends.
 
-        Returns the number of finished batches, the exit code, and the message if setup failed.
+        Returns the number of finished batches, the exit code, and the error message if setup
+        failed.
         """
-        # A forked child would have this process's threads' locks, and could not start a TPU.
+        # A forked child would inherit locks held by other threads, and could not start a TPU.
         context = multiprocessing.get_context("spawn")
         connection, child_connection = context.Pipe()
         process = context.Process(
@@ -129,7 +130,7 @@ class WorkerHandle:
         return finished, process.exitcode, failure
 
     def _receive(self, connection: Connection, *, patience: float) -> Any:
-        """Return the next message, or None if none comes `patience` seconds after `stop`."""
+        """Return the next message, or None if there is none `patience` seconds after `stop`."""
         while not connection.poll(0.1):
             if self._is_overdue(patience):
                 return None
