@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of import.py: each module defines NAME, HELP, add_arguments and run. See main.py."""
+"""The commands of import.py. Each module defines NAME, HELP, add_arguments and run; see main.py."""
 
 from tools.importer.commands.context import Access, Command, Context, Scope
 

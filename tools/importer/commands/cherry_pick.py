@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cherry-pick: add one upstream change to the series, by commit or pull request."""
+"""cherry-pick: add one upstream change, a commit or a pull request, to the series."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tools.importer.report import Report
 
 @dataclass(frozen=True)
 class Context:
-    """The context of one run. Relative paths on the command line are relative to `cwd`."""
+    """The context of a command. Relative paths in its arguments are relative to `cwd`."""
 
     project: Project
     report: Report
@@ -25,7 +25,7 @@ class Context:
 
 
 class Access(enum.Enum):
-    """How a command accesses the workspace: its module's constant ACCESS; the default is WRITES."""
+    """The ways to access the workspace. A command module may set ACCESS; the default is WRITES."""
 
     READS = "reads"  # the command reads only, so others may run at the same time
     WRITES = "writes"  # the command runs alone, after main() has completed a half-published tree
@@ -33,7 +33,7 @@ class Access(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """The projects that a command uses: its module's constant SCOPE; the default is PROJECT."""
+    """The projects that a command uses. A command module may set SCOPE; the default is PROJECT."""
 
     PROJECT = "project"  # the project that --project names
     WORKSPACE = "workspace"  # all projects or none; `project` holds only the workspace
@@ -50,4 +50,4 @@ class Command(Protocol):
         """Add the command's own arguments."""
 
     def run(self, args: argparse.Namespace, context: Context) -> ExitCode:
-        """Run the command. Raises UserError or EnvironmentProblem."""
+        """Run the command. Raises UserError or EnvironmentProblem if it fails."""

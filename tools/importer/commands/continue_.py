@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""continue: accept the resolved files as the decision on the waiting patch, and resume."""
+"""continue: accept the resolved files of the stopped patch, and resume the command."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drift: show the outcome of each patch on each of several releases, without changing anything."""
+"""drift: show the outcome of each patch on the given releases, without changing anything."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
-    # If the document goes to standard output, nothing else may be printed there.
+    # If the document goes to standard output, print nothing else there.
     alone = args.format != "text" and args.output is None
     origins = _Quiet(report) if alone else report
 
@@ -98,7 +98,6 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 yield target_of(series, base, options, snapshot)
                 progress.advance()
 
-    # Imported lazily, because rules need libcst, and few series have rules.
     from tools.importer.session import decide_rewrites, read_known_calls, settlements_of
 
     known = read_known_calls(project)
@@ -165,7 +164,7 @@ def _text_of_projects(sections: Sequence[Section]) -> str:
 
 
 class _Quiet:
-    """A report that prints no lines; it still shows progress."""
+    """A report that shows progress but prints no lines."""
 
     def __init__(self, below: Report) -> None:
         self._below = below
@@ -183,7 +182,7 @@ class _Quiet:
 def _snapshot(
     context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
 ) -> tuple[str, Snapshot]:
-    # Imported lazily, because origins import git, pip and apt, which other commands do not need.
+    # Imported lazily, because the origins load the git, pip and apt clients.
     from tools.importer.origins import resolve
 
     if origin is not None:
@@ -206,7 +205,7 @@ def _series(project: Project, label: str | None) -> Series:
 
 
 def _pinned(project: Project) -> str:
-    """Return the tag of the release in the build's pin."""
+    """Return the tag of the release in pin.json."""
     try:
         return str(json.loads(project.pin.read_text(encoding="utf-8"))["tag"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -216,7 +215,7 @@ def _pinned(project: Project) -> str:
 
 
 def _write(args: argparse.Namespace, context: Context, text: str, table: Table | None) -> None:
-    """Write the document; a terminal gets a coloured `table`."""
+    """Write `text` to --output or standard output; a terminal gets a coloured `table` instead."""
     report = context.report
     if args.output is None:
         screen = _on_screen(args, table) if table is not None else text

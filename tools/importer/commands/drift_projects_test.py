@@ -16,7 +16,7 @@ LINES = [f"line {number}\n" for number in range(20)]
 
 
 class Workspace:
-    """Two projects from real repositories, each with one patch of line 10."""
+    """Two projects imported from real repositories, each with a patch that changes line 10."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.directory, self.root, self.capsys = root, root / "workspace", capsys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""edit: write out the tree with the series up to one patch, so that the user can change it."""
+"""edit: write out the tree with the series applied up to one patch, for the user to edit."""
 
 from __future__ import annotations
 

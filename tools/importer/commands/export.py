@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""export: offer patches to upstream as branches in its checkout, and other patches as mail."""
+"""export: write patches for upstream as branches in a checkout, and the others as mail files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared code of `sync` and `drift --all-projects`: news of a project, and a forecast for it."""
+"""Find new upstream releases and predict each patch's outcome, for `sync` and `drift`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class News:
-    """The news of one project: newer tags, and the heads of branches that have moved."""
+    """Upstream changes since `current`: newer tags, and new heads of the imported branches."""
 
     current: str
     tags: list[str]
@@ -31,8 +31,8 @@ class News:
 
 
 def news_of(project: Project, report: Report) -> News:
-    """Return what is new upstream. Raises UserError or EnvironmentProblem."""
-    # Imported lazily, because origins import git, pip and apt.
+    """Return the upstream changes since the project's current series."""
+    # Imported lazily, because the origins load the git, pip and apt clients.
     from tools.importer.origins import head_of, order_of, releases
 
     current = current_label(project)
@@ -50,7 +50,10 @@ def news_of(project: Project, report: Report) -> News:
 
 
 def forecast_of(project: Project, news: News, report: Report, *, every: bool) -> Table | None:
-    """Return the outcomes for the newest release, or for all; None if nothing is new."""
+    """Return the patch outcomes on the newest release and on moved branches.
+
+    With `every`, all newer releases are included. Returns None if upstream has not changed.
+    """
     from tools.importer.origins import resolve
 
     wanted = [("--tag", "tag", tag) for tag in (news.tags if every else news.tags[-1:])]
@@ -76,13 +79,13 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
 
 
 def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:
-    """Return a release to compare with, with the landed patches that it has reverted."""
+    """Return the target for one release, including landed patches that upstream has reverted."""
     watched = check_watched(series, base, snapshot)
     return Target(options, watched.tree(snapshot), tuple(watched.returned))
 
 
 class _Silent:
-    """A report that drops its lines, which would name the origin of each release."""
+    """A report that prints no lines, because they would name the origin of each release."""
 
     def __init__(self, below: Report) -> None:
         self.progress = below.progress

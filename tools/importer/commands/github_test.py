@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a patch through upstream's pull requests, in a real repository with GitHub's messages."""
+"""Tests that follow a patch through upstream pull requests, with commit messages like GitHub's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEN = "line ten, which we want\n"
 
 
 class GitHub:
-    """A project with the patches `say-ten` and `say-thirty`, and its upstream."""
+    """A project with the patches `say-ten` and `say-thirty`, and its upstream repository."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.upstream, self.root, self.capsys = root / "upstream", root / "workspace", capsys
@@ -32,7 +32,7 @@ class GitHub:
         self.patch("Say thirty", ("line 30\n", "line thirty\n"))
 
     def run(self, code: int, *arguments: str) -> str:
-        """Run import.py, which must end with `code`; return its output."""
+        """Run import.py, check that it exits with `code`, and return its output."""
         self.capsys.readouterr()
         assert main(["--workspace", str(self.root), *arguments]) == code, self.capsys.readouterr()
         return self.capsys.readouterr().out
@@ -50,7 +50,7 @@ class GitHub:
         return (self.upstream / "lib/a.py").read_text()
 
     def commit(self, message: str, *edits: tuple[str, str]) -> str:
-        """Commit to main: replace texts in the file."""
+        """Replace texts in the file and commit the result."""
         text = self.text()
         for old, new in edits:
             assert old in text
@@ -58,7 +58,7 @@ class GitHub:
         return commit_files(self.upstream, self._file(text), message)
 
     def squash(self, branch: str, message: str, *edits: tuple[str, str]) -> str:
-        """Merge a branch as GitHub's squash does, with a reviewer's edits."""
+        """Squash-merge a branch as GitHub does, with a reviewer's edits."""
         git(self.upstream, "merge", "--quiet", "--squash", branch)
         return self.commit(message, *edits)
 
@@ -130,7 +130,7 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
 
 
 def test_a_patch_comes_back_from_one_release_to_the_next(github: GitHub) -> None:
-    """The patch landed with other changes, so only its lines show that upstream reverted it."""
+    """The patch landed in a larger commit, so its revert shows only in the patch's own lines."""
     github.commit("Much at once (#5)", ("line 10\n", TEN), ("line 20\n", "line twenty\n"))
     git(github.upstream, "tag", "v1.1")
     github.run(0, "--tag", "v1.1")
@@ -186,7 +186,7 @@ def test_half_a_revert_is_no_revert(github: GitHub) -> None:
 
 
 def test_an_export_that_landed_with_tweaks_is_suspected_with_both_texts(github: GitHub) -> None:
-    """The reviewer changed a word of the patch's line, and added another line."""
+    """The reviewer changed a word in the line that the patch adds, and added a second line."""
     github.run(0, "export", "--to", str(github.upstream))
     tweak = (TEN, "line ten, which we all want\nand more\n")
     github.squash("lib/say-ten", "Say ten (#77)", tweak)

@@ -69,8 +69,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         if not check_committed(project.workspace, checked):
             report.say(f"{project.workspace} is in no git repository: edits cannot be detected")
     source = load_source(project, label)
-    # Imported lazily, because origins import git, pip and apt, which `continue` and `skip` do not
-    # need.
+    # Imported lazily, because the origins load the git, pip and apt clients, which `continue` and
+    # `skip` do not need.
     from tools.importer.origins import resolve
 
     origin = args.origin
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 def _arrivals(
     args: argparse.Namespace, context: Context, source: Source, new: Snapshot
 ) -> dict[str, object]:
-    """With --since, list upstream's commits since the series to carry. Raises UserError."""
+    """List the upstream commits since the base of the series, if --since is given."""
     ref, url = new.pin.get("ref"), new.pin.get("url")
     old = source.base.commit if source.base else None
     if not args.since or not (isinstance(ref, str) and isinstance(url, str) and old and new.commit):
@@ -119,7 +119,10 @@ def _arrivals(
 
 
 def _source(args: argparse.Namespace, context: Context) -> str:
-    """Return the label of the series to carry. Raises UserError."""
+    """Return the label of the series to rebase.
+
+    Raises UserError if both --from and --since are given, or if --since LAST finds no import.
+    """
     project, report = context.project, context.report
     if args.source and args.since:
         raise UserError("both --from and --since are given. Give one")

@@ -234,7 +234,7 @@ def test_a_decision_that_cannot_be_published_is_not_kept(
     assert "v2/second.patch: adds 2 lines, over its Budget of 1" in err
     assert err.count("\n") == 1
     assert sample.run("status") == 2
-    # While the import waits, the user may correct the header or the file.
+    # While the import is stopped, the user may correct a header or a file.
     patch.write_text(patch.read_text().replace("Budget: 1", "Budget: 2"))
     assert sample.run("continue") == 0
 
@@ -374,7 +374,7 @@ def test_killed_while_it_stops_an_import_is_not_begun_or_waits(tmp_path: Path) -
 def test_killed_at_any_call_continue_loses_no_decision(
     tmp_path: Path, release: dict[str, str]
 ) -> None:
-    """A kill while publishing, or while writing the next patch's files, loses no decision."""
+    """A process killed while publishing, or while writing the next conflict, loses no decision."""
     first = edited(B, row_20="row 20 of both")
     second = edited(A, line_3="line three", line_30="line 30 of both")
     begun = laid_out(tmp_path / "begun")
@@ -402,7 +402,7 @@ def test_killed_at_any_call_continue_loses_no_decision(
                 code = sample.run("continue")
             assert code == 0
         assert sample.files() == new, number
-        # The lock of a killed process is free. Only the lock file and .gitignore may remain.
+        # A killed process no longer holds its lock. Only these files may remain.
         assert {path.name for path in sample.root.glob(".import/*")} <= {
             "lock",
             ".gitignore",

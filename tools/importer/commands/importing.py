@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared code of `import`, `continue` and `skip`: replay, then publish or ask for a decision."""
+"""Replay an import, then publish it or ask for a decision, for `import`, `continue` and `skip`."""
 
 from __future__ import annotations
 
@@ -69,10 +69,7 @@ class Import:
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
-    """Return the inputs of an unfinished import, after checking that they have not changed.
-
-    Raises UserError.
-    """
+    """Return the inputs of an unfinished import. Raises UserError if its series has changed."""
     project = context.project
     work = Import(**unfinished.inputs)  # type: ignore[arg-type]
     source = load_source(project, work.source)
@@ -94,9 +91,9 @@ def go_on(
     decisions: Mapping[str, Decision],
     extra: Mapping[str, object] | None = None,
 ) -> ExitCode:
-    """Replay the import, then publish it or ask for a decision; report and return the exit code.
+    """Replay the import, then publish it or stop for a decision.
 
-    `extra` is added to the JSON result.
+    Returns the exit code. `extra` is added to the JSON result.
     """
     project, report = context.project, context.report
     heading = f"{project.name}: {work.source} -> {new.label}"
@@ -202,7 +199,7 @@ def _publish(
     rewrites: Rewrites,
     extra: Mapping[str, object],
 ) -> ExitCode:
-    """Publish the new series and the files `others`: the licence record and the settlements."""
+    """Publish the new series and `others`, the licence record and the settlements."""
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
@@ -217,7 +214,7 @@ def _publish(
     if pin is not None:
         from tools.importer.metadata import render_all, render_project
 
-        # Only a workspace with a bill of materials has all of the bill's inputs.
+        # Without a bill of materials, the workspace may lack the inputs to generate one.
         render = render_all if (project.workspace / SBOM).exists() else render_project
         files |= render(project, pin)
         files[pin_path] = pin_bytes(pin)
@@ -257,7 +254,7 @@ def _built(project: Project) -> str | None:
 
 
 def _known_calls(context: Context, work: Import) -> bytes:
-    """Return the rules' data. Raises UserError if it changed since the import began."""
+    """Return the text of rewrites.txt. Raises UserError if it changed since the import began."""
     known = read_known_calls(context.project)
     if work.known_calls and hashlib.sha256(known).hexdigest() != work.known_calls:
         raise UserError(
@@ -268,7 +265,7 @@ def _known_calls(context: Context, work: Import) -> bytes:
 
 
 def _old_tree(context: Context, source: Source) -> Snapshot | None:
-    """Return the tree of the old base, if its wheel is still cached on this machine."""
+    """Return the tree of the old base if it is cached on this machine, else None."""
     from tools.importer.origins import at_hand
 
     return at_hand(context.project, context.report, source.base.pin) if source.base else None
@@ -277,7 +274,7 @@ def _old_tree(context: Context, source: Source) -> Snapshot | None:
 def _check_licence(
     context: Context, work: Import, old: Snapshot | None, new: Snapshot
 ) -> dict[str, bytes]:
-    """Return the licence record to publish. Raises UserError if a change is not acknowledged."""
+    """Return the licence record to publish. Raises UserError for an unacknowledged change."""
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     first = parse_origin(args.origin, args.tag, args.tags, context.cwd)
     settings: dict[str, object] = {"name": args.name, "tags": first.tags, "origins": first.origins}
     _check_new(parse_project(workspace, args.name, settings))
-    # Imported lazily, because origins import git, pip and apt.
+    # Imported lazily, because the origins load the git, pip and apt clients.
     from tools.importer.origins import OriginSnapshot, resolve, select
 
     bare = parse_project(workspace, args.name, settings)
@@ -118,7 +118,7 @@ def _check_new(project: Project) -> None:
 def _selection(
     args: argparse.Namespace, upstream: Snapshot, first: FirstOrigin
 ) -> dict[str, object]:
-    """Return `include`, `exclude` and `move`: those given, or a proposal from upstream's tree."""
+    """Return `include`, `exclude` and `move`, as given or as proposed from upstream's tree."""
     moves = dict(first.moves)
     for text in args.move or ():
         old, equals, new = text.partition("=")

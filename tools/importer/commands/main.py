@@ -30,11 +30,11 @@ Loader = Callable[[], Command]
 
 
 def _in(module: str) -> Loader:
-    """Return a loader that imports the command lazily; only some need libcst, git or pip."""
+    """Return a loader that imports the command lazily; few commands need libcst, git or pip."""
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
-# Commands by their name, in the order in which the help lists them.
+# The commands by name, in the order of --help.
 COMMANDS: Mapping[str, Loader] = {
     "init": _in("init"),
     "import": _in("import_"),
@@ -119,12 +119,12 @@ def _main(arguments: list[str], commands: Mapping[str, Loader]) -> int:
 def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> ExitCode:
     shared, arguments = _shared_parser().parse_known_args(argv)
     arguments = _with_command(arguments, commands)
-    # Import every command to print the help, but only one command to run it.
+    # Import every command for --help, otherwise only the one to run.
     called = {name: load() for name, load in commands.items() if arguments[0] in (name, *_HELP)}
     args = _parser(called).parse_args(arguments)
     command = called[args.command]
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    # When run directly from a checkout, work on that checkout.
+    # Without Bazel or --workspace, use the checkout that contains this file.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
     cwd = _called_from()
     workspace = (cwd / root).resolve()
@@ -141,7 +141,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Run a command on a fully published tree, and under the lock if it writes."""
+    """Run a command, under the lock if it writes, after completing a half-published tree."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
@@ -150,7 +150,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Dry runs need this too, because their output would be wrong on a half-published tree.
+            # Dry runs must complete the tree too, because their output would otherwise be wrong.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:
@@ -159,7 +159,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """Return the caller's directory; tools/import.py and Bazel change the current directory."""
+    """Return the user's directory: tools/import.py and Bazel change the working directory."""
     directories = (
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )
@@ -167,7 +167,7 @@ def _called_from() -> Path:
 
 
 def _default_project(workspace: Path) -> str:
-    """Return the project of the unfinished command; otherwise torch, or the only project."""
+    """Return the unfinished command's project if there is one, the only project, or torch."""
     try:
         unfinished = read_unfinished(workspace / STATE)
     except UserError:
@@ -189,7 +189,7 @@ def _with_command(arguments: list[str], commands: Mapping[str, Loader]) -> list[
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that exits with 1 after a bad argument, because 2 means a conflict."""
+    """A parser whose errors exit with status 1, because 2 means a conflict."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See {self.prog} --help")
@@ -218,7 +218,7 @@ def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 
 def _shared_parser() -> argparse.ArgumentParser:
-    """Return the options that are accepted both before and after the command word."""
+    """Return a parser of the options that are accepted before and after the command word."""
     parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--project", help="a folder of third_party (default: the unfinished command's, or torch)"

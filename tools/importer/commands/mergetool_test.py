@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `continue` after the real `git mergetool`; a shell command stands for the tool."""
+"""Tests of `continue` after `git mergetool`, with a shell command as the merge tool."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_index_has_three_versions_that_differ_only_in_the_conflict(
 
 
 def test_continue_takes_the_result(sample: SampleWorkspace) -> None:
-    """The tool's result counts; its backup is not part of the patch."""
+    """The patch contains the merge tool's result but not its backup file."""
     mergetool(sample, 'sed "s/row twenty/row 20 of both/" "$REMOTE" > "$MERGED"')
     assert sample.conflict("torch/b.py.orig").exists()
     assert git(sample, "ls-files", "--unmerged") == ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow the README from `init`: real commands on small copies of real libraries' histories.
+"""Tests that follow the README from `init` on, with small replicas of real libraries.
 
-The releases have the shape of absl-py 1.4.0, 2.1.0 and 2.3.0, of fsspec (small_histories.py) and of
-accelerate. Each is imported as sdist and as wheel.
+The releases are modelled on absl-py 1.4.0, 2.1.0 and 2.3.0, on fsspec (small_histories.py) and on
+accelerate. Each is imported both as an sdist and as a wheel.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _DEVICE = (
 
 
 class _Index:
-    """A workspace, and a folder with releases that pip uses as an index."""
+    """A workspace, and a directory of releases that pip uses as its index."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root, self.index, self._capsys = root / "workspace", root / "index", capsys
@@ -75,7 +75,7 @@ class _Index:
         return main(["--workspace", str(self.root), *arguments])
 
     def ok(self, *arguments: str) -> str:
-        """Run a command that must succeed; return its output."""
+        """Run a command, check that it succeeds, and return its output."""
         self._capsys.readouterr()
         code = self.run(*arguments)
         out, err = self._capsys.readouterr()
@@ -83,7 +83,7 @@ class _Index:
         return out
 
     def patch(self, project: str, subject: str, path: str, *edits: tuple[str, str]) -> None:
-        """Add a patch as the README says."""
+        """Add a patch by the steps of the README."""
         self.ok(
             *("--project", project, "new", subject, path, "--owner", "us", "--reason", "build"),
             *("--upstream", "None yet", "--extension-point", "None", "--test", "t.py::t"),
@@ -105,7 +105,7 @@ class _Index:
         return [line for line in lines if line and not line.startswith("#")]
 
     def added(self, project: str, label: str) -> str:
-        """Return all lines that the patches of a series add."""
+        """Return all lines added by the patches of a series."""
         home = self.root / "patches" / project / label
         lines = [
             line
@@ -149,7 +149,7 @@ def test_six_patches_of_absl_over_three_releases(index: _Index, scheme: str) -> 
     assert len(names) == 6
     assert "verified: " in index.ok("verify")
     first = index.pin("absl_py")
-    # v2.1.0 has the first patch, and guards the flush in another way than the second.
+    # v2.1.0 contains the first patch, and guards the flush differently from the second.
     assert index.run("--project", "absl_py", "--tag", "v2.1.0") == 2
     assert index.run("status") == 2
     conflict = index.root / ".import/conflict/absl/logging/__init__.py"
@@ -199,7 +199,7 @@ def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
 
 @pytest.mark.full
 def test_accelerate_moves_from_sdists_to_wheels(index: _Index) -> None:
-    """Paths are the same for both origins, because `src/` is moved away."""
+    """Paths in sdist and wheel are the same, because `src/` is stripped."""
     index.publish("accelerate", _ACCELERATE, src=True)
     index.ok("init", "accelerate", "--origin", "pypi:accelerate==1.10.0")
     index.patch("accelerate", "Know the device tpu", "accelerate/state.py", _DEVICE)
@@ -347,7 +347,7 @@ def test_daily_imports_of_a_branch_are_a_chain(
     conflict = index.root / ".import/conflict/lib/a.py"
     conflict.write_text("".join(lines).replace("line X\n", "line X, ten\n"))
     index.ok("continue")
-    # Put the pin back at the release, as if the builder could not use the branch.
+    # Reset the pin to the release, as if the builder did not support the branch.
     pin = index.root / "third_party/lib/pin.json"
     pin.write_text(json.dumps({**index.pin("lib"), "tag": "v1.0"}))
     lines[0] = "line 0, new\n"

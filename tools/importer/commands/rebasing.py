@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared code of edit, new, refresh and drop: change one patch, rebase the patches after it."""
+"""Change one patch and rebase the later ones, for `edit`, `new`, `refresh` and `drop`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tools.importer.snapshot import Snapshot
 
 COMMAND = "refresh"
 
-# The input in which `edit` and `new` record the header that they wrote.
+# The key under which `edit` and `new` record the digest of the header that they wrote.
 HEADER_DIGEST = "header_digest"
 
 
@@ -56,14 +56,14 @@ def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdi
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to store. `source` is the tree's name in messages."""
+    """Return the inputs to store. Messages name the tree by their `source`."""
     return {**edit.as_json(), "source": edit.name}
 
 
 def go_on(
     context: Context, release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision]
 ) -> ExitCode:
-    """Rebase the patches after `edit`; publish everything, or report a conflict."""
+    """Rebase the patches after `edit`, then publish all of them or report a conflict."""
     project, report = context.project, context.report
     with report.progress("Rebasing the later patches"):
         rebased = rebase(release, edit, decisions, settlements_of(project))
@@ -99,7 +99,7 @@ def go_on(
 def publish(
     context: Context, edit: SeriesEdit, carried: Carry | None, result: Publication
 ) -> ExitCode:
-    """Publish, report the changes, and delete the edit directory."""
+    """Publish `result`, report the changes, and delete the edit directory."""
     project, report = context.project, context.report
     what = f"{edit.kind.value} {edit.name} in {edit.label}"
     transaction = Transaction(project.workspace, project.state, what=what)
@@ -149,7 +149,7 @@ def begin(
 
 
 def _lines(carried: Carry) -> Iterator[str]:
-    """Yield one line for each rebased patch that changed."""
+    """Yield a line for each rebased patch that changed, then a count of the unchanged ones."""
     for each in carried.results:
         if each.outcome is Outcome.LANDED:
             yield f"contained in it now, leaves the series: {each.patch.name}"

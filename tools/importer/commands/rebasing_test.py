@@ -29,7 +29,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 def _laid_out(
     directory: Path, series: Mapping[str, Mapping[str, str]] = _SERIES
 ) -> SampleWorkspace:
-    """Return a workspace whose series applies to v1, but whose build uses another release."""
+    """Create a workspace whose series applies to v1, but whose build uses another release."""
     sample = make_workspace(directory)
     sample.series("v1", series)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0
@@ -222,7 +222,7 @@ def test_a_series_changed_under_an_edit_is_not_overwritten(
 
 
 def test_killed_anywhere_a_refresh_is_old_or_new(tmp_path: Path) -> None:
-    """Kill at each of the first calls, then at every seventh; the next command repairs the tree."""
+    """Kill `refresh` at its first file system calls, then at every seventh, and recover."""
     point, step, killed = 0, 1, True
     while killed:
         sample = _laid_out(tmp_path / str(point))
@@ -280,7 +280,7 @@ def test_a_full_disk_ends_an_edit_with_one_line(
 def test_a_rebase_remembers_a_settled_conflict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`refresh` stops at a later patch; the same edit of the same series does not stop again."""
+    """After a conflict is resolved, the same edit of the same series no longer stops there."""
     patches = {"a": edited(A, line_3="a's three"), "b": edited(A, line_3="b's three")}
     sample = _laid_out(tmp_path, {name: {"torch/a.py": text} for name, text in patches.items()})
     directory = sample.root / "patches/torch/v1"

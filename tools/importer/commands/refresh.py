@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""refresh: write the changes in `.import/edit` to their patch, and rebase the patches after it."""
+"""refresh: update the edited patch from `.import/edit`, and rebase the patches after it."""
 
 from __future__ import annotations
 

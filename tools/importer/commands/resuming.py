@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resume a stopped command. Each command that can stop has an entry in this module."""
+"""Resume a stopped command. `_ROWS` has an entry for each command that can stop."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Resumed:
-    """An unfinished command with its inputs; `new` is the tree that patches are merged onto."""
+    """An unfinished command, ready to go on. `new` is the tree onto which patches are merged."""
 
     new: Snapshot
     go_on: Callable[[Mapping[str, Decision]], ExitCode]
 
 
 def resume(context: Context, unfinished: Unfinished) -> Resumed:
-    """Return the inputs of an unfinished command. Raises UserError if they have changed."""
+    """Prepare to go on with an unfinished command. Raises UserError if its inputs have changed."""
     if unfinished.project != context.project.name:
         raise UserError(
             f"{unfinished.command} of {unfinished.project} is unfinished. Name it: "

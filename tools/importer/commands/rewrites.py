@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
-    # Imported lazily, because libcst takes half a second, and no other command needs it.
+    # Imported lazily, because it imports libcst, which takes half a second.
     from tools.importer import rewrites
 
     report = context.report
@@ -102,7 +102,7 @@ def _refuse(stale: list[str], release: Release) -> None:
 def _check_guards(
     series: Series, release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[str, ...]:
-    """Return the files that rules cannot read. Raises UserError for a call that no rule covers."""
+    """Return the files that the rules cannot parse. Raises UserError for an uncovered call."""
     from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
@@ -116,7 +116,7 @@ def _check_guards(
 def _updated(
     stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the new series directory's files, and the files that the rules cannot read.
+    """Return the contents of the new series directory, and the files that the rules cannot parse.
 
     Raises UserError if another patch does not apply, or if a call is not covered by any rule.
     """

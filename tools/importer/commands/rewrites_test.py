@@ -24,7 +24,7 @@ _PATCH = "patches/torch/v1/packed-resources.patch"
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
-    """Return a workspace with an empty series, and a release with one call for the rule."""
+    """Create a workspace with an empty series, and a release with one call for the rule."""
     rule, guard = rewrites.RULES
     small = dataclasses.replace(rule, expected={"v1": {"torch/a.py": 1}}, kept=())
     monkeypatch.setattr(rewrites, "RULES", (small, dataclasses.replace(guard, kept=())))

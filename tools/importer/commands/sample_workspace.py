@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a small workspace with a series, upstream releases as trees, and import.py."""
+"""A small workspace for tests, with a series and with upstream releases as directory trees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ V1 = {
 
 
 def edited(text: str, **lines: str) -> str:
-    """Return `text` with some lines replaced: `line_3="three"` for its `line 3`."""
+    """Return `text` with lines replaced: `line_3="three"` replaces the line `line 3`."""
     for name, new in lines.items():
         text = text.replace(f"{name.replace('_', ' ')}\n", f"{new}\n")
     return text
@@ -46,7 +46,7 @@ class SampleWorkspace:
         return self.upstream / label
 
     def series(self, label: str, patches: Mapping[str, Mapping[str, str | None]]) -> Path:
-        """Write a series for V1 and its base. `patches` maps patches to their files' new texts."""
+        """Write a series for V1, with its base. `patches` maps patch names to new file texts."""
         directory = self.root / "patches/torch" / label
         directory.mkdir(parents=True)
         now: dict[str, Blob] = {path: Blob(text.encode()) for path, text in V1.items()}
@@ -80,7 +80,7 @@ class SampleWorkspace:
         return self.root / ".import/conflict" / path
 
     def at_rest(self) -> bool:
-        """Return whether nothing is unfinished: only the last publication is kept, for `undo`."""
+        """Return whether no command is unfinished. The record for `undo` may exist."""
         return {path.name for path in self.root.glob(".import/*")} <= {".gitignore", "undo"}
 
     def git(self, *arguments: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of resolved conflicts that later imports reuse, and of the chain of a branch's imports."""
+"""Tests of resolved conflicts that later imports reuse, and of successive imports of a branch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def import_(sample: SampleWorkspace, label: str, *more: str) -> int:
 
 
 def settle(sample: SampleWorkspace, text: str = BOTH) -> Path:
-    """Resolve the conflict of v2; return the stored settlement."""
+    """Resolve the conflict with v2 and return the path of the stored settlement."""
     assert import_(sample, "v2") == 2
     sample.conflict("torch/b.py").write_text(text)
     assert sample.run("continue") == 0
@@ -196,7 +196,7 @@ def _daily(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daily:
 
 
 def test_series_of_a_branch_do_not_pile_up(daily: Daily) -> None:
-    """The build's release and another branch's last series stay; so do files of the user."""
+    """An import deletes the branch's older series, but no user files and no series in use."""
     daily.lines[0] = "line 0, new\n"
     first = daily.commit("Change line 0")[:12]
     assert daily.sample.run("--ref", "main") == 0

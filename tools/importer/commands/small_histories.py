@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: small releases of absl-py and fsspec, changed as the real ones were, and patches.
+"""Test data: small releases of absl-py and fsspec with the changes of the real ones, and patches.
 
-absl-py 2.1.0 named the flags' holders, returned the profiler's exit status directly, guarded the
-flush of streams, annotated the flags' methods and added stubs. 2.3.0 shortened the calls of super()
-and modernised exceptions. fsspec 2025.5.0 added protocols and no longer needs the key `err`.
+absl-py 2.1.0 named the flag holders, returned the profiler's exit status directly, guarded stream
+flushes, annotated the flag methods and added type stubs. 2.3.0 shortened super() calls and
+modernised exceptions. fsspec 2025.5.0 added protocols and no longer needs the `err` key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Release = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Edit:
-    """A patch: in the file `path`, `old` becomes `new`."""
+    """A patch that replaces `old` with `new` in the file `path`."""
 
     subject: str
     path: str
@@ -25,7 +25,7 @@ class Edit:
 
     @property
     def added(self) -> str:
-        """The lines that the patch adds, which are next to each other."""
+        """Return the lines that the patch adds, which are contiguous."""
         kept = self.old.splitlines(keepends=True)
         return "".join(line for line in self.new.splitlines(keepends=True) if line not in kept)
 
@@ -180,7 +180,7 @@ _THIRD = {
 }
 ABSL = {"1.4.0": _FIRST, "2.1.0": _SECOND, "2.3.0": _THIRD}
 
-# In the order of the series. v2.1.0 has the first; it contradicts the second.
+# In series order. v2.1.0 contains the first patch and conflicts with the second.
 ABSL_PATCHES = (
     Edit(
         "Exit with the profilers result",

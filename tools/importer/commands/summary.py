@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report the outcome of each patch: lines for users, data for programs."""
+"""Report the outcome of each patch, as lines for users and as JSON data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = (Outcome.CLEAN, Outcome.OFFSET, Outcome.THREE_WAY, Outcome.RESOLVED)
 
 
 def carry_lines(result: Carry) -> Iterator[str]:
-    """Yield one line per patch with its outcome, then the dropped and kept patches with reasons."""
+    """Yield one line per patch with its outcome, then lines that list dropped and kept patches."""
     width = max((len(each.outcome.value) for each in result.results), default=0)
     for each in result.results:
         note = f"  ({_note(each)})" if _note(each) else ""
@@ -22,7 +22,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    # One result may stand for rewrites.txt, which waits for a decision but is not a patch.
+    # rewrites.txt may have a result too: it can wait for a decision, but is not a patch.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
     outcomes = ", ".join(
@@ -43,7 +43,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
 
 
 def reused_lines(result: Carry) -> Iterator[str]:
-    """Yield one line about each conflict for which the import reused the user's resolution."""
+    """Yield one line for each conflict in which an earlier resolution was reused."""
     for each in result.results:
         if each.settlement is not None and _reused(each):
             yield (
@@ -53,7 +53,7 @@ def reused_lines(result: Carry) -> Iterator[str]:
 
 
 def learned_lines(result: Carry, decided: Collection[str]) -> Iterator[str]:
-    """Yield one line about each decision of the user: whether later imports can reuse it."""
+    """Yield one line per decision of the user, saying whether later imports can reuse it."""
     for each in result.results:
         if each.patch.name in decided and each.outcome in (Outcome.RESOLVED, Outcome.LANDED):
             if each.settlement is not None:
@@ -67,14 +67,14 @@ def learned_lines(result: Carry, decided: Collection[str]) -> Iterator[str]:
 
 
 def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
-    """Yield one line for each patch after the first that needs a decision."""
+    """Yield one line for each later patch that will also need a decision."""
     for each in waiting:
         files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
         yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"
 
 
 def watch_lines(watched: Watched, unwatched: Sequence[str]) -> Iterator[str]:
-    """Yield lines about landed patches: those that are back, and those that cannot come back."""
+    """Yield lines about landed patches that are back in the series or no longer watched."""
     for name in watched.returned:
         yield f"back: {name} is in the series again, because upstream has reverted it"
     for name in watched.lost:
@@ -87,7 +87,7 @@ def watch_lines(watched: Watched, unwatched: Sequence[str]) -> Iterator[str]:
 
 
 def unread_lines(unread: Sequence[str]) -> Iterator[str]:
-    """Yield one line about files that rules should check but could not read, if any."""
+    """Yield one line that lists files no rule could check, if there are any."""
     if unread:
         few = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
         yield (
@@ -108,7 +108,7 @@ def change_lines(changes: Changes) -> Iterator[str]:
 
 
 def carry_data(result: Carry) -> dict[str, object]:
-    """Return the data of `carry_lines` as JSON."""
+    """Return the information of `carry_lines` as JSON data."""
     stopped = result.stopped
     return {
         "patches": [_patch_data(each) for each in result.results],
@@ -121,7 +121,7 @@ def carry_data(result: Carry) -> dict[str, object]:
 
 
 def changes_data(changes: Changes) -> dict[str, object]:
-    """Return the data of `change_lines` as JSON."""
+    """Return the information of `change_lines` as JSON data."""
     return {
         "added": list(changes.added),
         "changed": list(changes.changed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of commands in difficult environments: closed pipes, git hooks, files of other users."""
+"""Tests of commands in difficult environments: closed pipes, git hooks, files of another owner."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
 def _without_reader(
     sample: SampleWorkspace, *arguments: str, also_errors: bool = False
 ) -> tuple[int, str]:
-    """Run import.py with its output to a closed pipe; return its status and standard error."""
+    """Run import.py with a closed pipe as its output; return its exit status and standard error."""
     program = "import sys; from tools.importer.commands.main import main; sys.exit(main())"
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
         [sys.executable, "-c", program, "--workspace", str(sample.root), *arguments],
         cwd=_ROOT,
-        # Without PYTHONUNBUFFERED, Python buffers output, and writing the buffer at exit fails.
+        # Without PYTHONUNBUFFERED, Python buffers the output, so the write fails only at exit.
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -106,7 +106,7 @@ def test_a_hook_of_another_repository_leads_no_command_there(
     tree = sample.release("v2", {**V1, "torch/a.py": "new\n" + V1["torch/a.py"]})
     assert sample.run("--tag", "v2", "--origin", str(tree)) == 0
     assert index.read_bytes() == b"no index that git would take"
-    # The command restores the caller's variable.
+    # The command has restored the caller's environment.
     assert os.environ["GIT_DIR"] == str(tmp_path / "no-repository")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sync: for every project, show what is new upstream, and what would become of each patch."""
+"""sync: for every project, show new upstream releases and the outcome of each patch on them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `undo` after each kind of command, killed at any point, and after edits."""
+"""Tests of `undo` after each command, also if it was killed or if files were edited since."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def import_(sample: SampleWorkspace, label: str = "v2") -> int:
 
 
 def state_of(sample: SampleWorkspace) -> dict[str, bytes]:
-    """Return the waiting command's files."""
+    """Return the contents of the unfinished command's files."""
     names = ("state.json", "CONFLICT.md", "conflict", "edit")
     files = [path for name in names for path in (sample.root / ".import").glob(f"{name}*")]
     files += [path for top in list(files) for path in top.rglob("*")]
@@ -85,7 +85,7 @@ def test_an_import_is_undone(sample: SampleWorkspace, capsys: pytest.CaptureFixt
 def test_a_stop_and_each_decision_are_undone(
     sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Back through publication, second decision, first decision and the import's beginning."""
+    """Undo the publication, the second decision, the first decision and the start of the import."""
     before = sample.files()
     assert import_(sample) == 2
     stopped = state_of(sample)
@@ -251,7 +251,7 @@ def test_killed_at_any_call_undo_of_a_decision_is_finished_or_not_begun(tmp_path
 
 @pytest.mark.full
 def test_killed_at_any_call_a_decision_can_be_undone(tmp_path: Path) -> None:
-    """A kill in `continue`, at any point up to its next stop, loses neither step."""
+    """A `continue` killed at any point before its next stop can still be undone or repeated."""
     begun = laid_out(tmp_path / "begun")
     assert import_(begun) == 2
     begun.conflict("torch/b.py").write_text(FIRST)

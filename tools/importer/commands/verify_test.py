@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of verify and refresh in a workspace with a cached wheel, a pin and a seam."""
+"""Tests of verify and refresh in a workspace with a pinned wheel that is cached."""
 
 from __future__ import annotations
 
