@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patches that need a decision on a release, with the next step for each."""
+"""List the patches that need a decision on a release, with the next step for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Attention:
-    """A patch that would need a decision if one release were imported."""
+    """A patch that needs a decision if `release` is imported."""
 
     release: str
     patch: str
@@ -40,7 +40,7 @@ class Attention:
 
     @property
     def line(self) -> str:
-        """The problem, where it is, details and the next step, on one line."""
+        """Return the problem, its place, the details and the next step on one line."""
         where = f" in {self.where}" if self.where else ""
         detail = f": {self.found}" if self.found else ""
         head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{detail}"
@@ -48,7 +48,7 @@ class Attention:
 
 
 def attention(table: Table) -> list[Attention]:
-    """Return the patches that need a decision: by release, in the order of the series."""
+    """Return the patches that need a decision, ordered by release and then by series."""
     return [
         _attention(release, row.name, row.cells[column])
         for column, release in enumerate(table.releases)
@@ -65,6 +65,6 @@ def _attention(release: Release, patch: str, cell: Cell) -> Attention:
         cell.outcome,
         " and ".join(file.new_path for file in stops),
         "; ".join(dict.fromkeys(file.note for file in stops if file.note)) or cell.note,
-        # If a rule rejects a tree, its error already gives the next step.
+        # If a rule rejects the tree, the note already includes the next step.
         _NEXT[cell.outcome].format(options=release.options) if stops else "",
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table as JSON: for programs, and for the committed copy in patches/.
+"""The drift table as JSON, for programs and for the copy committed in patches/.
 
-Keys and their order are part of the format. The document is deterministic.
+The keys and their order are part of the format. The output is deterministic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 def to_document(table: Table) -> dict[str, object]:
-    """Return JSON data; `from_document` is the inverse."""
+    """Return the table as JSON data. `from_document` is the inverse."""
     return {
         "format": FORMAT,
         "series": table.series,
@@ -41,12 +41,12 @@ def to_document(table: Table) -> dict[str, object]:
 
 
 def to_json(table: Table) -> str:
-    """Return the document as text."""
+    """Return the table as JSON text."""
     return json.dumps(to_document(table), indent=1) + "\n"
 
 
 def from_document(data: Mapping[str, object], *, where: str) -> Table:
-    """Read a document, called `where` in errors. Raises UserError if it is damaged."""
+    """Parse JSON data into a table. Raises a UserError naming `where` if the data is damaged."""
     if data.get("format") != FORMAT:
         raise UserError(
             f"{where}: format is {data.get('format')!r}, this tool reads {FORMAT}. Generate it again"
@@ -76,7 +76,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """Return a file's data. Omit a new path, note or diff that it lacks, because most files do."""
+    """Return a file's data. Most files have no new path, note or diff, so omit these."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

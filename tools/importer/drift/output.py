@@ -11,7 +11,11 @@ from tools.importer.errors import EnvironmentProblem, UserError
 
 
 def write_report(file: Path, text: str) -> bool:
-    """Write `text` to `file`; return whether it changed. Raises UserError, EnvironmentProblem."""
+    """Write `text` to `file` and return whether the file changed.
+
+    Raises UserError if `file` is not in an existing directory, and EnvironmentProblem if writing
+    fails.
+    """
     data = text.encode()
     if file.is_dir() or not file.parent.is_dir():
         fault = "is a directory" if file.is_dir() else f"no directory '{file.parent}'"
@@ -38,7 +42,7 @@ def write_report(file: Path, text: str) -> bool:
 
 
 def _umask() -> int:
-    """Return this process's umask, which can only be read by setting it."""
+    """Return this process's umask. It can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table as one self-contained HTML page: no scripts, requests or fonts.
+"""The drift table as a self-contained HTML page, without scripts, requests or fonts.
 
-All text from upstream or from a patch is escaped by `_text`. The page's content security policy is
-a second defence.
+`_text` escapes all text from upstream and from patches. The content security policy of the page is
+a second line of defence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, summary, title
 from tools.importer.engine import Outcome, Pair
 
-# A sign next to each outcome, for readers who cannot distinguish colours.
+# Each outcome also has a sign, for readers who cannot distinguish the colours.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",
@@ -49,7 +49,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Section:
-    """One project on the page of all projects. `note` replaces a table that does not exist."""
+    """One project on the page of all projects. Without a table, `note` is shown instead."""
 
     project: str
     table: Table | None
@@ -57,7 +57,7 @@ class Section:
 
 
 def to_page(table: Table) -> str:
-    """Return the page. The same table gives the same bytes."""
+    """Return the page. The output is deterministic."""
     head = f"Drift: {title(table)}"
     items = _items(table, "")
     above = '<p class="good">No patch needs you on any of these releases.</p>'
@@ -67,7 +67,7 @@ def to_page(table: Table) -> str:
 
 
 def to_page_of_projects(sections: Sequence[Section]) -> str:
-    """Return one page with all projects; its first list links to each patch that needs a user."""
+    """Return a page with all projects, and links to the patches that need a decision."""
     head = f"Drift: {len(sections)} {'project' if len(sections) == 1 else 'projects'}"
     items: list[str] = []
     body: list[str] = []
@@ -138,7 +138,7 @@ def _summary(section: Section) -> str:
 
 
 def _items(table: Table, prefix: str, *, project: str = "") -> list[str]:
-    """Return one list item per patch that needs a user, with a link to its details."""
+    """Return one list item per patch that needs a decision, with a link to its details."""
     columns = {release.label: number for number, release in enumerate(table.releases)}
     name = f"<b>{_text(project)}</b> " if project else ""
     return [
@@ -175,7 +175,7 @@ def _counts(table: Table) -> str:
 
 
 def _rows(table: Table, row: Row, prefix: str) -> str:
-    """Return a patch as two rows: its outcomes, and its subject, which expands to the details."""
+    """Return two table rows for a patch: its outcomes, and its subject with expandable details."""
     anchor = _anchor(prefix, row.name)
     cells = "".join(
         f'<td><a href="#{anchor}-{number}">{_badge(cell.outcome)}</a></td>'
@@ -265,7 +265,7 @@ def _anchor(prefix: str, name: str) -> str:
 
 
 def _marked_up(text: str) -> str:
-    """Return text as HTML, with words between backquotes marked as code."""
+    """Return `text` as HTML, with the parts between backquotes as code."""
     parts = text.split("`")
     return "".join(
         f"<code>{_text(part)}</code>" if number % 2 else _text(part)
@@ -274,5 +274,5 @@ def _marked_up(text: str) -> str:
 
 
 def _text(text: str, *, keep: str = "") -> str:
-    """Return text escaped for HTML. Control characters are spelled out."""
+    """Escape `text` for HTML. Control characters outside `keep` become visible escapes."""
     return html.escape("".join(char if char in keep else shown(char) for char in text), quote=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drift page's style, light and dark, which is embedded in the page.
+"""The style sheet of the drift page, light and dark, which is embedded in the page.
 
-In both themes, text has a contrast of at least 4.5 with its background.
+In both themes, text has a contrast ratio of at least 4.5:1 to its background.
 """
 
 STYLE = """\

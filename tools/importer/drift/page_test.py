@@ -18,7 +18,7 @@ _HOSTILE = "</td></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'&
 
 
 class _Page(HTMLParser):
-    """A parser that checks that tags are nested correctly, and collects the text."""
+    """An HTML parser that checks the nesting of tags and collects the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -55,7 +55,7 @@ class _Page(HTMLParser):
 
 
 def _every_outcome(word: str = "word") -> Table:
-    """Return one row with a release per outcome; `word` replaces every untrusted text."""
+    """Return a table of one patch with a release per outcome. All untrusted texts are `word`."""
     releases = tuple(
         Release(f"{number} {word}", word, f"--tag {word}", {"kind": word})
         for number, _ in enumerate(Outcome)

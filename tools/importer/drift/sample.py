@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a small upstream with a series, and releases that give each outcome."""
+"""A small upstream for tests, with a series, and releases that give each outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAID = "    return 'said by the patch'\n"
 
 
 class PartialSnapshot(DictSnapshot):
-    """An origin that lacks the paths in `left_out`; it records which files are read."""
+    """An origin that lacks the paths in `left_out`, and records which paths are read."""
 
     def __init__(
         self, label: str, files: Mapping[str, Blob], *, left_out: Collection[str] = ()
@@ -33,14 +33,15 @@ class PartialSnapshot(DictSnapshot):
 
 
 def function(name: str, body: str = "    return 'said by upstream'\n") -> str:
-    """Return a function of four lines that differs from all others."""
+    """Return the text of a function of four lines, unique to `name`."""
     return f"def {name}():\n    # what {name} is for\n{body}\n"
 
 
 def upstream(label: str, **texts: str | None) -> PartialSnapshot:
-    """Return a release: a, b and c are files with three functions, unless `texts` replaces them.
+    """Return a release whose files a.py, b.py and c.py have three functions each.
 
-    None removes a file. Every release also has other files, which no patch touches.
+    `texts` replaces a file's text; None removes the file. Every release also has other files, which
+    no patch touches.
     """
     files = {
         path: "".join(function(f"{path[0]}_{number}") for number in range(3)) for path in _FILES
@@ -56,7 +57,7 @@ def upstream(label: str, **texts: str | None) -> PartialSnapshot:
 
 
 def write_series(root: Path, *, label: str = "v1") -> Series:
-    """Write three patches below `root`/`label`, one per file, with their base; return them."""
+    """Write a series below `root`/`label` with a patch per file and its base, and return it."""
     base = upstream(label)
     directory = root / label
     directory.mkdir(parents=True)

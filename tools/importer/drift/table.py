@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of patches and releases: the outcome of each patch on each release.
+"""The table of outcomes, with a row per patch and a column per release.
 
 Only the files that the patches touch are read, unless upstream moved one of them.
 """
@@ -27,15 +27,16 @@ from tools.importer.snapshot import Snapshot
 
 REWRITE = "Rewrite"
 
-# A function that generates the rules' patches for a tree, by patch name. Raises UserError.
+# A function that regenerates the patches of rules for a tree. It returns decisions by patch name,
+# and raises UserError if a rule rejects the tree.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A release to check. `options` select it for an import, such as `--tag v2.14.1`.
+    """A release to check. `options` select it on the command line, such as `--tag v2.14.1`.
 
-    `returned` names landed patches that the release has reverted; `snapshot` includes them.
+    `returned` names landed patches that upstream has reverted; `snapshot` has them applied.
     """
 
     options: str
@@ -45,9 +46,10 @@ class Target:
 
 @dataclass(frozen=True)
 class FileCell:
-    """One file of one patch on one release. `inner` is the diff from the patch to upstream.
+    """The outcome of one file of a patch on a release.
 
-    `pairs` holds both texts of a suspected patch, side by side; JSON documents omit them.
+    `inner` is the diff from the patch's version to upstream's. `pairs` holds both versions of a
+    suspected patch, side by side; JSON documents omit it.
     """
 
     path: str
@@ -60,7 +62,7 @@ class FileCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """One patch on one release. `files` is empty if it landed as part of a group of patches."""
+    """The outcome of a patch on a release. `files` is empty if it landed as part of a group."""
 
     outcome: Outcome
     note: str
@@ -69,7 +71,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Release:
-    """One column. `origin` is the pin with which the same bytes can be fetched again."""
+    """A column of the table. `origin` is a pin with which the same bytes can be fetched again."""
 
     label: str
     commit: str | None
@@ -80,7 +82,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Row:
-    """One patch: some of its header fields, and a cell for each release."""
+    """A row of the table: fields of a patch's header, and a cell for each release."""
 
     name: str
     subject: str
@@ -92,7 +94,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All outcomes. `series` is the label of the series, `digest` its hash; rows keep its order."""
+    """All outcomes, in series order. `series` is the label of the series and `digest` its hash."""
 
     series: str
     digest: str
@@ -107,7 +109,7 @@ class Table:
 
     @property
     def stops(self) -> bool:
-        """Whether an import of any of these releases would need a decision."""
+        """Return whether importing any of the releases would need a decision."""
         return any(cell.outcome.stops for row in self.rows for cell in row.cells)
 
 
@@ -119,12 +121,12 @@ def measure(
     remake: Remake | None = None,
     settlements: Settlements | None = None,
 ) -> Table:
-    """Rebase `series` from `base` onto each target, skipping patches that need a decision there.
+    """Return the outcomes of rebasing `series` from `base` onto each target.
 
-    `remake` generates the rules' patches; without it, they are merged like all others.
-    `settlements` are resolutions that an import would reuse. Targets are consumed one by one, so an
-    iterator may fetch them lazily. Raises UserError if the series does not apply to its recorded
-    base.
+    A patch that needs a decision is skipped. `remake` regenerates the patches of rules; without it,
+    they are merged like the others. `settlements` are resolutions that an import would reuse.
+    Targets are consumed one by one, so an iterator may fetch them lazily. Raises UserError if the
+    series does not apply to its recorded base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []
@@ -205,12 +207,12 @@ def _cell(series: Series, result: PatchResult) -> Cell:
 
 
 def _generated_cell(cell: Cell) -> Cell:
-    """Return the cell for a generated patch, without the notes and diffs of a merge."""
+    """Return the cell of a regenerated patch, without the notes and diffs of its merge."""
     files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
     note = "generated again by its rule" if cell.outcome is Outcome.RESOLVED else ""
     return Cell(cell.outcome, note, files)
 
 
 def _ended(text: str) -> str:
-    """Return the diff with a final newline, which its last line may lack."""
+    """Return `text` with a final newline unless it is empty."""
     return text if not text or text.endswith("\n") else text + "\n"

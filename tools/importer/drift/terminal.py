@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table for a terminal: coloured outcomes, and columns that fit its width."""
+"""Render the drift table for a terminal, in colour and fitted to its width."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _STYLES = {
 
 
 def to_terminal(table: Table, *, width: int) -> str:
-    """Return the table with colour codes. `width` is the terminal's number of columns."""
-    # Imported lazily, because rich takes as long to load as a short command, and output to a pipe
-    # never needs it.
+    """Return the table with colour codes, for a terminal of `width` columns."""
+    # Imported lazily: importing rich takes as long as a short command, and piped output never needs
+    # it.
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table as plain text: the same bytes on every machine, for pipes, logs and a file in git."""
+"""Render the drift table as plain text, the same on every machine, for pipes, logs and git."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _GAP = "  "
 
 
 def to_text(table: Table) -> str:
-    """Return the table, each release's counts, and one line per patch that needs a decision."""
+    """Return the table, the counts per release, and one line per patch that needs a decision."""
     return "\n".join([*_grid(table), "", *summary(table), *attention_lines(table)]) + "\n"
 
 
 def title(table: Table) -> str:
-    """Return the title of the table."""
+    """Return the table's title: the number of patches, and the series."""
     count = len(table.rows)
     return f"{count} {_plural(count, 'patch', 'patches')} of {table.series}"
 
@@ -32,7 +32,7 @@ def summary(table: Table) -> list[str]:
 
 
 def attention_lines(table: Table) -> list[str]:
-    """Return the lines below the table, with a heading, or no lines if no decision is needed."""
+    """Return a heading and one line per patch that needs a decision, or nothing if none does."""
     items = attention(table)
     if not items:
         return []
@@ -41,7 +41,7 @@ def attention_lines(table: Table) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Return untrusted text for a terminal, without control sequences."""
+    """Return untrusted text with control characters escaped, so that it is safe to print."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode()
         for char in text

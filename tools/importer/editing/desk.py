@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edit directory `.import/edit`, in which the user edits one patch, as a tree and a header."""
+"""The edit directory `.import/edit`, where the user edits one patch as a tree and a header."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Desk:
         *,
         only: Collection[str] = (),
     ) -> int:
-        """Write upstream's text files with the first `count` patches applied; return how many.
+        """Write upstream's text files with the first `count` patches applied; return their number.
 
-        Files that those patches touch are included even if they are not text. `only` limits the
+        Files that those patches touch are included even if they are binary. `only` limits the
         paths. The directory appears atomically and replaces an old one.
         """
         touched = tree_up_to(release, count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header of a new patch, and the file name derived from its subject."""
+"""Create the header and the file name of a new patch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _LONGEST = 50
 
 
 def new_header(subject: str, values: Mapping[str, str]) -> bytes:
-    """Return a header. A field missing from `values` gets a placeholder that every check rejects.
+    """Return a patch header, with a placeholder for each field missing from `values`.
 
-    Raises UserError for a subject or a value of more than one line.
+    The checks of a series reject every placeholder. Raises UserError unless the subject and each
+    value have exactly one line.
     """
     fields = {"Subject": subject, **{key: value for key, value in values.items() if value}}
     for key, value in fields.items():
@@ -26,7 +27,7 @@ def new_header(subject: str, values: Mapping[str, str]) -> bytes:
 
 
 def with_subject(header: bytes, subject: str) -> bytes:
-    """Return the header with a new subject, without the old one's continuation lines."""
+    """Replace the subject in a header, including its continuation lines."""
     if len(subject.splitlines()) != 1 or not subject.strip():
         raise UserError(f"Subject is {subject!r}. Give it in one line of text")
     line = b"Subject: " + subject.strip().encode()
@@ -36,7 +37,10 @@ def with_subject(header: bytes, subject: str) -> bytes:
 
 
 def patch_name(subject: str) -> str:
-    """Return <subject>.patch in kebab case, cut at a word. Raises UserError if that is empty."""
+    """Return the subject in kebab case as a file name, cut between words if it is too long.
+
+    Raises UserError if the subject has no letter or digit.
+    """
     words = re.findall(r"[a-z0-9]+", subject.lower())
     name = ""
     for word in words:

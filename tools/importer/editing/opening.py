@@ -19,7 +19,10 @@ from tools.importer.snapshot import Snapshot
 
 
 def open_release(project: Project, report: Report, label: str | None = None) -> Release:
-    """Open the series of a release, the build's own by default. Raises UserError."""
+    """Open a release with its series, by default the build's.
+
+    Raises UserError if the series or its recorded base is missing or damaged.
+    """
     directory = series_directory(project, label)
     series = load_series(directory)
     base = read_base(directory)
@@ -27,7 +30,7 @@ def open_release(project: Project, report: Report, label: str | None = None) -> 
 
 
 def open_unrecorded(project: Project, report: Report, label: str | None = None) -> Release:
-    """Open a series whose recorded base is missing, damaged or stale. Raises UserError."""
+    """Open a release without using its recorded base, which may be missing, damaged or stale."""
     directory = series_directory(project, label)
     snapshot = _upstream(project, report, directory)
     series = load_series(directory)
@@ -35,7 +38,7 @@ def open_unrecorded(project: Project, report: Report, label: str | None = None) 
 
 
 def pinned_wheel(project: Project, report: Report) -> Path:
-    """Return the wheel file that the build is pinned to, fetching it if it is not cached."""
+    """Return the build's pinned wheel file, downloading it if it is not cached."""
     pin = builder_of(project).origin_pin(project)
     sha256 = str(pin["sha256"])
     cache = user_cache()
@@ -48,11 +51,11 @@ def pinned_wheel(project: Project, report: Report) -> Path:
 
 
 def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
-    """Return upstream's tree: from the recorded pin, the build's own wheel, or the series' tag."""
+    """Open upstream's tree by the recorded pin, the build's pin, or the tag of the series."""
     try:
         recorded = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))["origin"]
     except (OSError, ValueError, KeyError, TypeError):
-        # The recorded base is unreadable, and will be replaced anyway.
+        # The base is unreadable, so fall back to the build's pin or to the tag.
         if directory.name == built_label(project):
             return open_pin(project, report, builder_of(project).origin_pin(project))
         return resolve(project, report, tag=directory.name)

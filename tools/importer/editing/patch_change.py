@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the patch file for the user's changes to a tree."""
+"""Write the user's changes to a tree as a patch file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Files = Mapping[str, Blob | None]
 
 
 def changed_patch(release: Release, index: int, header: bytes | None, edits: Files) -> bytes:
-    """Return patch `index` with `edits` to its tree. `header`, if not None, replaces its header.
+    """Return the file of patch `index` with `edits` to its tree and a new `header`.
 
-    If nothing changed, return the file's own bytes. Raises UserError.
+    If `header` is None, the patch keeps its header. If nothing changed, the file is returned as it
+    is. Raises UserError if the patch becomes empty or if upstream's tree lacks files of the patch.
     """
     patch = release.series.patches[index]
     old = (release.directory / patch.name).read_bytes()
@@ -37,13 +38,16 @@ def changed_patch(release: Release, index: int, header: bytes | None, edits: Fil
 
 
 def new_patch(release: Release, name: str, count: int, header: bytes, edits: Files) -> bytes:
-    """Return a new patch that makes `edits` after the first `count` patches. Raises UserError."""
+    """Return a new patch that makes `edits` after the first `count` patches.
+
+    Raises UserError if it would change nothing.
+    """
     before = OverlaySnapshot(release.snapshot, tree_up_to(release, count))
     return _rendered(name, header, _changes(before, edits, None), 3)
 
 
 def refuse_absent(release: Release, patch: Patch) -> None:
-    """Raise UserError if the available upstream tree lacks files of the patch."""
+    """Raise UserError if upstream's tree, as opened from its origin, lacks files of the patch."""
     absent = [path for diff in patch.files for path in diff.paths if path in release.base.absent]
     if absent:
         raise UserError(
@@ -54,7 +58,7 @@ def refuse_absent(release: Release, patch: Patch) -> None:
 
 
 def refuse_generated(patch: Patch) -> None:
-    """Reject an edit to a rule's patch, because the next import would discard it."""
+    """Reject an edit to a generated patch, because the next import would discard it."""
     rule = patch.header.get(HEADER)
     if rule is not None:
         raise UserError(
@@ -72,7 +76,10 @@ def _rendered(name: str, header: bytes, changes: list[Change], context: int) -> 
 
 
 def _changes(before: Snapshot, after: Files, patch: Patch | None) -> list[Change]:
-    """Pair the files of both sides: the patch's own renames, then renames detected by content."""
+    """Return the changes from `before` to `after`.
+
+    Removed and added files are paired as renames: first as in `patch`, then by content.
+    """
     pairs = {path: (before.read(path), blob) for path, blob in after.items()}
     pairs = {path: (old, new) for path, (old, new) in pairs.items() if old != new}
     removed = {path: old for path, (old, new) in pairs.items() if old and not new}
@@ -93,7 +100,7 @@ def _changes(before: Snapshot, after: Files, patch: Patch | None) -> list[Change
 
 
 def _order(patch: Patch | None) -> dict[str, int]:
-    """Return the position of each file in the patch; new files come last."""
+    """Return the position of each path in the patch, by which its changes are sorted."""
     if patch is None:
         return {}
     return {path: index for index, diff in enumerate(patch.files) for path in diff.paths}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workspace files that a changed series affects: the patches, the base and the build's pin."""
+"""Compute the workspace files of a changed series: its patches, its base and the build's pin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tools.importer.session import Transaction, check_rewrites, read_known_calls
 
 @dataclass(frozen=True)
 class Publication:
-    """Files by their path in the workspace; None deletes one. `pinned` is the new tree hash."""
+    """The files to publish, by workspace path; None deletes a file.
+
+    The files in `last` are written last. `pinned` is the new tree hash if the build's pin changes.
+    """
 
     files: Mapping[str, bytes | None]
     last: tuple[str, ...]
@@ -39,10 +42,11 @@ def publication(
     *,
     as_it_lies: bool = False,
 ) -> Publication:
-    """Compute all files for the new series `files`. `wheel` is called if the build's pin changes.
+    """Return what to publish for a series with the contents `files`.
 
-    With `as_it_lies`, `files` are the current files, edited by hand, so the pin may be stale.
-    Raises UserError if a build would reject the series.
+    `wheel` is called if the build's pin changes. `as_it_lies` says that `files` are the current
+    files, edited by hand, so the pin may be stale. Raises UserError if a build would reject the
+    series.
     """
     out: dict[str, bytes | None] = {}
     directory = release.directory.relative_to(project.workspace).as_posix()
@@ -58,7 +62,7 @@ def publication(
             check_rewrites(series, release.snapshot, patched, read_known_calls(project))
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
-        # If only the comments in `series` or the base change, the tree's hash stays the same.
+        # The tree hash does not depend on the comments in `series` or on the base.
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             for name, data in base.items():
@@ -71,16 +75,17 @@ def publication(
 
 
 def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
-    """Compute the files for a series edited by hand: its base, and the build's tree hash."""
+    """Return what to publish for a series edited by hand: its base and the build's tree hash."""
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)
 
 
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
-    """Return whether a changed patch uses `__file__`, so that the rules' guards must run.
+    """Return whether a changed patch uses `__file__`.
 
-    Running them reads all of upstream, which takes longer than everything else.
+    Only then do the rules' guards have to run. They read all of upstream, which takes longer than
+    everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

@@ -17,7 +17,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Release:
-    """A release. `label` is its tag; `directory` contains its series."""
+    """A release of a project. `label` is its tag; `directory` contains its series."""
 
     label: str
     directory: Path
@@ -27,7 +27,10 @@ class Release:
 
 
 def series_directory(project: Project, label: str | None = None) -> Path:
-    """Return the directory of a release's series, by default the build's. Raises UserError."""
+    """Return the directory of a release's series, by default the build's.
+
+    Raises UserError if the release has no series.
+    """
     label = label or built_label(project)
     directory = project.series_of(label)
     known = sorted(file.parent.name for file in project.series.glob("*/series"))
@@ -39,7 +42,7 @@ def series_directory(project: Project, label: str | None = None) -> Path:
 
 
 def built_label(project: Project) -> str:
-    """Return the tag of the release that the build's pin names."""
+    """Return the tag of the release in pin.json."""
     try:
         return str(json.loads(project.pin.read_text(encoding="utf-8"))["tag"])
     except (OSError, ValueError, KeyError) as error:

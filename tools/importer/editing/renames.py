@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect renames: removed and added files with similar content."""
+"""Detect renames by the similarity of removed and added files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Mapping
 
 from tools.importer.snapshot import SYMLINK, Blob
 
-# git uses the same threshold.
+# The same threshold as in git.
 _SIMILAR = 0.5
 
 
 def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict[str, str]:
-    """Map old paths to new paths: equal files first, then files that share at least half.
+    """Return renames as a map from old to new paths, preferring the most similar files.
 
-    Each file is used once. If scores are equal, an unchanged file name wins, then path order.
+    Files must share at least half of their content, and each is used once. Among equally similar
+    files, one with an unchanged name wins, then the first in path order.
     """
     renames: dict[str, str] = {}
     pairs = [
@@ -33,7 +34,7 @@ def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict
 
 
 def _likeness(before: Blob, after: Blob) -> float:
-    """Return the fraction of the larger file's bytes in shared lines; 2 for identical files."""
+    """Return the bytes in common lines as a fraction of the larger file; 2 for identical files."""
     if (before.mode == SYMLINK) != (after.mode == SYMLINK):
         return 0.0
     if before.data == after.data:

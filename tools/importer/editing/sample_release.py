@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a small upstream tree with a series, in a real workspace."""
+"""A small upstream tree with a series for tests, in a workspace on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UPSTREAM: Mapping[str, Blob] = {
 
 
 def header(subject: str) -> bytes:
-    """Return a header that passes the check."""
+    """Return a patch header that passes the checks."""
     return (
         f"Subject: {subject}\nOwner: packaging\nReason: build\nUpstream: None yet\n"
         "Extension-point-considered: none\nTest: x_test.py::test_x\n"
@@ -51,7 +51,7 @@ def make_project(workspace: Path) -> Project:
 def make_release(
     project: Project, steps: Sequence[tuple[str, Mapping[str, Blob | None]]], *, context: int = 1
 ) -> Release:
-    """Write a series to disk: each step is a patch's name and the files that it changes."""
+    """Write a series to disk. Each step is a patch name and the new contents of its files."""
     directory = project.series_of(LABEL)
     directory.mkdir(parents=True)
     snapshot = DictSnapshot(LABEL, UPSTREAM)

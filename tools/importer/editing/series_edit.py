@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Change a series: replace, insert or drop one patch, and rebase the patches after it.
 
-The engine merges the later patches as in an import: the old tree is the one that the old series
-gives, and the new tree is upstream with the changed patch. So a patch whose change the new tree
-already has is dropped as landed, and a patch that conflicts waits for a decision.
+Later patches are merged as in an import, from the tree of the old series onto upstream's tree with
+the changed patch. So a patch is dropped as landed if the new tree already contains its change, and
+waits for a decision if it conflicts.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class SeriesEdit:
-    """An edit to the series with the hash `digest`, in the release `label`.
+    """An edit to the series of the release `label`. `digest` is the hash of the unedited series.
 
-    `data` is the new patch file. An inserted patch follows `after`; None makes it the first.
+    `data` is the new patch file. An inserted patch follows the patch `after`, or comes first if
+    that is None.
     """
 
     kind: Kind
@@ -84,7 +85,10 @@ def rebase(
     decisions: Mapping[str, Decision] | None = None,
     settlements: Settlements | None = None,
 ) -> Rebased:
-    """Apply `edit` in memory. Raises UserError if the patch does not apply or has a bad header."""
+    """Apply `edit` in memory and rebase the later patches.
+
+    Raises UserError if the patch does not apply or has a bad header.
+    """
     if release.series.digest != edit.digest:
         raise UserError(
             f"{release.directory}: the series changed since {edit.name} was begun. "
@@ -105,7 +109,7 @@ def rebase(
 
 
 def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
-    """Return upstream's tree with the changed patch, and all patches before it, applied."""
+    """Return upstream's tree with all patches before the edit, and with the edited patch if any."""
     _, before = _position(release.series, edit)
     tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
     tree.label = f"{release.label} with {edit.name}"  # conflict markers show this label
@@ -115,7 +119,10 @@ def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
 
 
 def position_of(series: Series, name: str) -> int:
-    """Return the index of a patch, by its name with or without `.patch`. Raises if absent."""
+    """Return the index of a patch, given its name with or without `.patch`.
+
+    Raises UserError if the series has no such patch.
+    """
     patch_name = name if name.endswith(".patch") else f"{name}.patch"
     names = [patch.name for patch in series.patches]
     if patch_name not in names:
@@ -129,7 +136,7 @@ def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
 
 
 def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
-    """Return the index of the first patch to rebase, and the count of patches before the edit."""
+    """Return the index of the first patch to rebase, and the number of patches before the edit."""
     if edit.kind is Kind.INSERT:
         index = 0 if edit.after is None else position_of(series, edit.after) + 1
         return index, index
@@ -140,7 +147,8 @@ def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
 def _applied(release: Release, before: int, edit: SeriesEdit) -> dict[str, Blob | None]:
     earlier = release.series.patches[:before]
     if edit.data is None:
-        # A file that only the dropped patch touches is left out, so upstream's version is used.
+        # The result omits files that only the dropped patch touches, so upstream's versions are
+        # used.
         return _apply(release, earlier)
     files = {INDEX: edit.name.encode(), edit.name: edit.data}
     with staged(files, release.directory) as alone:

@@ -89,7 +89,7 @@ def test_nothing_changed_gives_the_same_bytes(release: Release) -> None:
 def test_a_patch_in_the_middle_changes_and_later_ones_follow(
     project: Project, release: Release
 ) -> None:
-    # The edit adds one line above the third patch's hunk, so that hunk moves.
+    # The edit adds a line above the third patch's hunk, which shifts the hunk.
     grown = Blob(_TWO.data.replace(b"second\n", b"second\nand a half\n"))
     rebased = rebase(release, _replace(release, "second", {"torch/a.py": grown}))
     assert [result.outcome for result in rebased.carried.results] == [Outcome.OFFSET]
@@ -249,7 +249,7 @@ def test_a_header_alone_can_change(release: Release) -> None:
 def test_edits_away_from_other_patches_are_all_that_changes(
     tmp_path_factory: pytest.TempPathFactory, index: int, lines: list[tuple[int, int]]
 ) -> None:
-    """Upstream's lines are removed, repeated or kept; the final tree differs only by the edit."""
+    """Edits remove or repeat lines that no other patch touches, and change nothing else."""
     project = make_project(tmp_path_factory.mktemp("workspace"))
     release = make_release(
         project,
@@ -283,7 +283,7 @@ def test_edits_away_from_other_patches_are_all_that_changes(
 def test_what_rules_guard_does_not_slip_in_by_an_edit(
     project: Project, release: Release, line: str, refused: bool
 ) -> None:
-    """In a series with rules' patches, a hand-written patch must not undo their changes."""
+    """A hand-written patch must not add a call that the rules of the series guard against."""
     first = release.directory / "first.patch"
     first.write_bytes(first.read_bytes().replace(b"Test:", b"Rewrite: packed-resources\nTest:"))
     release = reopened(release.directory)

@@ -14,7 +14,7 @@ from tools.importer.series import Series, load_series
 
 @contextmanager
 def staged(files: Mapping[str, bytes], shown_as: Path) -> Iterator[Series]:
-    """Load `files` as a checked series; errors name them as if they were in `shown_as`."""
+    """Load `files` as a checked series. Errors name files as if they were in `shown_as`."""
     with tempfile.TemporaryDirectory(prefix="import-series-") as scratch:
         root = Path(scratch)
         for name, data in files.items():

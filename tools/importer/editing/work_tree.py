@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that the user edits, and their changes.
+"""Write the tree that the user edits, and detect changes to it.
 
-git is not involved: each file's id is recorded when the file is written, and a file has changed if
-its id differs later. Files written by editors and interpreters are ignored.
+This does not need git: the blob id of each file is recorded, and a file has changed if its id
+differs later. Files left behind by editors and interpreters are ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WorkTree:
         self._record = root / _RECORD
 
     def write(self, blobs: Iterable[tuple[str, Blob]], report: Report, *, total: int) -> int:
-        """Write a new tree and record it; return its number of files."""
+        """Write a new tree, record it, and return its number of files."""
         record: dict[str, list[str]] = {}
         with report.progress("Writing the work tree", total) as progress:
             try:
@@ -53,7 +53,10 @@ class WorkTree:
         return len(record)
 
     def changes(self, report: Report) -> dict[str, Blob | None]:
-        """Return the changed, added or removed (None) files, by path. Raises UserError."""
+        """Return the changed and added files by path, with None for removed files.
+
+        Raises UserError if the tree or its record cannot be read.
+        """
         record = self._recorded()
         paths = {
             path for path in _walk(self.files, "") if path in record or not is_left_behind(path)
@@ -83,12 +86,12 @@ class WorkTree:
 
 
 def is_text(blob: Blob) -> bool:
-    """Return whether the user may edit a file: not a binary or a huge generated file."""
+    """Return whether the user may edit a file: it is neither binary nor a huge generated file."""
     return len(blob.data) <= LARGEST and b"\0" not in blob.data[:_SNIFFED]
 
 
 def is_left_behind(path: str) -> bool:
-    """Return whether a path belongs to a tool's output, such as a backup or a cache."""
+    """Return whether a path is a tool's leftover, such as a backup or a cache."""
     return any(
         fnmatch.fnmatchcase(part, pattern) for part in path.split("/") for pattern in _LEFT_BEHIND
     )
