@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Align two versions of a file: find the lines that they have in common.
 
-Unique lines anchor the alignment: first the lines that are unique in both files, then the lines
-that are unique between two anchors. The anchors are the longest chain of such lines in the same
-order on both sides. The gaps between anchors are aligned by their longest common blocks. This is
-patience diff. It keeps functions together, while a shortest edit script would match their closing
-lines.
+This is patience diff. Unique lines anchor the alignment: first the lines that are unique in both
+files, then the lines that are unique between two anchors. The anchors are the longest chain of such
+lines in the same order on both sides. The gaps between anchors are aligned by their longest common
+blocks. Patience diff keeps functions together, while a shortest edit script would match their
+closing lines.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
-# If the lines of a gap between anchors form more pairs than this, the gap is treated as entirely
-# rewritten. This can turn a merge into a conflict, but never gives a wrong result.
+# A gap between anchors with more pairs of lines than this counts as entirely rewritten. This can
+# turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# A longer range is first cut at unique runs of lines. Every _CUT_EVERY-th line is tried.
+# A range longer than this is first cut at unique runs of lines. Every _CUT_EVERY-th line is tried.
 _LONG = 1000
 _CUT_EVERY = 64
-# Two versions are cut at the same unique line only if this many lines, starting with that line, are
-# equal.
+# The number of equal lines, starting with a unique one, that a cut requires.
 _SAME_RUN = 8
 
 
@@ -56,7 +55,7 @@ class Change:
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
     """Return the lines that the two texts have in common, in order, as maximal runs.
 
-    `counts` has the number of occurrences of each line in each text, if the caller counted them.
+    `counts` are the line counts of both texts, if the caller has them.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
@@ -123,7 +122,7 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
 
 
 def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
-    """Return the gaps between matches as changes. `settle` normalises them."""
+    """Return the gaps between matches as changes, which `settle` then normalises."""
     out: list[Change] = []
     position, new_position = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:
@@ -185,7 +184,7 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
 def _common_head(
     old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
 ) -> int:
-    """Return how many lines are equal, starting at the two positions."""
+    """Return the number of equal lines that start at the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = start + size, new_start + size
@@ -197,7 +196,7 @@ def _common_head(
 def _common_tail(
     old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
 ) -> int:
-    """Return how many lines are equal, counting back from the two positions."""
+    """Return the number of equal lines that end at the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = stop - size, new_stop - size
@@ -209,8 +208,8 @@ def _common_tail(
 def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
     """Return the length of the longest equal run, at most `limit`.
 
-    `same(size, step)` compares the `step` lines after the first `size`. Comparing slices is faster
-    than comparing single lines.
+    `same(size, step)` returns whether the `step` lines after the first `size` are equal. Comparing
+    slices is faster than comparing single lines.
     """
     size, step = 0, 16
     while size < limit:
@@ -227,10 +226,10 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of positions where two long ranges can be cut: both have the same unique run.
+    """Return pairs of positions at which both ranges have the same unique run of lines.
 
-    Cutting saves time: finding anchors needs a table of every line, but most ranges between two
-    cuts are equal.
+    Cutting long ranges there saves time: finding anchors needs a table of every line, but most
+    ranges between two cuts are equal.
     """
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
     cuts: list[tuple[int, int]] = []
@@ -246,7 +245,7 @@ def _cuts(
                 cuts.append((index, new_index))
                 break
     if len(cuts) * 2 < len(places):
-        # Few single lines are unique here, but runs of lines may be.
+        # Too few single lines are unique, but runs of lines may be.
         runs = {tuple(pair.old[index : index + _SAME_RUN]) for index in places}
         once = _once(runs, pair.old[start:stop], start)
         new_once = _once(runs, pair.new[new_start:new_stop], new_start)
@@ -290,8 +289,8 @@ def _anchors(
 ) -> list[tuple[int, int]]:
     """Return the longest chain of lines that are unique in both ranges and in the same order.
 
-    Lines that are unique in the whole files take precedence. Otherwise, a function body that occurs
-    twice in the file, but once in the range, would outvote the function's name.
+    Lines that are unique in the whole files take precedence. Otherwise, a function body that is
+    repeated elsewhere in the file would outvote the function's name.
     """
     old, new = pair.old, pair.new
     once = {line for line, count in Counter(old[start:stop]).items() if count == 1}
@@ -309,7 +308,7 @@ def _anchors(
 
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest chain of pairs whose second index increases too."""
+    """Return the longest subsequence of `pairs` in which the second index increases too."""
     positions = [position for _, position in pairs]
     if positions == sorted(positions):
         return pairs

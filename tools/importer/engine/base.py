@@ -2,9 +2,9 @@
 """The recorded base of a series: the upstream tree that its patches apply to, without its text.
 
 `base.json` in the series directory has the upstream commit and the git blob id of every file that
-the series touches. `base.lines` has a 6-byte mark (a hash) of each of their lines. A merge only
-compares lines for equality, and every line that it writes is in the patch or in the new tree. So
-the marks are enough: no old release is downloaded, and no upstream text is committed.
+the series touches. `base.lines` has a mark, a 6-byte hash, for each line of these files. A merge
+compares the old lines only for equality, and writes only lines of the patch or of the new tree. So
+the marks suffice: no old release is downloaded, and no upstream text is committed.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class BaseFile:
 class Base:
     """The part of upstream's tree that the series needs.
 
-    `files` has the upstream files that the patches touch. `absent` has the paths that patches touch
-    but this origin never contains: a wheel, for example, has no C++ sources. `known` has the hash
-    of every path in the tree.
+    `files` has the upstream files that the patches touch. `absent` has the touched paths that this
+    origin never contains: a wheel, for example, has no C++ sources. `known` has the hash of every
+    path in the tree.
     """
 
     label: str
@@ -87,7 +87,7 @@ def record_base(series: Series, snapshot: Snapshot) -> Base:
 
 
 def base_files(base: Base) -> dict[str, bytes]:
-    """Return the files that store a base, by name. Equal bases give equal bytes."""
+    """Return the contents of the base's files, by name. The output is deterministic."""
     rows = [
         {"path": path, "mode": file.mode, "blob": file.oid, "lines": len(file.marks)}
         for path, file in sorted(base.files.items())
@@ -111,7 +111,7 @@ def base_files(base: Base) -> dict[str, bytes]:
 
 
 def read_base(directory: Path) -> Base:
-    """Read the base of the series in `directory`. Raises UserError."""
+    """Read the base of the series in `directory`. Raises UserError if it is missing or damaged."""
     try:
         data = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))
         body = _unpack(directory / LINES_FILE)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rebase a series from its recorded base onto another upstream tree, file by file.
 
-On the old tree, patch i turns the tree with i patches into the tree with i + 1. On the new tree, it
-is a three-way merge: base is the old file before patch i, theirs is the old file after it, and ours
-is the new file with patches 0 to i - 1 applied. A patch has landed if that merge changes nothing.
-Patches that change the same lines are also merged as a group, because upstream may have taken all
-of them.
+Each patch is rebased by a three-way merge. For patch i, base is the old file with patches 0 to i -
+1 applied, theirs is the same file with patch i applied too, and ours is the new file with the
+rebased patches 0 to i - 1 applied. A patch has landed if its merge changes nothing. Patches that
+change the same lines are also merged as a group, because upstream may have taken all of them.
 
 If the new file equals the old one byte for byte, the patch is applied unchanged.
 """
@@ -92,11 +91,11 @@ def carry(
 ) -> Carry:
     """Rebase `series` from `base` onto `new`.
 
-    `decisions` are the user's, by patch name. `new` already has the patches before index `first`.
-    With `keep_going`, a patch that needs a decision is skipped, and later patches are merged
-    without it. `old` is the base's own tree, if available; it only adds text to conflicts.
-    `settlements` are remembered resolutions of conflicts, by key. Raises UserError if the series
-    does not apply to its recorded base.
+    `decisions` are the user's decisions, by patch name. `new` already contains the patches before
+    index `first`. With `keep_going`, a patch that needs a decision is skipped, and later patches
+    are merged without it. `old` is the full tree of the base, if available; it only adds text to
+    conflicts. `settlements` are remembered resolutions of conflicts, by key. Raises UserError if
+    the series does not apply to its recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old, settlements or {})
     for patch in series.patches[:first]:
@@ -172,7 +171,7 @@ class _Work:
             self.ours[file.new_path] = file.after
 
     def merged(self, patch: Patch) -> tuple[FileResult, ...]:
-        """Merge the patch file by file, because it may delete a file and then create it again."""
+        """Merge the patch file by file, because it may delete a file and create it again."""
         before, files = dict(self.ours), list[FileResult]()
         for diff, step in zip(patch.files, self.history.steps(patch), strict=True):
             files.append(self.file(patch, diff, step))
@@ -186,7 +185,7 @@ class _Work:
     def with_whereabouts(
         self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
     ) -> FileResult:
-        """Add to a conflicting file's note where upstream has the changed lines now."""
+        """Note where upstream now has the lines of a conflicting file."""
         if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
             return file
         others = {
@@ -272,7 +271,7 @@ class _Work:
         return self.ours[path] if path in self.ours else self.new.read(path)
 
     def look_for(self, path: str, new_path: str) -> tuple[str, Blob | None, str]:
-        """Find the new path of a file that upstream moved; try the patch's own new name first."""
+        """Find the path to which upstream moved a file. The patch's own new name is tried first."""
         if new_path != path and self.read(new_path) is not None:
             return new_path, self.read(new_path), "upstream has it under the patch's new name"
         match = self.moved_to(path)
@@ -288,7 +287,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """Apply a patch strictly, because the base lacks the file, so it cannot be merged."""
+        """Apply a patch strictly. The base lacks the file, so no merge is possible."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
@@ -312,8 +311,7 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # Sort added files by path, as in a new patch, so that the same change always gives the
-            # same bytes.
+            # Sort added files by path, as in a new patch, so that equal changes give equal bytes.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
@@ -321,7 +319,7 @@ class _Work:
         return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Return whether upstream has this patch together with later patches to the same lines."""
+        """Return whether upstream has this patch and the later patches to the same lines."""
         group = self.history.neighbours(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):
@@ -350,7 +348,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """Return a patch's outcome, combined from its files' outcomes, and a note if it is partial."""
+    """Combine the outcomes of a patch's files into one, with a note if only a part landed."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of carrying patches: each outcome by example, and invariants of every carry."""
+"""Tests of rebasing a series: an example of each outcome, and invariants of all results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLOCK = "    x = 1\n    return x\n\n"
 
 
 def _with(text: str, **changes: str) -> str:
-    """Return the text with some lines replaced: `l5` is the new line 5."""
+    """Return `text` with lines replaced by number: `l5` is the new text of line 5."""
     for key, new in changes.items():
         old = f"line {key[1:]}\n"
         assert text.count(old) == 1
@@ -57,7 +57,7 @@ def _run(text: str) -> Blob:
     return Blob(text.encode(), EXECUTABLE)
 
 
-# Name, old tree, patches, the files that upstream changed, outcomes.
+# The name, the old tree, the patches, the files that upstream changed, and the outcomes.
 _Case = tuple[str, Texts, Mapping[str, Texts], Texts, str]
 _CASES: list[_Case] = [
     ("the same", {"a": _TEXT}, {"p": {"a": _PATCHED}}, {}, "clean"),
@@ -254,7 +254,7 @@ def test_outcomes(tmp_path: Path, case: _Case) -> None:
 
 @pytest.mark.parametrize("case", _CASES, ids=[case[0] for case in _CASES])
 def test_what_is_carried_applies_strictly_and_stays(tmp_path: Path, case: _Case) -> None:
-    """The new series applies strictly to the new tree; importing it again changes no byte."""
+    """The new series applies strictly to the new tree, and importing it again changes no byte."""
     _, old, steps, upstream, _ = case
     scenario = _scenario(tmp_path / "a", old, steps)
     new = over(scenario.old, upstream)
@@ -299,7 +299,7 @@ def _edits(draw: st.DrawFn, text: str, line: st.SearchStrategy[str] = _LINE) -> 
 def _stories(
     draw: st.DrawFn, line: st.SearchStrategy[str] = _LINE
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """Draw two files, and patches that change them in sequence."""
+    """Draw two files and a series of patches that change them."""
     old = {
         name: "".join(draw(st.lists(line, min_size=3, max_size=20))) for name in ("a.py", "b.py")
     }
@@ -350,10 +350,10 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream has all patches and nothing else, the tree stays unchanged or the user is asked.
+    """If upstream has exactly the patches, the tree stays unchanged or the user must decide.
 
-    Not every patch counts as landed, because two patches that undo each other may both stay.
-    Repeated lines are rare here, because a line such as `)` does not show which patch wrote it.
+    Not every patch counts as landed, because two patches that undo each other may both stay. Lines
+    are rarely repeated here, because a line such as `)` does not show which patch wrote it.
     """
     old, steps = story
     upstream = dict(old)
@@ -388,7 +388,7 @@ def test_disjoint_patches_commute(
 
 
 def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
-    """Upstream added a function above the patched one and removed one below, with equal bodies."""
+    """Upstream added a function above the patched one and removed one below; bodies are equal."""
 
     def text(*names: str, patched: str = "") -> str:
         body = "    x = one()\n    y = two()\n    return x\n"
@@ -411,7 +411,7 @@ class _Wheel(DictSnapshot):
 def _with_sources(
     root: Path, wheel: Texts, *, from_wheel: bool = False
 ) -> tuple[str, bytes | None]:
-    """Rebase a patch to a Python and a C++ file; return its outcome and the remaining patch."""
+    """Rebase a patch to Python and C++ files onto a wheel; return its outcome and the new patch."""
     files: Texts = {"a.py": _TEXT, "b.py": _TEXT, "csrc/c.h": _TEXT}
     steps = {"p": dict.fromkeys(files, _PATCHED)}
     scenario = make_scenario(root, files, steps)
@@ -449,7 +449,7 @@ def test_what_remains_of_a_patch_stays_though_one_file_is_unseen(tmp_path: Path)
 
 
 def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
-    """Without a base, no merge is possible: the patch applies strictly, or the user must decide."""
+    """A patch to a file without a recorded base applies strictly, or the user must decide."""
     files: Texts = {"a.py": _TEXT, "csrc/c.h": _TEXT}
     scenario = make_scenario(tmp_path, files, {"p": dict.fromkeys(files, _PATCHED)})
     (tmp_path / "base.json").unlink()
@@ -461,14 +461,14 @@ def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
 
 
 def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) -> None:
-    """git deletes the file and then creates the link: one path occurs twice in one patch."""
+    """git deletes the file and then creates the link, so the path occurs twice in the patch."""
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, {"p": {"a": _LINK}})
     assert [diff.new_path for diff in scenario.series.patches[0].files] == [None, "a"]
     assert scenario.to(over(scenario.old, {"z": "other\n"})).files == {"a": _LINK}
 
 
 def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
-    """The new tree already has the earlier patches, as after editing a patch in the middle."""
+    """As after editing a patch in the middle, the new tree already contains the earlier patches."""
     steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
     new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))
@@ -496,7 +496,7 @@ def test_a_suspect_says_how_upstream_differs(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
-    """Having the old tree only adds text to conflicts; it never changes a result."""
+    """An available old tree adds text to conflicts, but never changes a result."""
     for name, old, steps, upstream, _ in _CASES:
         scenario = _scenario(tmp_path / name, old, steps)
         new = DictSnapshot("new", over(scenario.old, upstream))
@@ -513,7 +513,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """A patch that lost a file in one import and regains it in the next has its old bytes again."""
+    """If a patch loses a file in one import and regains it in the next, its bytes are as before."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

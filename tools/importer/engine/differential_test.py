@@ -2,7 +2,7 @@
 """Compare the engine with `git merge-file` and `git am -3` on random histories of a source file.
 
 Every line has a hidden identity, so the right result of each merge is known (made_histories.py).
-Merges whose texts hide an edit are left out (`Story.is_told`).
+Merges are skipped if the texts do not show every edit (`Story.is_told`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tools.importer.engine.line_identity import Story, merged
 from tools.importer.engine.made_histories import make_history
 from tools.par.testing.budget import examples, is_full
 
-# The share of the merges that git gets right at which the engine may stop.
+# The engine may stop at this share of the merges that git gets right.
 _MOST_STOPS = 0.08
-# `git am` takes six processes, so a short run does not compare all merges with it.
+# `git am` starts six processes, so short runs compare only some merges with it.
 _AM_EVERY = 1 if is_full() else 12
 
 
@@ -66,7 +66,7 @@ def _git(tmp_path_factory: pytest.TempPathFactory) -> GitMerges:
 def test_it_is_wrong_less_often_than_git_and_rarely_stops_where_git_is_right(
     git: GitMerges,
 ) -> None:
-    """The histories are the same in each run, so these figures are exact, not estimates."""
+    """Each run generates the same histories, so these figures are exact, not estimates."""
     merge_file = Counter[tuple[_Verdict, _Verdict]]()
     am = Counter[tuple[_Verdict, _Verdict]]()
     stories = [story for seed in range(examples(2400, part=24)) for story in _stories(seed)]
@@ -98,7 +98,7 @@ def test_it_is_never_wrong_where_git_stops(git: GitMerges, seed: int) -> None:
 
 
 def test_the_histories_have_every_kind_of_merge() -> None:
-    """Patches land, upstream contradicts them, and equal lines are near the changes."""
+    """Some patches land, some contradict upstream, and all files have repeated lines."""
     stories = [story for seed in range(30) for story in _stories(seed)]
     assert any(story.landed for story in stories)
     assert any(story.truth is None for story in stories)

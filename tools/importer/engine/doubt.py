@@ -2,8 +2,8 @@
 """Detect clean merges whose result depends on how the texts are aligned.
 
 A text does not show which of several equal lines was removed. Suppose upstream deletes one of three
-equal blocks, and the patch deletes lines of one of them. If both mean the same block, the patch has
-landed; if not, it must still be applied. A merge picks one alignment of the texts, called a
+equal blocks, and the patch deletes lines of one of them. If both changed the same block, the patch
+has landed; if not, it must still be applied. A merge picks one alignment of the texts, called a
 reading. This module tries all other readings between lines that are unique in all versions, and
 compares their results.
 """
@@ -26,9 +26,9 @@ from tools.importer.engine.text import Text
 
 # A range with more readings than this counts as ambiguous.
 _READINGS = 64
-# A line counts as moved if its order changed relative to any line within this distance.
+# A line counts as moved if it changed order with a line within this distance.
 _NEAR = 30
-# A window ends this many lines from the change, unless a unique line ends it first.
+# A window ends this many lines from the change unless a unique line ends it earlier.
 _FAR = 100
 
 Marks = tuple[Mark, ...]
@@ -43,7 +43,7 @@ class _Clash(enum.Enum):
 
 @dataclass(frozen=True)
 class _Window:
-    """A range of lines in all three versions; `start` is its first line in the base.
+    """A range of lines in all three versions. `start` is the index of its first line in the base.
 
     `blank` has the marks of blank lines.
     """
@@ -56,7 +56,7 @@ class _Window:
 
 
 def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | None:
-    """Return the index of a base line near which another reading gives another merge.
+    """Return the index of a base line near which another reading gives another merge result.
 
     Return None if all readings agree with `merge`, which must have no conflicts.
     """
@@ -72,13 +72,13 @@ def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | N
 
 
 def _removed(merge: Merge) -> list[int]:
-    """Return the lines of the base that both sides removed. One side may have moved them."""
+    """Return the base lines that both sides removed, although one side may have moved them."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     return sorted(_lines(patched) & _lines(merge.upstream))
 
 
 def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
-    """Return whether the merge result still contains the line `mark`."""
+    """Return whether the merge result still contains a line with this mark."""
     count = ours.counts[mark]
     for stretch in merge.stretches:
         if not stretch.same:
@@ -88,14 +88,14 @@ def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
 
 
 def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tuple[_Window, Marks]]:
-    """Yield each window around changes by both sides, with the merge's result for it."""
+    """Yield the windows around changes by both sides, each with the merge's result for it."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     upstream, patch = _Kept(merge.upstream, ours), _Kept(patched, theirs)
     size, end = len(base.marks), -1
     blank = frozenset(mark_of(line) for line in (b"\n", b"\r\n"))
 
     def ends(index: int, far: int) -> bool:
-        """Return whether the window ends before line `index`, `far` lines from the change."""
+        """Return whether the window ends at line `index`, which is `far` lines from the change."""
         mark = base.marks[index]
         if not (upstream.keeps(index) and patch.keeps(index)):
             return False
@@ -127,7 +127,7 @@ def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tup
 
 
 class _Kept:
-    """The base lines that one version kept, with their positions in that version."""
+    """The base lines that one version kept, with their positions in it."""
 
     def __init__(self, changes: Sequence[Change], text: Text) -> None:
         self._changes = changes
@@ -139,7 +139,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > line
 
     def passes(self, base: Text, line: int) -> bool:
-        """Return whether a kept line and a nearby line swapped order, so that one of them moved."""
+        """Return whether a kept line and a nearby one changed order, so that one of them moved."""
         position = self._place(line)
         marks = self._text.marks
         above = set(base.marks[max(line - _NEAR, 0) : line])
@@ -175,7 +175,10 @@ def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high
 
 
 def _doubt(window: _Window, result: Marks) -> int | None:
-    """Return the line in the window where readings differ from each other or from `result`."""
+    """Return the line of the window at which the readings disagree, or None if they agree.
+
+    All readings must give the same result, which must be the merge's `result`.
+    """
     upstream = readings(window.base, window.ours)
     patch = readings(window.base, window.theirs)
     if upstream is None or patch is None:
@@ -192,7 +195,7 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 
 
 def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
-    """Cut a window at the lines that both sides keep at the same position in every reading."""
+    """Cut a window at each line that all readings of both sides keep at one position."""
     out: list[_Window] = []
     start = mine = other = 0
     ends = (len(window.base), len(window.ours), len(window.theirs))
@@ -215,9 +218,9 @@ def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) 
 
 
 def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
-    """Return the result that all readings of a part agree on; None if they differ.
+    """Return the result of all readings of a part; None if they differ.
 
-    `usual` is the result of the merge's own reading, if known.
+    `usual` is the result of the reading that the merge used, if known.
     """
     if part.ours == part.base:
         return part.theirs
@@ -255,13 +258,13 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether upstream's reading `ours` merges to `usual` with each reading in `alike`.
+    """Return whether merging upstream's reading `ours` with each reading in `alike` gives `usual`.
 
-    `alike` has the patch's readings that become the same changes, `settled`, if they slide down.
+    `alike` has the patch's readings that become the same changes, `settled`, when slid down.
     """
     if usual == part.ours:
-        # Both sides count as the same change if the texts are equal, even if they may have kept
-        # different equal lines. If upstream changed more than the patch, its text does not show
+        # Equal texts count as the same change, even if the two sides may have kept different ones
+        # of several equal lines. If upstream changed more than the patch, its text does not show
         # whether both removed the same lines.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
@@ -288,17 +291,17 @@ def _agrees(
 
 
 def _only_removes(changes: Sequence[Change]) -> bool:
-    """Return whether no change adds a line; overlapping changes can then be combined."""
+    """Return whether no change adds a line. Such changes can be combined even if they overlap."""
     return all(change.new_start == change.new_stop for change in changes)
 
 
 def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the lines of the base that one of two readings removes and the other keeps."""
+    """Return the base lines that one of two readings removes and the other keeps."""
     return {part.base[line] for line in _lines(one) ^ _lines(other)}
 
 
 def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the base lines that differ between two readings or that a change slides over."""
+    """Return the base lines that only one reading removes, or that a change slides over."""
     return _lines_between(part, one, other) | {
         part.base[line]
         for mine, its in itertools.zip_longest(one, other)
@@ -309,7 +312,7 @@ def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) ->
 
 
 def _some(side: Readings | None) -> list[list[Change]]:
-    """Return all readings, or an empty list if there are too many."""
+    """Return all readings, or an empty list if there are none or too many."""
     some = list(itertools.islice(side.changes(), _READINGS + 1)) if side else []
     return some if len(some) <= _READINGS else []
 
@@ -338,7 +341,7 @@ def _lines(changes: Sequence[Change]) -> set[int]:
 
 
 def _clash(stretch: Stretch) -> _Clash | None:
-    """Return why the changes of a stretch cannot be combined; None if they only touch."""
+    """Return why the changes of a stretch cannot be combined; None if they can."""
     order = False
     for mine, other in itertools.product(stretch.ours, stretch.theirs):
         if max(mine.start, other.start) < min(mine.stop, other.stop):
@@ -352,7 +355,7 @@ def _clash(stretch: Stretch) -> _Clash | None:
 
 
 def _both(part: _Window, stretch: Stretch) -> list[Mark]:
-    """Return the lines of a stretch with both sides' changes, which must not overlap."""
+    """Return the lines of a stretch with the changes of both sides, which must not overlap."""
     out: list[Mark] = []
     position = stretch.start
     sides = [(change, part.ours) for change in stretch.ours]

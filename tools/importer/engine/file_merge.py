@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a patch's change to one file, both content and mode, with the new tree's version."""
+"""Merge a patch's change to the content and mode of a file with the new tree's version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.importer.snapshot import SYMLINK, Blob
 class FileMerge:
     """The merge of one file. If the user must decide, `after` has conflict markers.
 
-    `inner` is the diff from the patch's version to upstream's; `conflicts` are the marked regions.
+    `inner` is the diff from the patch's version to upstream's. `conflicts` are the marked regions.
     """
 
     outcome: Outcome
@@ -40,7 +40,7 @@ class MergedBlob:
 
 
 def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
-    """Merge a patch's change to one old file with `before`, the new tree's version of the file."""
+    """Merge a patch's change to a file with `before`, the new tree's version of the file."""
     if step.before is None:
         assert step.after is not None
         assert step.after.blob is not None
@@ -54,7 +54,7 @@ def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
 def merge_blobs(
     base: Blob | None, ours: Blob | None, theirs: Blob | None, *, labels: Labels | None = None
 ) -> MergedBlob:
-    """Merge three versions of one file. Each needs its full text; None means no such file."""
+    """Merge three versions of a file, given as full texts. None means that the file is absent."""
     labels = labels or Labels()
     if ours == theirs or theirs == base:
         return MergedBlob(ours, False)
@@ -159,7 +159,7 @@ def _outcome(
 
 
 def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """Return the merged mode, or None if both sides changed the mode differently."""
+    """Return the merged mode; None if both sides changed it, to different modes."""
     if ours == theirs or theirs == base or theirs is None:
         return ours
     return theirs if ours == base or ours is None else None
@@ -190,7 +190,7 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
 
 
 def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
-    """Return the whole file as one conflict."""
+    """Return a text that consists of one conflict between the whole files."""
     return b"".join(
         [
             b"<<<<<<< %s\n" % labels.ours.encode(),
@@ -205,7 +205,7 @@ def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
 
 
 def _placeholder(labels: Labels, mode: str) -> Blob:
-    """Return a placeholder for a file that markers would corrupt; the user must replace it."""
+    """Return a text that the user must replace, for a file that conflict markers would corrupt."""
     notice = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
     return Blob(_whole(b"", notice, b"", labels), mode if mode != SYMLINK else "100644")
 

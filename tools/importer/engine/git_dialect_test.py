@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests against git: git and the importer read and apply each other's patches."""
+"""Tests that git and the importer read and apply each other's patches."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_what_we_write_applies_in_git_and_here(
     try:
         tree = git.applied(old, patch)
     except RefusedByGit:
-        # git rejects its own patch in these cases too: a directory name that ends in a space, and a
-        # symlink that is moved while a directory takes its place.
+        # git rejects its own patch too if a directory name ends in a space, or if a symlink is
+        # moved and a directory takes its place.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)
     else:
@@ -69,7 +69,7 @@ def test_what_we_write_applies_in_git_and_here(
 
 
 def _rendered(diff: bytes, before: Files, after: Files, context: int) -> bytes:
-    """Return our patch for the file pairs that `diff` names."""
+    """Return our patch for the files that `diff` changes."""
     changes = [
         Change(
             file.old_path or file.path,

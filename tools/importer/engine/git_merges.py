@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: the same merge by `git merge-file`, and of a mailed patch by `git am -3`."""
+"""Test support: run merges with `git merge-file`, and with `git am -3` as mailed patches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALONE = {
 
 
 class GitMerges:
-    """A repository in `directory`, which is used for one merge after another."""
+    """A git repository in `directory`, reused for many merges."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -31,7 +31,7 @@ class GitMerges:
         self._git("config", "gc.auto", "0")
 
     def merge_file(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Return the merged text; None for a conflict."""
+        """Return the merged text; None if it has conflicts."""
         scratch = self._directory / ".git"
         names = []
         for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
@@ -42,7 +42,7 @@ class GitMerges:
         return done.stdout if done.returncode == 0 else None
 
     def am(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Return the text after a mailed patch was applied to `ours`; None if git stops."""
+        """Mail the patch from `base` to `theirs` and apply it to `ours`; None if git stops."""
         stream = [
             *_commit(b"base", base),
             *_commit(b"theirs", theirs, b"from refs/heads/base\n"),

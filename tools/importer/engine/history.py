@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The old tree at each point of the series: its files before and after each patch.
+"""The files of the old tree before and after each patch of the series.
 
-A file's text is available if the new tree has the same blob, or if the old tree is available.
-Otherwise, only the marks (hashes) of its lines are.
+A file's text is available if the new tree contains the same blob, or if the full old tree is
+available. Otherwise, only the marks (hashes) of its lines are available.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Old:
-    """One file of the old tree, at one point of the series: its bytes, or its lines' marks."""
+    """A file of the old tree at some point of the series: its bytes, or the marks of its lines."""
 
     mode: str
     blob: Blob | None
@@ -42,7 +42,7 @@ class Old:
         return Text.of(self.blob.data) if self.blob else Text(self.marks)
 
     def same_as(self, other: Blob) -> bool:
-        """Return whether `other` equals this file byte for byte, with the same mode."""
+        """Return whether `other` has the same bytes and mode as this file."""
         if self.mode != other.mode:
             return False
         if self.blob is not None:
@@ -63,7 +63,7 @@ class Step:
 
 
 class History:
-    """The old tree before the next patch. `advance` applies that patch."""
+    """The state of the old tree before the next patch. `advance` applies that patch."""
 
     def __init__(self, series: Series, base: Base, new: Snapshot, old: Snapshot | None) -> None:
         self._series = series
@@ -74,7 +74,7 @@ class History:
         self._next: tuple[Patch, tuple[Step | None, ...], dict[str, Old | None]] | None = None
 
     def steps(self, patch: Patch) -> tuple[Step | None, ...]:
-        """Return the next patch's steps, one per file; None for a file that the base lacks.
+        """Return the next patch's steps, one per diff; None for a file that the base lacks.
 
         Raises UserError if the patch does not apply to the base.
         """
@@ -92,7 +92,7 @@ class History:
         self._next = None
 
     def _step(self, patch: Patch, diff: FileDiff, files: dict[str, Old | None]) -> Step | None:
-        """Return one diff's step. `files` has the results of the patch's earlier diffs."""
+        """Return the step of one diff. `files` has the results of the patch's earlier diffs."""
         if any(path in self._base.absent for path in diff.paths):
             return None
         before = None
@@ -123,7 +123,7 @@ class History:
         }
 
     def neighbours(self, index: int) -> list[Patch]:
-        """Return the patch at `index` and the later patches that change or touch its lines."""
+        """Return the patch at `index` and later patches to the same or adjacent lines."""
         first = self._series.patches[index]
         group = [first]
         ranges: dict[str, list[tuple[int, int]]] = {}
@@ -204,7 +204,7 @@ class History:
 
 
 def _as_marks(text: Text) -> Text:
-    """Return the text with each line replaced by its mark, for merges that only detect changes."""
+    """Return the text with marks in place of lines, for a merge whose text is not needed."""
     return Text(text.marks, text.marks)
 
 
@@ -245,7 +245,7 @@ def _advance_marks(marks: tuple[Mark, ...], hunks: Sequence[Hunk]) -> tuple[Mark
 
 
 def _edits(diff: FileDiff) -> list[tuple[int, int, int, int]]:
-    """Return the ranges of lines that a diff changes, as positions before and after it."""
+    """Return the line ranges that a diff changes, as (start, stop) before and after it."""
     out: list[tuple[int, int, int, int]] = []
     shift = 0
     for hunk in diff.hunks:

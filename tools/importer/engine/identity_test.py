@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of merges among equal lines, against line identities that the engine does not see.
+"""Tests of merges with equal lines, against line identities that the engine does not see.
 
 A clean result must equal the result of applying the edits by line identity. The outcome may be
-`landed` only if upstream changed the same lines as the patch. Both must hold whichever alignment
-the engine chooses.
+`landed` only if upstream changed the same lines as the patch. Both must hold regardless of the
+alignment that the engine chooses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _lines(words: str) -> Lines:
 
 
 def _verdict(story: Story) -> str:
-    """Return `stop` or `right`; any other return value describes an error."""
+    """Return `stop` or `right`, or else a description of the error."""
     result = merged(story)
     if result.outcome.stops:
         return "stop"
@@ -59,7 +59,7 @@ def _stories(base: Lines) -> Iterator[Story]:
 @pytest.mark.parametrize(("block", "count"), _BLOCKS)
 @pytest.mark.parametrize("ends", ["", "first last"], ids=["whole", "between"])
 def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) -> None:
-    """Each side removes or replaces any range: the result is right, or the user is asked."""
+    """Whatever range each side removes or replaces, the result is right or the user must decide."""
     first, last = ends.split() or ("", "")
     base = _lines(" ".join([first, *block * count, last]))
     verdicts = Counter(_verdict(story) for story in _stories(base))
@@ -71,7 +71,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """Removing a block and the line next to it may mean the block above or below that line."""
+    """Removing a line with the block next to it can mean the block above or the block below it."""
     wrong = [
         (story, verdict)
         for story in _stories(_lines(words))
@@ -81,11 +81,11 @@ def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> 
 
 
 def _is_one_change(story: Story) -> bool:
-    """Return whether only one reading makes sense.
+    """Return whether only one reading of the texts makes sense.
 
-    That is so if both sides produced the same text, and some reading has them remove the same
-    lines. It is also so if the patch adds lines where upstream removed a block: the other reading
-    gives a conflict, not another text.
+    Either both sides produced the same text, and in some reading they removed the same lines. Or
+    the patch adds lines where upstream removed a block, so the other reading gives a conflict and
+    not another text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())
@@ -127,8 +127,9 @@ def test_edits_of_any_text_of_few_words(story: Story) -> None:
         return  # both sides insert at one place: the texts do not show the order
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # Another reading may give the same text by choosing a different one of two equal lines. It
-        # must show that the whole patch landed, or that the result is right by line identity.
+        # Another reading may give the same text by choosing a different one of two equal lines. In
+        # that reading, the whole patch must have landed, or the result must be right by line
+        # identity.
         assert any(
             other.landed
             or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")
@@ -153,7 +154,7 @@ def _texts(*texts: str) -> list[bytes]:
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
-    """Only one reading counts: the other readings differ only in which of two equal lines stays."""
+    """The change has landed: other readings only choose a different one of two equal lines."""
     assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
 
 
@@ -174,7 +175,7 @@ def test_whole_files_that_are_at_hand_are_no_guess_either() -> None:
 
 
 def test_a_line_that_upstream_removed_may_be_copied_elsewhere() -> None:
-    """The patch keeps `one` where it was, so it did not move that line, but added another."""
+    """The patch keeps the line `one` and adds a copy elsewhere, so it did not move the line."""
     result = carried(*_texts("x one y z w", "x y z w", "x one y z one w"))
     assert not result.outcome.stops
     assert result.after is not None
@@ -185,7 +186,7 @@ def test_a_line_that_upstream_removed_may_be_copied_elsewhere() -> None:
     ("base", "ours", "theirs"),
     [
         ("x one two y", "x y two one", "x two y"),  # upstream moved the line that the patch removes
-        # The patch moved the line that upstream removes.
+        # The patch moved the line that upstream removed.
         ("x one two three y", "x two three y", "x two three one y"),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide a merge's outcome: clean, offset, 3-way, landed, suspected, ambiguous or conflict."""
+"""Decide the outcome of a merge: clean, offset, 3-way, landed, suspected, ambiguous or conflict."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# If upstream's text in a conflict is this similar to the patch's, upstream may have the patch.
+# Suspect that upstream has the patch if the two texts in each conflict are this similar.
 _ALIKE = 0.6
-# An edit is located by this many context lines on each side, as in a patch.
+# The number of context lines on each side that locate an edit, as in a patch.
 _HOLD = 3
-# A line shorter than this, such as `)` or `else:`, does not show that upstream took the patch.
+# Lines shorter than this, such as `)` or `else:`, do not show that upstream took the patch.
 _TELLING = 6
 
 
@@ -28,8 +28,8 @@ def judge(
 ) -> tuple[Outcome, str]:
     """Return the outcome for one file, with a short note.
 
-    `theirs` is the base with the patch applied; `hunks` are the patch's hunks against `base`. If a
-    merge has two possible results, the outcome is `ambiguous`.
+    `theirs` is the base with the patch applied. `hunks` are the patch's hunks against `base`. If
+    the merge has two possible results, the outcome is `ambiguous`.
     """
     if merge.conflicts:
         return _of_conflict(ours, hunks, merge.conflicts)
@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Return the line numbers, in upstream's new file, of the first three conflicts, as text."""
+    """Return text with the line numbers of the first three conflicts in upstream's new file."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
@@ -149,9 +149,9 @@ def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
-    """Return one of the patch's added lines if upstream added all significant ones; else "".
+    """Return one of the patch's added lines if upstream has all significant ones, else "".
 
-    A line that the base has is not significant, because any change may add another one.
+    Short lines, and lines that occur in the base, are not significant.
     """
     added = Counter(
         line
@@ -168,7 +168,7 @@ def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
 
 
 def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int | None:
-    """Return by how many lines the hunk's old lines moved as one block; None if they did not."""
+    """Return the offset by which the hunk's old lines moved as one block; None if they changed."""
     start, size = hunk.old_index, len(hunk.old)
     if not size:
         start, size = max(start - 1, 0), 1
@@ -181,7 +181,7 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
     """Return the base ranges within which an upstream insertion or deletion can slide.
 
-    For example, if upstream adds another identical block, any of the blocks may be the new one.
+    For example, if upstream adds an identical block to a row of blocks, each may be the new one.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []
@@ -201,7 +201,7 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Return whether an edit and its context are within a `loose` range, so nothing locates it."""
+    """Return whether an edit and its context are inside a `loose` range, so nothing locates it."""
     first = hunk.old_index
     for edit in hunk.edits:
         start = max(min(first, first + edit.start - _HOLD), 0)
@@ -214,8 +214,8 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
     """Return whether only repeated lines locate the hunk.
 
-    That is the case if upstream changed how often its old lines occur, and no line of the matching
-    runs is unique on both sides.
+    That is so if upstream changed the number of copies of its old lines, and if none of the
+    matching runs around it has a line that is unique on both sides.
     """
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
     block = base.marks[start:stop]

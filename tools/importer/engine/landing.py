@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a landed patch out of upstream's tree again, so that a later revert of it can be noticed.
+"""Remove landed patches from upstream's tree, so that a later revert of one can be detected.
 
-If upstream has a patch, merging it changes nothing. Merging its reverse gives upstream's tree as if
-the patch had not landed. A patch from that tree to upstream's is landed as long as upstream keeps
-the change, and applies again as soon as upstream reverts it.
+If upstream has a patch, merging it changes nothing. Merging its reverse gives upstream's tree as it
+would be without the patch. A patch from that tree to upstream's has landed as long as upstream
+keeps the change, and applies again as soon as upstream reverts it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 @dataclass(frozen=True)
 class Landing:
-    """A patch that upstream has: its file's bytes, and its steps by their path in upstream."""
+    """A landed patch: its file's bytes, and its steps, each with its path in upstream's tree."""
 
     patch: Patch
     data: bytes
@@ -33,9 +33,9 @@ class Landing:
 
 @dataclass(frozen=True)
 class Landings:
-    """Landed patches as patches onto `tree`, upstream's tree without them.
+    """Landed patches, rewritten to apply to `tree`, which is upstream's tree without them.
 
-    `files` has the patches by name, in order. `lost` names those that cannot be taken out.
+    `files` has the patches by name, in order. `lost` names the patches that cannot be removed.
     """
 
     tree: Snapshot
@@ -50,7 +50,7 @@ def landings(
     results: Sequence[PatchResult],
     names: Collection[str],
 ) -> list[Landing]:
-    """Return the patches `names`, which landed in `new` according to `results`, in order."""
+    """Return the landed patches `names`, in series order. `results` has their outcomes on `new`."""
     history = History(series, base, new, None)
     out: list[Landing] = []
     for patch, result in zip(series.patches, results, strict=False):
@@ -64,7 +64,7 @@ def landings(
 
 
 def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
-    """Take all patches out of `new`, the last one first."""
+    """Remove all patches from `new`, in reverse order."""
     without: dict[str, Blob | None] = {}
     files: dict[str, bytes] = {}
     lost: list[str] = []
@@ -84,7 +84,7 @@ def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
 
 
 def is_reverted(item: Landing, new: Snapshot) -> bool:
-    """Return whether `new` has nothing of the patch: merging its reverse changes nothing."""
+    """Return whether `new` has no part of the patch: merging its reverse changes nothing."""
     for path, step in item.steps:
         blob = new.read(path)
         if step is None or step.after is None or not _is_text(step):
@@ -102,7 +102,7 @@ def is_reverted(item: Landing, new: Snapshot) -> bool:
 
 
 def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
-    """Return the patch's files with the patch taken out; None if their text is unknown."""
+    """Return the patch's files with the patch removed; None if their text is unknown."""
     out: dict[str, Blob | None] = {}
     for path, step in item.steps:
         blob = out[path] if path in out else tree.read(path)
@@ -124,7 +124,7 @@ def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
 
 
 def _is_text(step: Step) -> bool:
-    """Return whether a step only changes lines: no rename, mode, link or binary file."""
+    """Return whether a step only changes lines: no rename, mode change, link or binary file."""
     diff = step.diff
     same_mode = step.before is None or step.after is None or step.before.mode == step.after.mode
     return diff.binary is None and len(set(diff.paths)) == 1 and same_mode

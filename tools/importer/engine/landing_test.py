@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of patches that are taken out of upstream's tree after they landed."""
+"""Tests of removing landed patches from upstream's tree."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def _edited(lines: list[str], source: random.Random) -> list[str]:
 
 
 def test_out_and_in_again_is_upstreams_tree(tmp_path: Path) -> None:
-    """Both patches landed; upstream also changed other lines, or has only the patches."""
+    """Both patches have landed. In half of the cases, upstream has other changes too."""
     counts = [_out_and_in_again(tmp_path / str(seed), seed) for seed in range(60)]
     assert counts.count(2) > 40
 
 
 def _out_and_in_again(tmp_path: Path, seed: int) -> int:
-    """Return how many patches of two could be taken out."""
+    """Return how many of two landed patches could be removed from upstream's tree."""
     tmp_path.mkdir()
     source = random.Random(seed)
     one = _edited(LINES, source)
@@ -115,7 +115,7 @@ def test_a_new_file_is_taken_out_whole(tmp_path: Path) -> None:
 
 
 def test_a_deletion_cannot_be_taken_out(tmp_path: Path) -> None:
-    """The deleted file's text is not recorded, so nothing could bring it back."""
+    """The deleted file's text is not recorded, so it cannot be restored."""
     series = _series(tmp_path / "series", LINES, LINES[:10])
     deleted = render_patch(_HEADER, [Change("a.py", "a.py", _blob(LINES), None)])
     (series.root / "change-0.patch").write_bytes(deleted)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test support: merges of texts whose lines have an identity that the engine does not see.
 
-A base line's identity is its position, so equal lines stay distinct. Each side's edits name
-positions, and merging them by position gives the correct result. The engine sees only the text; it
-must give the same result or ask the user.
+A base line's identity is its position, so equal lines stay distinct. Both sides' edits refer to
+positions, so merging by position gives the right result. The engine sees only the text; it must
+give the same result or ask the user.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Lines = tuple[bytes, ...]
 
 @dataclass(frozen=True, order=True)
 class LineEdit:
-    """Replace the lines `start` to `stop` of the base with `new`."""
+    """An edit that replaces the base lines `start` to `stop` with `new`."""
 
     start: int
     stop: int
@@ -35,7 +35,7 @@ class LineEdit:
 
 @dataclass(frozen=True)
 class Story:
-    """A test case: a base and both sides' edits, which are in order and do not touch."""
+    """A test case: a base and the edits of both sides, each in order and not touching."""
 
     base: Lines
     upstream: tuple[LineEdit, ...]
@@ -51,7 +51,7 @@ class Story:
 
     @property
     def landed(self) -> bool:
-        """Whether upstream made every edit of the patch, on the same lines, and perhaps more."""
+        """Return whether upstream made at least every edit of the patch, on the same lines."""
         removed = _removed(self.upstream)
         return _removed(self.patch) <= removed and all(
             any(_has_new(mine, edit) for mine in self.upstream) for edit in self.patch if edit.new
@@ -59,7 +59,7 @@ class Story:
 
     @property
     def truth(self) -> Lines | None:
-        """The merge of both sides' edits by line identity; None if they contradict each other."""
+        """Return the merge of both sides' edits by line identity; None if they contradict."""
         pending = [
             edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed
         ]
@@ -69,9 +69,9 @@ class Story:
 
     @property
     def is_told(self) -> bool:
-        """Whether the texts show every edit.
+        """Return whether the texts show every edit.
 
-        A text hides an edit if a side removed a line and added an equal one, because the line then
+        An edit is hidden if a side removed a line and added an equal one, because the line then
         looks unchanged.
         """
         for edits in (self.upstream, self.patch):
@@ -85,10 +85,10 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield variants of the story: the patch's removals are shifted but give the same text.
+        """Yield variants of the story in which the patch's removals are shifted without effect.
 
-        For example, a function may be removed with the blank line above or below it. In each
-        variant, the patch removes at least one of the lines that it removes in this story.
+        For example, a function may be removed with the blank line above it or the one below it. In
+        each variant, the patch removes at least one line that it removes in this story too.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):
@@ -119,7 +119,7 @@ def merged(story: Story) -> FileMerge:
 
 
 def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
-    """Return the merge of the patch, which turns `base` into `theirs`, with upstream's `ours`."""
+    """Merge upstream's `ours` with the patch from `base` to `theirs`."""
     before, after = Blob(base), Blob(theirs)
     (diff,) = parse_diff(render_patch(b"Subject: Any", [Change("a", "a", before, after)]))
     words = {mark_of(line): line for hunk in diff.hunks for line in (*hunk.old, *hunk.new)}
@@ -128,7 +128,7 @@ def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
 
 
 def single_edits(size: int, new: Sequence[Lines] = ((),)) -> Iterator[LineEdit]:
-    """Yield every edit that replaces a non-empty range of `size` lines with one of `new`."""
+    """Yield an edit for each non-empty range of `size` lines and each replacement in `new`."""
     for start in range(size):
         for stop in range(start + 1, size + 1):
             for lines in new:
@@ -136,7 +136,7 @@ def single_edits(size: int, new: Sequence[Lines] = ((),)) -> Iterator[LineEdit]:
 
 
 def common(one: Lines, other: Lines) -> int:
-    """Return the length of the longest common subsequence."""
+    """Return the length of the longest common subsequence of two texts."""
     row = [0] * (len(other) + 1)
     for line in one:
         last = row
@@ -151,7 +151,7 @@ def _removed(edits: Sequence[LineEdit]) -> set[int]:
 
 
 def _has_new(mine: LineEdit, edit: LineEdit) -> bool:
-    """Return whether `mine` adds the new lines of `edit` in the same place."""
+    """Return whether `mine` adds all new lines of `edit` at the same place."""
     size = len(edit.new)
     if mine.start != edit.start and mine.stop != edit.stop:
         return False
@@ -166,7 +166,7 @@ def _shifted(edit: LineEdit, steps: int) -> LineEdit:
 
 
 def _contradict(one: LineEdit, other: LineEdit) -> bool:
-    """Return whether the two edits cannot be combined. Overlapping edits must both only remove."""
+    """Return whether two edits conflict. Overlapping edits do not if both only remove lines."""
     if not one.new and not other.new:
         return False
     if one.start == one.stop == other.start == other.stop:

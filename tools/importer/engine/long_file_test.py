@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that files with thousands of lines are aligned in pieces, with the same result."""
+"""Tests that files with thousands of lines are aligned in pieces without changing the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _edited(lines: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("numbers", [10**9, 40])
 def test_cuts_change_no_alignment(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
-    """Long texts: one without repeated lines, and one in which only runs of lines are unique."""
+    """Align a text without repeated lines, and one in which only runs of lines are unique."""
     old = _file(3000, numbers)
     new = _edited(old)
     texts = [marks_of(line.encode() for line in lines) for lines in (old, new)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test support: random histories of a source file, in which every line has a hidden identity.
 
-Two lines with equal text are different lines. Upstream's releases and the patches edit lines by
+Lines with equal text are still distinct. Upstream's releases and the patches edit lines by
 identity, so the right result of each merge is known. The texts resemble Python: half of the lines
-are blank or common, and some functions are copies of others with another name.
+are blank or common, and some functions are copies of others under another name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMON = (
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a file, distinct from all lines with another number."""
+    """A line of a file. Its `number` is its identity."""
 
     number: int
     text: bytes
@@ -35,7 +35,7 @@ Version = tuple[Line, ...]
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace the lines `start` to `stop` of a version with `new`."""
+    """An edit that replaces the lines `start` to `stop` of a version with `new`."""
 
     start: int
     stop: int
@@ -48,7 +48,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge that a history needs: a patch from `base` to `theirs`, and upstream's `ours`."""
+    """A merge of upstream's `ours` with a patch from `base` to `theirs`."""
 
     base: Version
     ours: Version
@@ -56,7 +56,7 @@ class Merge:
 
     @cached_property
     def story(self) -> Story:
-        """The same merge as edits of positions, from which its right result follows."""
+        """Return the same merge as edits by position, which determine the right result."""
         upstream, patch = (edits(self.base, side) for side in (self.ours, self.theirs))
         return Story(
             texts(self.base),
@@ -66,7 +66,7 @@ class Merge:
 
     @cached_property
     def result(self) -> Version | None:
-        """The right result; None if the two sides contradict each other."""
+        """Return the right result; None if the two sides contradict each other."""
         if self.story.truth is None:
             return None
         pending = [
@@ -90,7 +90,7 @@ def texts(version: Version) -> tuple[bytes, ...]:
 
 
 def edits(base: Version, side: Version) -> tuple[Edit, ...]:
-    """Return the edits from `base` to `side`, which has the remaining lines in the same order."""
+    """Return the edits from `base` to `side`. Lines in both must have the same order."""
     old, new = ({line.number for line in version} for version in (base, side))
     out: list[Edit] = []
     index = position = 0
@@ -107,10 +107,10 @@ def edits(base: Version, side: Version) -> tuple[Edit, ...]:
 
 
 def make_history(seed: int) -> Iterator[Merge]:
-    """Yield the merges that carry a series of patches over upstream's releases.
+    """Yield the merges that rebase a series of patches over upstream's releases.
 
-    After each merge, the history continues with its right result. A patch that contradicts upstream
-    is left out from then on.
+    After each merge, the history continues with the right result. A patch that contradicts upstream
+    is dropped.
     """
     return _Maker(random.Random(seed)).merges()
 
@@ -161,7 +161,7 @@ class _Maker:
         return f"    value_{self.chance.randrange(10**6)} = call(out)\n"
 
     def next_release(self, release: Version, patches: Sequence[tuple[Version, Version]]) -> Version:
-        """Return a later release; upstream sometimes takes one of the patches first."""
+        """Return a later release, in which upstream has sometimes taken one of the patches."""
         if patches and self.chance.random() < 0.3:
             base, theirs = self.chance.choice(patches)
             release = Merge(base, release, theirs).result or release
@@ -197,7 +197,7 @@ class _Maker:
         return version if stop - start == len(version) else (*version[:start], *version[stop:])
 
     def copy(self, version: Version) -> Version:
-        """Insert a copy of some lines elsewhere."""
+        """Copy some lines to another position."""
         start, stop = self.some(version, 8)
         place = self.chance.randint(0, len(version))
         new = [self.line(line.text.decode()) for line in version[start:stop]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: strategies that draw small trees with the unusual names and modes of real ones."""
+"""Test support: strategies for small trees with unusual but realistic names and modes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ENDS = (b"", b"no newline", b"\r", b" ")
 
 
 def contents() -> st.SearchStrategy[bytes]:
-    """Return a strategy for file contents: mostly text with repeated lines, sometimes bytes."""
+    """Return a strategy for file contents: mostly texts with repeated lines, some binary data."""
     lines = st.lists(
         st.one_of(st.sampled_from(_LINES), st.integers(0, 9).map(lambda n: b"line %d\n" % n)),
         max_size=25,
@@ -71,7 +71,7 @@ def trees() -> st.SearchStrategy[Files]:
 
 @st.composite
 def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
-    """Draw a tree, and a copy with files edited, moved, added, deleted or changed in type."""
+    """Draw a tree, and a copy in which files are edited, moved, added, deleted or replaced."""
     before = draw(trees())
     after: Files = {}
     for path, blob in before.items():
@@ -95,7 +95,7 @@ def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
 
 @st.composite
 def edited(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw the text with some lines added, changed or removed; its last newline may change."""
+    """Draw `data` with some lines added, changed or removed, perhaps even the last newline."""
     lines = data.split(b"\n")
     for _ in range(draw(st.integers(1, 3))):
         index = draw(st.integers(0, len(lines)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of lines: six-byte hashes that replace lines when only equality matters.
+"""Marks: six-byte hashes that replace lines when only equality matters.
 
-In a 10,000-line file, the probability that any two different lines have the same mark is 1 in 5
+In a file of 10,000 lines, the probability that any two different lines have the same mark is 1 in 5
 million.
 """
 
@@ -20,14 +20,14 @@ def mark_of(line: bytes) -> Mark:
 
 
 def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
-    """Return the marks of lines, in order."""
+    """Return the marks of `lines`, in order."""
     if len(_KNOWN) > _MOST_KNOWN:
         _KNOWN.clear()
     return tuple(map(_KNOWN.__getitem__, lines))
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of marks, because a series reads each line of a file once per patch."""
+    """A cache of marks, because every patch to a file hashes all of its lines."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)
@@ -41,6 +41,7 @@ _MOST_KNOWN = 500_000
 def path_mark(path: str) -> bytes:
     """Return a four-byte hash of a path.
 
-    The probability that another path has the hash of one of 13,000 paths is 1 in 300,000.
+    For a tree of 13,000 paths, the probability that a new path has the hash of any of them is 1 in
+    300,000.
     """
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()

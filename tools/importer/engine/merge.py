@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three-way merge of one text: upstream's changes and the patch's, against their base.
+"""Three-way merge of one text: upstream's changes and the patch's, relative to their base.
 
-The base may be known only by the marks (hashes) of its lines. Changes of the two sides that overlap
-or touch conflict, unless they are equal or upstream's change is a superset of the patch's.
+For the base, the marks (hashes) of its lines suffice. Changes of the two sides conflict if they
+overlap or touch, unless they are equal or upstream's change is a superset of the patch's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Region:
-    """A range that the patch changed: base[start:stop] is ours[ours_start:ours_stop] upstream.
+    """A range that the patch changes: base[start:stop], and ours[ours_start:ours_stop] upstream.
 
     `theirs` has the patch's lines for the range.
     """
@@ -45,8 +45,8 @@ class Merge:
     """A merged text. `lines` has conflict markers around each region of `conflicts`.
 
     `edits` lists the differences between ours and the result, with positions in both. `upstream`
-    has the changes from base to ours, `stretches` has the patch's changes, and `matches` has the
-    base lines that ours kept.
+    has the changes from base to ours, `stretches` the patch's changes, and `matches` the base lines
+    that upstream kept.
     """
 
     lines: tuple[bytes, ...]
@@ -65,9 +65,10 @@ def merge_texts(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> Merge:
-    """Merge three texts. `ours` must have its lines; others are looked up in `words` by mark.
+    """Merge three texts. `base` and `theirs` may lack their lines.
 
-    A line that only the base has is never written, except between conflict markers.
+    Such lines are looked up in `words` by their marks. A line that occurs only in the base is never
+    written, except between conflict markers.
     """
     assert ours.lines is not None
     words = words or {}
@@ -113,7 +114,7 @@ def contested(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> list[bytes]:
-    """Return ours with conflict markers around every stretch that the patch changes."""
+    """Return `ours` with conflict markers around every stretch that the patch changes."""
     assert ours.lines is not None
     words = words or {}
     labels = labels or Labels()
@@ -157,5 +158,5 @@ def _marked(
 
 
 def _ended(lines: Sequence[bytes]) -> list[bytes]:
-    """End every line with a newline, because a conflict marker needs its own line."""
+    """End every line with a newline, because conflict markers must start on a new line."""
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of merges against `git merge-file`: if git merges cleanly, the engine agrees or stops."""
+"""Tests against `git merge-file`: if git merges cleanly, the engine agrees or stops."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _edited(draw: st.DrawFn, lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return git's merge; None for a conflict."""
+    """Return git's merge; None if it has conflicts."""
     for name, data in (("base", base), ("ours", ours), ("theirs", theirs)):
         (directory / name).write_bytes(data)
     done = subprocess.run(
@@ -72,14 +72,14 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
 
 
 def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
-    """Upstream's second `1` may be before or after the base's; the patch adds one after it."""
+    """The base's `1` may be either of upstream's two, and the patch adds a `1` after it."""
     base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
 
 
 def test_which_of_two_lines_upstream_took_out_is_no_guess() -> None:
-    """Both sides removed one of three lines `2`; the patch also removed the line after them."""
+    """Both sides removed one of three equal lines. The patch also removed the line after these."""
     base, ours, theirs = b"0\n2\n2\n2\nlast", b"1\n2\n2\nlast", b"1\n2\n2\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
@@ -98,9 +98,10 @@ def test_where_git_is_without_doubt_we_say_the_same_or_nothing(
 def test_of_lines_that_repeat_we_say_what_git_says_or_nothing(
     tmp_path: Path, three: tuple[bytes, bytes, bytes]
 ) -> None:
-    """Derandomized, because git sometimes aligns repeated lines differently.
+    """Compare with git on repeated lines.
 
-    That happens for one in 2,000 texts with three distinct lines, and neither result is wrong.
+    The test is derandomized because git aligns one in 2,000 texts with three distinct lines
+    differently, and neither result is wrong.
     """
     _check_against_git(tmp_path, three)
 
@@ -124,7 +125,7 @@ def test_marks_alone_are_enough(three: tuple[bytes, bytes, bytes]) -> None:
     full = merge_texts(base, ours, theirs)
     marks = merge_texts(Text(base.marks), ours, Text(theirs.marks), words=words)
     assert [region.start for region in full.conflicts] == [r.start for r in marks.conflicts]
-    # Between markers, one placeholder line may replace several lines that neither side kept.
+    # Between conflict markers, one placeholder line may stand for several unknown base lines.
     places = [(edit.start, edit.stop) for edit in full.edits]
     assert places == [(edit.start, edit.stop) for edit in marks.edits]
     if not full.conflicts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the new path of a moved file by its lines, and the files that may contain parts of it."""
+"""Find the new path of a moved file by its lines, and files that may contain parts of it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tools.importer.engine.marks import Mark, path_mark
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import Snapshot
 
-# Like git, treat a file as moved if at least half of its lines are equal.
+# As in git, a file counts as moved if at least half of its lines are equal.
 _LIKENESS = 0.5
-# Two candidates with scores closer than this are ambiguous.
+# The search is ambiguous if the two best scores are closer than this.
 _MARGIN = 0.1
-# The maximum number of files to read in one search. If no new file with the same extension is
+# The maximum number of files that one search reads. If no new file with the same extension is
 # similar, a second search reads files with other extensions.
 _READ = 3000
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search. `path` is None unless exactly one file is similar enough.
+    """The result of a search. `path` is None unless one file is clearly the most similar.
 
-    `note` names the file, or the two best candidates.
+    `note` names that file, or the two best candidates.
     """
 
     path: str | None
@@ -33,7 +33,7 @@ class Found:
 
 
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
-    """Search the paths that are new since the base for the file `path`, whose lines are `marks`."""
+    """Find the moved file `path`, with the lines `marks`, among the paths that `base` lacks."""
     name = path.rsplit("/", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
@@ -50,10 +50,10 @@ def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> F
 
 
 def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
-    """Yield files that may now contain lines of `path`.
+    """Yield the files that may now contain lines of `path`, with their texts.
 
-    Candidates have the same extension. They are the siblings in the same directory, then the paths
-    that the base did not have.
+    These files have the same extension. The ones in the same directory come first, then the ones
+    whose paths are new since the base.
     """
     directory = path.rpartition("/")[0]
     paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]
@@ -66,7 +66,7 @@ def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
 
 
 def _kind(path: str) -> str:
-    """Return the extension of a file name; empty for `LICENSE` and `.bazelrc`."""
+    """Return the extension of a path's file name; empty for `LICENSE` and `.bazelrc`."""
     name = path.rsplit("/", 1)[-1]
     return name.rpartition(".")[2] if "." in name[1:] else ""
 

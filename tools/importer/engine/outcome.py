@@ -13,7 +13,7 @@ from tools.importer.snapshot import Blob
 
 
 class Outcome(enum.Enum):
-    """Outcomes from best to worst; a patch has the worst of its files' outcomes."""
+    """The outcomes, from best to worst. A patch has the worst outcome of its files."""
 
     CLEAN = "clean"  # every hunk applies at its recorded lines
     OFFSET = "offset"  # the same lines, elsewhere in the file
@@ -29,18 +29,18 @@ class Outcome(enum.Enum):
 
     @property
     def stops(self) -> bool:
-        """Whether the user must decide before the import continues."""
+        """Return whether the user must decide before the import continues."""
         return self in (self.SUSPECTED, self.AMBIGUOUS, self.FILE_GONE, self.CONFLICT)
 
     @property
     def drops(self) -> bool:
-        """Whether the patch is removed from the series."""
+        """Return whether the patch is removed from the series."""
         return self in (self.LANDED, self.SKIPPED)
 
 
 @dataclass(frozen=True)
 class Dispute:
-    """The conflicts of one file. `spans` are their lines in the text with conflict markers."""
+    """The conflicts of a file. `spans` are their line ranges in the text with conflict markers."""
 
     key: str
     spans: tuple[tuple[int, int], ...]
@@ -48,9 +48,9 @@ class Dispute:
 
 @dataclass(frozen=True)
 class Settlement:
-    """The resolution of all conflicts of one patch: for each file, a text for each conflict.
+    """The resolution of all conflicts of a patch: a text per conflict, grouped by file.
 
-    `source` says where a remembered settlement comes from; it is empty if the user decided now.
+    `source` names the origin of a remembered settlement; it is empty if the user decided now.
     """
 
     key: str
@@ -63,11 +63,11 @@ class Settlement:
 class FileResult:
     """The result for one file of one patch.
 
-    `path` is the old path of the file, `new_path` its current one (upstream may have moved it).
-    `before` and `after` are the new tree's file without and with the patch; None means no such
-    file. If the file needs a decision, `after` has conflict markers with base, ours (upstream) and
-    theirs (the patch). `note` describes the result, `inner` is the diff from the patch's version to
-    upstream's, and `conflicts` are the regions between the markers.
+    `path` is the old path of the file, and `new_path` its current one, because upstream may have
+    moved it. `before` and `after` are the new tree's file without and with the patch; None means
+    that the file is absent. If the file needs a decision, `after` has conflict markers with base,
+    ours (upstream) and theirs (the patch). `note` describes the result, `inner` is the diff from
+    the patch's version to upstream's, and `conflicts` are the regions between the markers.
     """
 
     path: str
@@ -83,7 +83,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class PatchResult:
-    """The result for one patch. `data` is its new patch file; None if dropped or undecided.
+    """The result for one patch. `data` is its new patch file; None if it is dropped or undecided.
 
     `settlement` is the resolution of its conflicts, if it was reused or can be reused later.
     """
@@ -103,7 +103,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The user's resolved files, by new path; None deletes a file."""
+    """The files as resolved by the user, by new path; None deletes a file."""
 
     files: Mapping[str, Blob | None]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enumerate all readings of a short edit.
 
-A reading is one choice of the old lines that the new text has kept; it keeps as many as possible.
-If several lines are equal, any of them may be the one that was kept.
+A reading is a choice of the old lines that the new text kept. It keeps as many lines as possible;
+of several equal lines, any may be the one that was kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from tools.importer.engine.align import Change
 from tools.importer.engine.marks import Mark
 
-# The maximum size of a table of line pairs; a larger one would take over a tenth of a second.
+# The maximum number of cells in a table of line pairs. Filling a larger table would take more than
+# a tenth of a second.
 _CELLS = 200_000
 
 
@@ -21,7 +22,8 @@ _CELLS = 200_000
 class Readings:
     """The readings of `new` as an edit of `old`.
 
-    `kept` maps an old line to its new index if every reading keeps the line at that index.
+    `kept` maps old lines to their new indices, for lines that every reading keeps at the same
+    index.
     """
 
     old: tuple[Mark, ...]
@@ -30,7 +32,7 @@ class Readings:
     _rest: tuple[tuple[int, ...], ...]
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield each reading as a list of changes, in order. The number of readings may be huge."""
+        """Yield the changes of each reading, in order. The number of readings may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
             position, new_position = 0, 0
@@ -41,7 +43,7 @@ class Readings:
             yield out
 
     def _places(self, first: int, new_first: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield the kept lines of each reading of old[first:] and new[new_first:], as indices."""
+        """Yield each reading of old[first:] and new[new_first:] as index pairs of kept lines."""
         stack: list[tuple[int, int, list[tuple[int, int]]]] = [(first, new_first, [])]
         while stack:
             line, new_line, places = stack.pop()
@@ -88,7 +90,7 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
-    """Return a table: [i][j] is the longest common subsequence's length for old[i:] and new[j:]."""
+    """Return a table of longest common subsequence lengths: [i][j] is for old[i:] and new[j:]."""
     size = len(new)
     row = (0,) * (size + 1)
     table = [row]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a bare git repository whose trees are given as in-memory files."""
+"""Test support: a bare git repository, with trees passed as in-memory files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RefusedByGit(AssertionError):
 
 
 class RealGit:
-    """git plumbing without a working tree, so line-ending and mode settings have no effect."""
+    """git plumbing in a bare repository, where line-ending and mode settings have no effect."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -35,7 +35,7 @@ class RealGit:
         self("init", "-q", "--bare", ".")
 
     def __call__(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> bytes:
-        """Return git's output. With `check`, raise an error with git's error output on failure."""
+        """Run git and return its output. With `check`, raise RefusedByGit if git fails."""
         done = subprocess.run(
             ["git", *arguments],
             cwd=self.directory,
@@ -49,7 +49,7 @@ class RealGit:
         return done.stdout
 
     def commit(self, branch: str, files: Mapping[str, Blob], message: str = "x") -> str:
-        """Commit a whole tree on top of `branch`, which may be new; return the commit."""
+        """Commit `files` as a whole tree to `branch`, which may be new. Returns the commit id."""
         ref = f"refs/heads/{branch}"
         parent = self("rev-parse", "--verify", "-q", ref, check=False).decode().strip()
         out = [b"commit %s\nmark :1\ncommitter A <a@example.com> 1 +0000\n" % ref.encode()]
@@ -75,13 +75,13 @@ class RealGit:
         return files
 
     def applied(self, tree: str, patch: bytes) -> str:
-        """Apply the patch to `tree` with `git apply`; return the id of the resulting tree."""
+        """Apply the patch to `tree` with `git apply`, and return the id of the resulting tree."""
         self("read-tree", tree)
         self("apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
         return self("write-tree").decode().strip()
 
     def diff(self, before: str, after: str, *options: str) -> bytes:
-        """Return git's own patch between two commits, with full ids and binary data."""
+        """Return git's patch from one commit to the other, with full ids and binary data."""
         return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
 
 

@@ -19,7 +19,7 @@ _NO_FILE = "0" * 40
 
 @dataclass(frozen=True)
 class Change:
-    """One file before and after; None means no such file. `new_path` differs for a rename."""
+    """A file before and after; None if it does not exist. `new_path` differs for a rename."""
 
     path: str
     new_path: str
@@ -28,11 +28,11 @@ class Change:
 
 
 def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: int = 3) -> bytes:
-    """Return a patch file: `header`, an empty line, and the diffs of `changes`, in that order.
+    """Return a patch file: `header`, an empty line, and the diffs of `changes` in their order.
 
-    A change given as bytes is already a diff and is copied. Unchanged files are omitted. The output
-    depends only on the input: it has no times, no headings after the second `@@`, and no ids except
-    for binary files and links, which need them.
+    A change given as bytes is a finished diff, and is copied. Unchanged files are omitted. The
+    output depends only on the input: it has no timestamps, no section headings after the second
+    `@@`, and no blob ids except for binary files and symlinks, which need them.
     """
     body = b"".join(
         change if isinstance(change, bytes) else _file(change, context) for change in changes
@@ -41,7 +41,7 @@ def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: i
 
 
 def header_of(data: bytes) -> bytes:
-    """Return the part of a patch file before the diff, without trailing empty lines."""
+    """Return the part of a patch file before its diffs, without trailing empty lines."""
     lines = data.split(b"\n")
     for index, line in enumerate(lines):
         if line.startswith(b"diff --git ") or (
@@ -54,7 +54,7 @@ def header_of(data: bytes) -> bytes:
 
 
 def context_of(patch: Patch) -> int:
-    """Return the patch's number of context lines: the most at either end of any hunk."""
+    """Return the number of context lines in a patch: the most at either end of any hunk."""
     sizes = [
         size
         for diff in patch.files
@@ -70,7 +70,7 @@ def _file(change: Change, context: int) -> bytes:
     if before == after and change.path == change.new_path:
         return b""
     if before and after and SYMLINK in (before.mode, after.mode) and before.mode != after.mode:
-        # git has no diff that turns a file into a link, so write a deletion and a creation.
+        # git's diff format cannot turn a file into a symlink, so write a deletion and a creation.
         gone = Change(change.path, change.path, before, None)
         return _file(gone, context) + _file(
             Change(change.new_path, change.new_path, None, after), context
@@ -95,7 +95,7 @@ def _file(change: Change, context: int) -> bytes:
     if b"\0" in data or b"\0" in new_data:
         return out + _binary(before, after)
     if before and after and before.mode == after.mode == SYMLINK:
-        # Only the index line has a link's mode, and strict readers require the mode.
+        # A symlink's mode appears only on the index line, and strict readers need the mode.
         out += b"index %s..%s %s\n" % (before.oid.encode(), after.oid.encode(), SYMLINK.encode())
     out += b"--- %s\n" % (old + _tab(old) if before else b"/dev/null")
     out += b"+++ %s\n" % (new + _tab(new) if after else b"/dev/null")
@@ -107,7 +107,7 @@ def _name(prefix: bytes, path: str) -> bytes:
 
 
 def _tab(name: bytes) -> bytes:
-    """Return the tab that git adds after an unquoted name with a space, or nothing."""
+    """Return the tab that git appends to an unquoted name with a space, otherwise nothing."""
     return b"\t" if b" " in name and not name.startswith(b'"') else b""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: an upstream tree, a patch series for it, and another tree to rebase it onto."""
+"""Test support: an upstream tree with a patch series, and another tree to rebase it onto."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Texts = Mapping[str, str | bytes | Blob | None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A series for the tree `old` with its recorded base, as read from disk."""
+    """A series with its recorded base, as read from disk. `old` is the tree that it applies to."""
 
     series: Series
     base: Base
@@ -32,7 +32,7 @@ class Scenario:
         return carry(self.series, self.base, DictSnapshot("new", new), keep_going=keep_going)
 
     def outcomes(self, new: Texts) -> dict[str, Outcome]:
-        """Rebase the series onto the tree `new`; return the outcome of each patch."""
+        """Rebase the series onto `old` overlaid with `new`; return the outcome of each patch."""
         carried = self.to(over(self.old, new), keep_going=True)
         return {result.patch.name[:-6]: result.outcome for result in carried.results}
 
@@ -65,9 +65,9 @@ def make_scenario(
     context: int = 3,
     moves: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """Write a series below `root`: each step is a patch on top of the previous ones.
+    """Write a series below `root`, with one patch per step on top of the previous ones.
 
-    `moves` maps old to new paths for steps that rename a file instead of removing and adding it.
+    `moves` maps old to new paths of files that a step renames instead of removing and adding them.
     """
     files = over({}, old)
     now = files
@@ -88,7 +88,7 @@ def make_scenario(
 
 
 def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
-    """Record the base of the series in `root`, and read it back like a later import."""
+    """Record `files` as the base of the series in `root`, and read both as a later import does."""
     series = load_series(root)
     for name, data in base_files(record_base(series, DictSnapshot(label, files))).items():
         (root / name).write_bytes(data)
@@ -110,5 +110,5 @@ def patched(scenario: Scenario) -> Files:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary directory for one example: property tests cannot use per-test fixtures."""
+    """Return a temporary directory for one example, because fixtures are shared by all examples."""
     return tempfile.TemporaryDirectory(prefix="scenario-")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognise a conflict that a user resolved before, by its content, and reuse the resolution.
+"""Recognise a conflict that the user has resolved before, and reuse the resolution.
 
 The key of a conflict covers the lines of base, upstream and patch, from the nearest unique line
-above each of the patch's changes to the nearest one below. Line numbers, paths and the rest of the
-file do not count. Equal keys mean that the user saw the same lines, located by the same neighbours.
-A resolution is kept only if it changes nothing outside the conflict markers.
+above each of the patch's changes to the nearest one below it. Line numbers, paths and the rest of
+the file do not matter. Equal keys mean that the user saw the same lines between the same
+neighbours. A resolution can be reused only if it changes nothing outside the conflict markers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Settlements = Mapping[str, Settlement]
 
 
 def dispute_of(base: Text, ours: Text, theirs: Text, merge: Merge) -> Dispute | None:
-    """Return the conflicts of a merge, or None if it has none."""
+    """Return the conflicts of a merge with their key, or None if there are none."""
     if not merge.conflicts:
         return None
     total = hashlib.sha256()
@@ -61,7 +61,7 @@ def dispute_of(base: Text, ours: Text, theirs: Text, merge: Merge) -> Dispute | 
 def learn(files: Sequence[FileResult], decision: Resolved) -> Settlement | None:
     """Return the user's decision as a settlement, or None if it cannot be reused.
 
-    `files` are the patch's files before the decision.
+    `files` are the results for the patch's files before the decision.
     """
     stopped = [file for file in files if file.outcome.stops]
     key = _key_of(stopped)
@@ -84,7 +84,7 @@ def learn(files: Sequence[FileResult], decision: Resolved) -> Settlement | None:
 def recall(
     files: Sequence[FileResult], settlements: Settlements
 ) -> tuple[Settlement, Resolved] | None:
-    """Return the remembered settlement of a patch's conflicts, and the files that it gives."""
+    """Return the remembered settlement of a patch's conflicts and the files that result from it."""
     stopped = [file for file in files if file.outcome.stops]
     settlement = settlements.get(_key_of(stopped) or "")
     if settlement is None or len(settlement.answers) != len(stopped):
@@ -101,7 +101,7 @@ def recall(
 
 
 def _key_of(stopped: Sequence[FileResult]) -> str | None:
-    """Return the key of a patch's conflicts; None if one of them is not a conflict of lines."""
+    """Return the key of a patch's conflicts; None unless all of them are conflicts of lines."""
     keys = [file.dispute.key for file in stopped if file.dispute is not None and file.after]
     if not keys or len(keys) < len(stopped):
         return None
@@ -109,7 +109,7 @@ def _key_of(stopped: Sequence[FileResult]) -> str | None:
 
 
 def _anchors(base: Text, ours: Text, merge: Merge) -> list[tuple[int, int]]:
-    """Return the lines, in base and ours, that are unique in both and that no side changes."""
+    """Return the (base, ours) indices of lines that are unique in both and that no side changes."""
     touched = {line for stretch in merge.stretches for line in range(stretch.start, stretch.stop)}
     return [
         (old, match.new + old - match.old)
@@ -122,7 +122,7 @@ def _anchors(base: Text, ours: Text, merge: Merge) -> list[tuple[int, int]]:
 
 
 def _answers(dispute: Dispute, marked: bytes, resolved: bytes) -> tuple[bytes, ...] | None:
-    """Return the text for each conflict; None if the text is ambiguous or other lines differ."""
+    """Return the resolution of each conflict; None if it is ambiguous or other lines changed."""
     kept, text = _kept(dispute, split_lines(marked)), split_lines(resolved)
     end = len(text) - len(kept[-1])
     if end < len(kept[0]) or text[: len(kept[0])] != kept[0] or text[end:] != kept[-1]:
@@ -136,7 +136,7 @@ def _answers(dispute: Dispute, marked: bytes, resolved: bytes) -> tuple[bytes, .
 def _splits(
     text: Lines, start: int, end: int, between: Sequence[Lines]
 ) -> list[list[tuple[int, int]]]:
-    """Return up to two ways to find the lines `between` the answers in text[start:end]."""
+    """Return up to two ways to locate the lines `between` the answers in text[start:end]."""
     if not between:
         return [[(start, end)]]
     first, out = between[0], list[list[tuple[int, int]]]()
@@ -166,6 +166,6 @@ def _settled(dispute: Dispute, marked: bytes, answers: Sequence[bytes]) -> bytes
 
 
 def _kept(dispute: Dispute, lines: Lines) -> list[list[bytes]]:
-    """Return the lines before, between and after the conflicts."""
+    """Return the lines before the first conflict, between conflicts, and after the last one."""
     bounds = [0, *(bound for span in dispute.spans for bound in span), len(lines)]
     return [list(lines[start:stop]) for start, stop in zip(bounds[::2], bounds[1::2], strict=True)]

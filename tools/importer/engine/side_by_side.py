@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the patch's text of each conflict with upstream's, in two columns."""
+"""Show the patch's and upstream's texts of each conflict in two columns."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _WIDEST = 60  # columns of text on each side; a longer line continues on the nex
 
 @dataclass(frozen=True)
 class Pair:
-    """One row: a line of the patch and one of upstream. None means that a side has no such line.
+    """A row: a line of the patch and a line of upstream. None means that this side has no line.
 
-    `same` is true if the two are equal.
+    `same` is true if the two lines are equal.
     """
 
     patch: str | None
@@ -26,7 +26,7 @@ class Pair:
 
 
 def pairs_of(file: FileResult) -> tuple[Pair, ...]:
-    """Return the rows of all conflicts of a file; () if it has none."""
+    """Return the rows of all conflicts of a file, or () if there are none."""
     if file.before is None or not file.conflicts:
         return ()
     lines = Text.of(file.before.data).lines or ()
@@ -38,7 +38,7 @@ def pairs_of(file: FileResult) -> tuple[Pair, ...]:
 
 
 def side_by_side(pairs: Sequence[Pair]) -> list[str]:
-    """Return the rows as lines of text, below a heading. `|`, `<` and `>` mark differences."""
+    """Return the rows as text below a heading. `|`, `<` and `>` mark the rows that differ."""
     if not pairs:
         return []
     left = [pair.patch.expandtabs() for pair in pairs if pair.patch is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slide insertions and deletions over equal lines next to them."""
+"""Slide insertions and deletions over equal neighbouring lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tools.importer.engine.marks import Mark
 
 
 def slid(old: Sequence[Mark], new: Sequence[Mark], changes: Sequence[Change]) -> list[Change]:
-    """Slide each change down, unless that could make it affect another copy of an equal block.
+    """Slide each change down, unless it could then affect another copy of an equal block.
 
-    Removing a function with the blank line above it or the one below it is the same change.
-    Removing one of two equal blocks is not, because either block may be meant.
+    Removing a function with the blank line above or with the one below is the same change. Removing
+    the first or the second of two equal blocks is not.
     """
     out: list[Change] = []
     for index in range(len(changes) - 1, -1, -1):
@@ -53,7 +53,7 @@ def _slid_down(
 
 
 def _root(lines: Sequence[Mark]) -> int:
-    """Return the length of the shortest block that, repeated, gives `lines`."""
+    """Return the length of the shortest block whose repetition gives `lines`."""
     size = len(lines)
     return next(
         root

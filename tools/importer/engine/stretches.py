@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranges of a base that a patch changes, and upstream's version of each."""
+"""The ranges of the base that a patch changes, with both sides' versions of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tools.importer.engine.marks import Mark
 class Stretch:
     """base[start:stop] became ours[ours_start:ours_stop] upstream, theirs[begin:end] in the patch.
 
-    `ours` and `theirs` are the two sides' changes within it. If `same` is true, upstream's version
-    contains all of the patch's changes, so it is kept.
+    `ours` and `theirs` are the changes that each side made in this range. If `same` is true,
+    upstream's version contains all of the patch's changes, so it is kept.
     """
 
     start: int
@@ -41,7 +41,7 @@ def stretches(
     our_changes: Sequence[Change],
     their_changes: Sequence[Change],
 ) -> list[Stretch]:
-    """Return each stretch that the patch changes, in order. Changes that touch share a stretch."""
+    """Return the stretches that the patch changes, in order. Touching changes share a stretch."""
     out: list[Stretch] = []
     shift = 0  # line offset of `ours` from the base before this group
     passed = 0
@@ -90,7 +90,7 @@ class _Group:
 
 
 def _groups(ours: Sequence[Change], theirs: Sequence[Change]) -> list[_Group]:
-    """Return the changes of both sides in order, grouped if they overlap or touch."""
+    """Return the changes of both sides in order, with overlapping or touching ones grouped."""
     tagged = sorted(
         [(change.start, change.stop, 0, change) for change in ours]
         + [(change.start, change.stop, 1, change) for change in theirs],
@@ -121,8 +121,8 @@ def _holds(
 ) -> bool:
     """Return whether upstream's change is a superset of the patch's.
 
-    Compare both versions without their common head and tail. The rest of the patch's version must
-    come from the base, so that the patch's own change is in the common part. The common part must
+    Both versions are compared without their common head and tail. The rest of the patch's version
+    must come from the base, so that the patch's own change is in the common part. That part must
     not be empty: if upstream rewrites a line that the patch removes, neither version has the line,
     but the patch has not landed. Upstream's version must not have a line that the patch removes. If
     upstream removed the whole stretch, a patch that only removes lines has landed.
@@ -145,11 +145,11 @@ def _holds(
 def _doubtful(
     base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark], start: int, stop: int
 ) -> bool:
-    """Return whether a line next to base[start:stop] equals upstream's line at that end.
+    """Return whether a base line next to base[start:stop] equals upstream's line at that end.
 
-    In that case, either line may be the base's, so it is unknown what upstream added to the patch's
-    change. The same holds if upstream removed such a line and the patch did not, because upstream
-    may have removed the line outside the range.
+    Then either of the two may be the base's line, so it is unknown what upstream added to the
+    patch's change. Return true too if upstream removed such a line and the patch did not, because
+    upstream may have removed the line outside the range.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]
@@ -161,8 +161,8 @@ def _doubtful(
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
     """Return whether `inner` is a run of lines in the base.
 
-    If `head` is 0, the run must be at the base's start. Otherwise, if `tail` is 0, it must be at
-    the base's end.
+    If `head` is 0, the run must be at the start of the base. Otherwise, if `tail` is 0, it must be
+    at the end.
     """
     size = len(inner)
     if not size:

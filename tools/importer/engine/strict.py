@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a whole series to a snapshot strictly, with the same code that the build uses."""
+"""Apply a whole series to a snapshot strictly, with the code that the build uses too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def apply_to_snapshot(
 ) -> dict[str, Blob | None]:
     """Return the new content of every file that the series touches; None if it is deleted.
 
-    Changes to `absent` paths, which the origin lacks, are skipped. Raises ApplyError.
+    Changes to `absent` paths, which the origin lacks, are skipped. Raises ApplyError if a patch
+    does not fit.
     """
     work: dict[str, Blob | None] = {}
     for patch in series.patches:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text file as the engine sees it: its lines, their marks, and the count of each mark."""
+"""A text file as the engine sees it: lines, their marks, and the count of each mark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TELLING = 6
 
 @dataclass(frozen=True)
 class Text:
-    """Lines including their line endings. `lines` is None if only their marks are known."""
+    """The lines of a text with their endings. `lines` is None if only their marks are known."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None
@@ -37,7 +37,8 @@ class Text:
         return b"".join(self.lines)
 
 
-# Each file is merged, judged, rendered and used as the next patch's base. The cache saves 3 passes.
+# A file is split into lines for merging, judging and rendering, and as the next patch's base. The
+# cache saves three of the four passes.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))
@@ -47,9 +48,9 @@ def _text_of(data: bytes) -> Text:
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return lines of a text, found by looking up their marks in `words`.
+    """Return text.lines[start:stop], looking up lines by mark in `words` if only marks are known.
 
-    One placeholder line replaces a run of unknown lines: it gives their number and names `label`.
+    One placeholder line replaces each run of unknown lines. It states their number and `label`.
     Insignificant lines within the run, such as blank lines, are counted too.
     """
     if text.lines is not None:

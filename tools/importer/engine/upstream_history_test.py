@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An upstream git history that takes our patches one by one: each commit has the right outcome.
+"""Tests of outcomes along an upstream history that takes our patches one by one.
 
 One patch lands inside a bigger commit, one lands modified, and one is taken and later reverted. In
 between, other commits move files, and add and remove similar blocks.
@@ -95,7 +95,7 @@ def _put(files: Files, path: str, *changes: tuple[str, str]) -> Files:
 
 @pytest.fixture(name="history", scope="module")
 def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
-    """Return each commit's tree as git has it, by commit subject."""
+    """Return the trees by commit subject, after committing each of them to a git repository."""
     git = RealGit(tmp_path_factory.mktemp("upstream"))
     now = over({}, {"lib/backend.py": _BACKEND, "lib/cache.py": _CACHE, "run": _RUN})
     commits = {"start": git.commit("main", now, "start")}
@@ -181,7 +181,7 @@ def test_from_the_start_to_each_commit(
 
 
 def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
-    """Import each commit: landed patches are dropped, and the remaining ones are rebased."""
+    """Import the commits one by one: landed patches are dropped, and the others are rebased."""
     names = list(history)
     scenario = make_scenario(tmp_path / "start", history["start"], _series(history["start"]))
     decided: dict[str, Decision] = {}

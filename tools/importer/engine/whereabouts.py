@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find where upstream moved the lines that a conflicting hunk changes, as a hint to the user."""
+"""Find the lines of a conflicting hunk elsewhere in upstream's tree, as a hint to the user."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.importer.engine.text import Text
 from tools.importer.names import shown
 from tools.importer.unified import Hunk
 
-# A line shorter than this, such as `)` or `else:`, is not significant: it occurs everywhere.
+# Lines shorter than this, such as `)` or `else:`, occur everywhere, so they are not significant.
 _TELLING = 6
-# Do not search this many lines before and after a conflict: lines found there have not moved.
+# Skip this many lines before and after a conflict, because lines found there have not moved.
 _NEAR = 8
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The position of `size` lines of a hunk in a text; `at` is the index of the first line."""
+    """A run of a hunk's lines in a text: the index of its first line and its size."""
 
     at: int
     size: int
@@ -34,11 +34,12 @@ def whereabouts(
     others: Mapping[str, Text],
     elsewhere: Callable[[], Iterable[tuple[str, Text]]],
 ) -> str:
-    """Return a note on where upstream has the lines that conflicting hunks change, or "".
+    """Return a note that says where upstream has the lines that conflicting hunks change, or "".
 
     `ours` is the new tree's file; None if it is gone. `others` are the patch's other files.
-    `elsewhere` yields files outside the patch; it is called only if `others` lack the lines. Three
-    significant lines, or two in a run of at least half of the hunk, must occur in only one place.
+    `elsewhere` yields files outside the patch; it is called only if `others` lack the lines. A
+    match needs three significant lines, or two in a run of at least half of the hunk, and must be
+    unique.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:
@@ -75,9 +76,9 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the position of the longest run of a hunk's old lines; None without a clear match.
+    """Return the place of the longest run of a hunk's old lines; None without a clear match.
 
-    A clear match occurs once, contains a changed line and has enough significant lines.
+    A clear match is unique, contains a changed line and has enough significant lines.
     """
     block = marks_of(hunk.old)
     if not block or not set(block) & set(marks):
