@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destination repositories: vendor a patched tree, export patches, cherry-pick upstream changes."""
+"""Work on git repositories: vendor a patched tree, export patches, cherry-pick upstream changes."""
 
 from tools.importer.git_repo.cherry_pick import Header, PickConflictError, Picked, cherry_pick
 from tools.importer.git_repo.commit_snapshot import CommitSnapshot

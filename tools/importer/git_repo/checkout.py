@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Update the index and the working tree after a branch moved.
 
-A file is written only if the old and the new commit differ in its content, and the working tree
-still has the old content. This keeps local edits, and the timestamps of unchanged files. Each file
-is written under a temporary name and renamed. The update is idempotent: after a killed run, the
-next one skips the files that are already updated.
+A file is written only if its content differs between the old and the new commit, and if the working
+tree still has the old content. This preserves local edits, and the timestamps of unchanged files.
+Each file is written under a temporary name and renamed. The update is idempotent: if it is killed,
+the next run skips the files that are already updated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BUSY = {
     "rebase-apply": "rebase or am",
 }
 
-# Attributes that make a working-tree file differ from its blob.
+# The git attributes that can make a file in the working tree differ from its blob.
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 Change = tuple[TreeEntry | None, TreeEntry | None]
@@ -38,7 +38,7 @@ _Seen = tuple[int, int, int, int] | None
 
 @dataclass(frozen=True)
 class Step:
-    """A file to write or delete. `seen` is its file status from the check."""
+    """A file to write or delete. `seen` is the file's status when it was checked."""
 
     path: str
     entry: TreeEntry | None
@@ -47,14 +47,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The planned update of a working tree: its files and its index entries."""
+    """The planned update of a working tree: its files and the index entries."""
 
     steps: tuple[Step, ...]
     index: Mapping[str, TreeEntry | None]
 
 
 class Checkout:
-    """The working tree of a repository that is not bare."""
+    """The working tree of a repository, which must not be bare."""
 
     def __init__(self, repository: Repository) -> None:
         assert repository.work_tree
@@ -65,7 +65,11 @@ class Checkout:
         self._made: set[str] = set()
 
     def check_clean(self, destination: str, keep: Globs) -> None:
-        """Raise UserError for local edits below `destination`, or during a merge or rebase."""
+        """Raise UserError if there are local edits below `destination` or git is busy.
+
+        git is busy during a merge, rebase or similar operation, and while its index is locked.
+        Edits to files in `keep` do not count.
+        """
         lock = self.repository.git_dir / "index.lock"
         if lock.exists():
             raise UserError(f"{lock}: another git is running. If it was killed, remove this file")
@@ -93,7 +97,7 @@ class Checkout:
             )
 
     def plan(self, changes: Mapping[str, Change]) -> Plan:
-        """Check every file before any is written. Raises UserError, which names local edits."""
+        """Check all files before any is written. Raises a UserError naming files with edits."""
         self._check_index(changes)
         links = self._links(changes)
         self._converted = self._find_converted(changes)
@@ -121,10 +125,11 @@ class Checkout:
         return Plan(tuple(steps), {path: new for path, (_, new) in changes.items()})
 
     def follow(self, plan: Plan, report: Report) -> None:
-        """Write the files, then the index. Raises UserError if a file changed after planning."""
+        """Write the planned files, then the index. Raises UserError if a file has changed."""
         writes = [step for step in plan.steps if step.entry]
         with report.progress("files", len(plan.steps)) as progress:
-            # Deepest first, so that a directory is empty when a file replaces it.
+            # Delete the deepest files first, so that directories that files replace are empty by
+            # then.
             for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
                 if step.entry is None:
                     self._delete(step)
@@ -164,7 +169,7 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return the symlinks among the parents of changed paths; they must not be followed.
+        """Return the symlinks among the parents of changed paths, which must not be followed.
 
         Raises UserError for a link that the update does not replace.
         """
@@ -178,7 +183,7 @@ class Checkout:
         return links
 
     def _strangers(self, path: str, changes: Mapping[str, Change]) -> list[str]:
-        """Return the untracked files in a directory that a file will replace."""
+        """Return the untracked files in a directory that will be replaced by a file."""
         return [
             inside
             for file in sorted((self.root / path).rglob("*"))
@@ -196,7 +201,7 @@ class Checkout:
         return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
-        """Return the entries that git would record for the working tree's files."""
+        """Return the entries that git would record for the files in the working tree."""
         entries: dict[str, TreeEntry | None] = dict.fromkeys(looks)
         for path, status in looks.items():
             if status is None:
@@ -227,7 +232,8 @@ class Checkout:
     def _find_converted(self, paths: Iterable[str]) -> set[str]:
         """Return the files that git converts on checkout, by line endings or filters.
 
-        git writes these. All others are written directly from their blobs, which is much faster.
+        git writes these files. All others are written directly from their blobs, which is much
+        faster.
         """
         data = b"".join(os.fsencode(path) + b"\0" for path in paths)
         out = self.repository.git.run("check-attr", "-z", "--stdin", *_CONVERTING, data=data)
@@ -239,12 +245,12 @@ class Checkout:
         }
 
     def _trust_mode(self) -> bool:
-        """Return whether the repository's settings say that files' executable bits are reliable."""
+        """Return whether the repository is configured to trust executable bits."""
         out = self.repository.git.run("config", "--bool", "--get", "core.fileMode", accept=(0, 1))
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Have git write the files that it converts into a staging directory."""
+        """Let git write the files that it converts to a staging directory."""
         entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return
@@ -252,7 +258,8 @@ class Checkout:
         self.repository.git.run(
             "update-index", "-z", "--index-info", data=index_info(entries), variables=index
         )
-        # --all: all files in the temporary index; --prefix: below the staging directory
+        # --all writes all files of the temporary index, and --prefix puts them in the staging
+        # directory.
         self.repository.git.run(
             "checkout-index", "--all", "--quiet", f"--prefix={aside}/files/", variables=index
         )
@@ -271,7 +278,7 @@ class Checkout:
         if entry.mode == SYMLINK:
             os.symlink(data, os.fsencode(file))
             return
-        # The umask removes bits from this mode, as in git.
+        # As in git, the umask removes bits from this mode.
         mode = 0o777 if entry.mode == EXECUTABLE else 0o666
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with open(handle, "wb", buffering=0) as out:
@@ -300,15 +307,15 @@ class Checkout:
         git.run("update-index", "-z", "--index-info", data=index_info(entries))
         written = [path for path, entry in entries.items() if entry]
         if written:
-            # Without --refresh (which adds no entry) the index lacks file times, and the next
-            # `git status` would read every file.
+            # The new index entries have no file times, so `git status` would have to read every
+            # file. --refresh records the times without adding entries.
             git.run("add", "--refresh", "--", *_tops(written))
 
 
 def changes_between(
     old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], destination: str
 ) -> dict[str, Change]:
-    """Return the paths that differ between two trees at `destination`, relative to the root."""
+    """Return the entries that differ between two trees, by path below `destination`."""
     return {
         f"{destination}/{path}": (old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())
@@ -317,7 +324,7 @@ def changes_between(
 
 
 def names(paths: Iterable[str], limit: int = 20) -> str:
-    """Return paths as one line for an error message."""
+    """Return paths as one line for an error message, with at most `limit` of them."""
     every = sorted(paths)
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
@@ -342,13 +349,13 @@ def _parents(path: str) -> list[str]:
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """Return the common parent directory of the paths, as a list of arguments; may be empty."""
+    """Return the deepest common directory of the paths as a list of one, or [] if there is none."""
     common = os.path.commonpath(list(paths) or ["."])
     return [common] if common and common != "." else []
 
 
 def _line(path: str) -> bytes:
-    r"""Return a line for --stdin-paths, with git's quoting if the path needs it."""
+    r"""Return a path as a line for --stdin-paths, quoted as in git if necessary."""
     raw = os.fsencode(path)
     if b"\n" not in raw and not raw.startswith(b'"'):
         return raw + b"\n"

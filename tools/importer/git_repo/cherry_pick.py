@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add one upstream change to the series, by reference.
+"""Add an upstream change to the series, given a reference to it.
 
-The change's diff is merged onto the patched tree, file by file. The result is an ordinary patch. It
-is dropped from the series by the first import whose base contains the change.
+The change's diff is merged onto the patched tree, file by file. The result is an ordinary patch,
+and the first import whose base contains the change drops it from the series.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 
 @dataclass(frozen=True)
 class Header:
-    """Header fields of the new patch as set by the user; None means the value from the change."""
+    """Header fields that the user set for the patch; None means the value from the change."""
 
     owner: str
     subject: str | None = None
@@ -50,7 +50,7 @@ class Header:
 class Picked:
     """A patch created from an upstream change.
 
-    `files` is the whole series directory; it is empty if the patched tree already contains the
+    `files` are the contents of the series directory; empty if the patched tree already contains the
     change.
     """
 
@@ -61,7 +61,10 @@ class Picked:
 
 
 class PickConflictError(UserError):
-    """An error for a conflict. `files` are the merged files; those in `conflicts` have markers."""
+    """An error for an upstream change that conflicts with our tree.
+
+    `files` are the merged files. Those in `conflicts` have conflict markers.
+    """
 
     def __init__(
         self, message: str, files: Mapping[str, Blob | None], conflicts: tuple[str, ...]
@@ -73,7 +76,7 @@ class PickConflictError(UserError):
 
 @dataclass(frozen=True)
 class _Touched:
-    """A file that upstream's change touches."""
+    """A file of an upstream change, before and after it."""
 
     path: str
     new_path: str
@@ -92,8 +95,8 @@ def cherry_pick(
 ) -> Picked:
     """Return the series with `change` as its last patch. `snapshot` is the unpatched tree.
 
-    `resolved` holds the user's versions of conflicting files. Raises UserError, or its subclass
-    PickConflictError. Writes nothing.
+    No file is written. `resolved` contains the user's versions of conflicting files. Raises
+    PickConflictError for unresolved conflicts, and UserError if the change cannot be added.
     """
     _refuse_second(series, change)
     absent = [
@@ -153,8 +156,8 @@ def cherry_pick(
 
 
 def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touched]:
-    # -M reports a moved file as one change. No --no-ext-diff or similar option is needed, because
-    # raw output runs no external diff.
+    # -M reports a moved file as one change. Options such as --no-ext-diff are not needed, because
+    # raw output never runs an external diff.
     out = repository.git.run(
         "diff-tree", "-r", "-z", "-M", "--raw", "--abbrev=40", "--no-commit-id",
         change.base, change.commit,
@@ -175,7 +178,7 @@ def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touche
 
 
 def _where(touched: _Touched, patched: Snapshot) -> str:
-    """Return the path of the file in our tree, following upstream's renames."""
+    """Return the path of an upstream file in our tree, following upstream's renames."""
     if touched.before and patched.read(touched.path) is None and patched.read(touched.new_path):
         return touched.new_path
     return touched.path if touched.before else touched.new_path
@@ -238,7 +241,7 @@ def _refuse_second(series: Series, change: UpstreamChange) -> None:
 
 
 def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) -> dict[str, bytes]:
-    """Return the new files of the series, after the usual checks, including its recorded base."""
+    """Return the contents of the new series directory, with its base, after the usual checks."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
     files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}

@@ -37,7 +37,7 @@ def edited(index: int, text: bytes, lines: list[bytes] = LINES) -> bytes:
 
 
 class Upstream:
-    """A release v1 with a series of one patch, and later upstream commits."""
+    """An upstream repository with a release v1, a series of one patch for it, and later commits."""
 
     def __init__(self, directory: Path) -> None:
         self.path = new_repository(directory / "upstream")
@@ -88,7 +88,7 @@ class Upstream:
 
 
 class _Wheel(DictSnapshot):
-    """A tree that lacks upstream's tests, like a wheel."""
+    """A tree without upstream's tests, like a wheel."""
 
     def __init__(self, snapshot: CommitSnapshot) -> None:
         files = {path: snapshot.read(path) for path in snapshot.paths() if "test" not in path}
@@ -293,7 +293,7 @@ def test_a_bad_header_names_the_series_not_a_temporary_place(upstream: Upstream)
 def test_across_a_network_commits_are_fetched_and_files_when_read(
     upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`file://localhost` goes through git's own protocol, as https does."""
+    """A `file://localhost` URL uses git's network protocol, as https does."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     git(upstream.path, "config", "uploadpack.allowFilter", "true")
     git(upstream.path, "config", "uploadpack.allowAnySHA1InWant", "true")
@@ -318,7 +318,7 @@ def test_across_a_network_commits_are_fetched_and_files_when_read(
 
 @pytest.mark.parametrize("form", ["squash", "merge", "bot"])
 def test_every_way_in_which_github_merges(upstream: Upstream, form: str) -> None:
-    """Mentions of #8 before and after it, and its revert, are other changes."""
+    """Earlier and later commits that only mention #8, and a revert of it, are not picked."""
     files = {"torch/b.py": edited(3, b"fixed\n", LINES[:20])}
     upstream.commit({"note": b"1\n"}, "Prepare for #8 (#7)")
     if form == "merge":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run git with a fixed configuration: only the repository itself affects the result.
+"""Run git so that only the repository itself affects the result.
 
-The user's configuration, locale, hooks and environment have no effect: the same call gives the same
-bytes on every machine. The oldest supported git is 2.39.
+The user's configuration, locale, hooks and environment have no effect, so the same call gives the
+same bytes on every machine. The oldest supported git is 2.39.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ENVIRONMENT = {
 
 
 class Client:
-    """git in one directory, for the repository that the environment `variables` select.
+    """A git client for one directory. The environment `variables` select the repository.
 
     With `network`, git reads the user's configuration (proxies, certificates, credentials), but the
     values in SETTINGS override it.
@@ -78,7 +78,7 @@ class Client:
         variables: Mapping[str, str] | None = None,
         accept: Sequence[int] = (0,),
     ) -> bytes:
-        """Return git's output. Raises EnvironmentProblem if its status is not in `accept`."""
+        """Run git and return its output. Raises EnvironmentProblem for a status not in `accept`."""
         status, out, stderr = self.attempt(*arguments, data=data, variables=variables)
         if status not in accept:
             raise problem(arguments, self.directory, status, stderr)
@@ -87,13 +87,13 @@ class Client:
     def attempt(
         self, *arguments: str, data: bytes = b"", variables: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, str]:
-        """Return git's exit status, standard output and standard error."""
+        """Run git and return its exit status, standard output and standard error."""
         process = self.start(*arguments, variables=variables)
         out, stderr = process.communicate(data)
         return process.returncode, out, stderr.decode("utf-8", "replace").strip()
 
     def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Any:
-        """Start git with pipes for its three streams; the caller closes stdin and waits."""
+        """Start git with pipes for its three streams. The caller must close stdin and wait."""
         command = ["git"]
         for setting in SETTINGS:
             command += ["-c", setting]
@@ -108,7 +108,7 @@ class Client:
 def problem(
     arguments: Sequence[str], directory: Path, status: int, stderr: str
 ) -> EnvironmentProblem:
-    """Return the error for a failed git: subcommand, exit status and first lines of its output."""
+    """Return the error for a failed git: its subcommand, exit status and first lines of output."""
     lines = [line for line in stderr.splitlines() if line.strip()] or ["it said nothing"]
     return EnvironmentProblem(
         f"git {arguments[0]} in {directory}: exit status {status}: {' / '.join(lines[:3])}"
@@ -116,9 +116,9 @@ def problem(
 
 
 def person_setting(directory: Path, key: str) -> str | None:
-    """Return one setting from the user's own git configuration; no other function reads it."""
+    """Return a setting from the user's git configuration, which no other function reads."""
     process = _runner(directory).execute(
-        # --null: a value may contain newlines; --includes: read included files like git itself
+        # --null allows values with newlines. --includes follows included files, as git itself does.
         ["git", "config", "--null", "--includes", "--get", key],
         as_process=True,
         istream=-1,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A commit of a local repository as a Snapshot: the tree that patches are merged onto."""
+"""A commit of a local repository as a Snapshot."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reject everything that leads outside the destination: its path, file paths, symbolic links."""
+"""Reject paths and symlinks that lead out of the destination, and bad destinations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LINKS = 40  # Linux follows at most this many links
 
 
 def check_destination(destination: str, repository: Repository, commit: str | None) -> str:
-    """Return `destination` as a path below the repository. Raises UserError if it is not one.
+    """Return `destination` without trailing slashes. Raises UserError unless it is a safe path.
 
-    Each parent must be a directory, both in `commit` and in the working tree; links, files and
-    submodules are rejected.
+    It must be below the repository. Each of its parents must be a directory, both in `commit` and
+    in the working tree, and not a link, a file or a submodule.
     """
     path = destination.rstrip("/")
     fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
@@ -52,7 +52,7 @@ def check_destination(destination: str, repository: Repository, commit: str | No
 
 
 def path_fault(path: str) -> str | None:
-    """Return why `path` is not a plain path below a directory, or None."""
+    """Return why `path` is not a plain relative path, or None if it is."""
     if not path:
         return "it is empty"
     if path.startswith("/"):
@@ -68,7 +68,7 @@ def path_fault(path: str) -> str | None:
 
 
 def check_paths(paths: Iterable[str], origin: str) -> None:
-    """Raise UserError if an upstream path leads outside the destination."""
+    """Raise a UserError naming `origin` if an upstream path leads out of the destination."""
     for path in paths:
         fault = path_fault(path)
         if fault:
@@ -78,9 +78,9 @@ def check_paths(paths: Iterable[str], origin: str) -> None:
 
 
 def check_links(links: Mapping[str, str], origin: str) -> None:
-    """Raise UserError if a symbolic link leads out of its tree.
+    """Raise a UserError naming `origin` if a symlink leads out of its tree.
 
-    `links` maps paths to targets.
+    `links` maps the path of each link to its target.
     """
     for path in sorted(links):
         fault = _escape(path, links)
@@ -92,7 +92,7 @@ def check_links(links: Mapping[str, str], origin: str) -> None:
 
 
 class Globs:
-    """A set of paths given by globs: `*` does not match slashes, `**` does."""
+    """A set of paths defined by globs: `*` does not match slashes, but `**` does."""
 
     def __init__(self, globs: Sequence[str]) -> None:
         self.globs = tuple(globs)
@@ -127,7 +127,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Follow a link as the kernel does, through other links; return why it escapes, or None."""
+    """Return how a link leaves the tree, or None. Links to links are followed as in the kernel."""
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

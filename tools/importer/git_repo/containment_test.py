@@ -63,7 +63,7 @@ _LINKS = st.dictionaries(st.sampled_from(["a", "b", "c/a", "c/b", "c/d/a"]), _TA
 def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
 ) -> None:
-    """Compare with the kernel, by following real links inside a deep directory tree."""
+    """Compare with the kernel, which follows real links in a deep directory."""
     top = tmp_path_factory.mktemp("links").resolve()
     root = top / "1/2/3/4/5/6"
     (root / "c/d").mkdir(parents=True)

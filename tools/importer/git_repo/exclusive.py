@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allow one importer at a time in a repository, and delete the leftovers of a killed one."""
+"""Allow only one importer at a time in a repository, and clean up after a killed one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ _MACHINE = (
 
 @contextmanager
 def exclusive(repository: Repository) -> Iterator[None]:
-    """Lock the repository against other importers. Raises UserError if one is running.
+    """Lock the repository against other importers. Raises UserError if another one is running.
 
-    An OSError from the machine inside the block, such as a full disk, becomes an
-    EnvironmentProblem. The kernel releases the lock when the process that holds it exits, so the
-    lock is never stale.
+    An OSError with an external cause inside the block, such as a full disk, becomes an
+    EnvironmentProblem. The kernel releases the lock when its holder exits, so it is never stale.
     """
     try:
         with _held(repository):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export patches for upstream: as branches in an upstream checkout, or as mail files."""
+"""Export patches: as branches in a checkout of upstream, or as mail files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.importer.selection import SelectedSnapshot, Selection
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
 
-# Refs to the commit of each branch after the last export. Users' own commands do not move them.
+# A ref below this prefix points at each exported branch's commit. Only exports move these refs.
 _RECORD = "refs/importer/exported/"
 
 _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HEAD")
@@ -38,7 +38,7 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported patch: the `ref` and `commit` of its branch, or the `file` it was written to."""
+    """An exported patch: its branch's `ref` and `commit`, or the `file` that was written."""
 
     patch: str
     title: str
@@ -51,7 +51,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Offer:
-    """The patches of `series` to export. `base` is the recorded tree that the series applies to."""
+    """Patches of `series` to export. `base` is the recorded tree that the series applies to."""
 
     project: str
     series: Series
@@ -72,7 +72,7 @@ def export_branches(
 ) -> list[Exported]:
     """Create a branch `<project>/<subject>` for each patch whose Reason is upstream.
 
-    `bodies` is a directory for pull-request texts. A rejected patch does not stop the others.
+    The texts for pull requests are written to `bodies`. A rejected patch does not stop the others.
     """
     wanted = {patch.name for patch in offer.patches if patch.header["Reason"] == "upstream"}
     if not wanted:
@@ -95,7 +95,7 @@ def export_branches(
 
 
 def export_files(offer: Offer, directory: Path, patches: Sequence[Patch]) -> list[Exported]:
-    """Write each patch as mail to `<subject>.patch`, and their order to `series`."""
+    """Write each patch as a mail to `<subject>.patch`, and the list of patches to `series`."""
     done: list[Exported] = []
     for patch in patches:
         data = mbox(_letter(offer.series, patch), with_headers=patch.header["Reason"] != "upstream")
@@ -150,7 +150,7 @@ class _Branches:
         return Exported(patch.name, title, state, note, ref, commit, file)
 
     def _alone(self, result: PatchResult) -> tuple[dict[str, Blob | None], list[str]]:
-        """Merge the change of one patch onto upstream, without the patches before it."""
+        """Merge only this patch's change onto upstream; return the files and conflicting paths."""
         changes: dict[str, Blob | None] = {}
         conflicts: list[str] = []
         for file in result.files:
@@ -178,7 +178,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # A branch that still points at the last export's commit contains no work of the user.
+        # A branch at the commit of the last export contains no work of the user.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:
@@ -193,8 +193,8 @@ class _Branches:
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
         commit = repository.commit(tree, [self.commit], message, author=self.person, when=self.when)
-        # If the process is killed between the two moves, the branch looks like the user's own, and
-        # is not overwritten.
+        # If the process is killed between these moves, the branch looks like the user's own, so
+        # later exports do not overwrite it.
         repository.move(ref, commit, old, f"export: {letter.title}")
         repository.move(record, commit, recorded, f"export: {letter.title}")
         return (State.REPLACED if old else State.NEW), "", commit
@@ -209,7 +209,7 @@ class _Branches:
 
 
 def _start(repository: Repository, offer: Offer) -> str:
-    """Return the commit from which the branches start."""
+    """Return the commit at which the branches start."""
     if offer.onto:
         commit = repository.find(offer.onto)
         if commit is None:

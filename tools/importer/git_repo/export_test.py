@@ -186,7 +186,7 @@ def test_identity_is_the_persons_own(
 
 
 def test_mail_applies_to_the_same_tree(tmp_path: Path, upstream: Path) -> None:
-    """The real `git am` applies a patch that contains everything that mail easily corrupts."""
+    """`git am` reproduces the tree although the patches contain everything that mail corrupts."""
     series = make_series(
         tmp_path / "series",
         upstream,
@@ -262,7 +262,7 @@ def test_owners_become_senders(tmp_path: Path, upstream: Path, owner: str, sende
 
 
 def test_a_changed_patch_updates_its_own_branch(upstream: Path, series: Series) -> None:
-    """No --force is needed, because the branch has not changed since the last export."""
+    """An unchanged branch of an earlier export is replaced without --force."""
     export(upstream, offer(series))
     patch = series.root / "first.patch"
     patch.write_bytes(patch.read_bytes().replace(b"some_test.py::test_it", b"new_test.py::test_it"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write local edits to a vendored tree as a patch for the series; the user fills in its header."""
+"""Write local edits to a vendored tree as a patch, whose header the user has to fill in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Test:"""
 def fixup_patch(edits: Sequence[Edit], destination: str) -> bytes:
     """Return a patch with an empty header, which the series check rejects until it is filled in.
 
-    It applies after the last patch of the vendored series.
+    The patch applies after the last patch of the vendored series.
     """
     header = _HEADER.format(subject=f"Local edits of {destination}").encode(
         "utf-8", "surrogateescape"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: real repositories, offline and independent of the user's configuration."""
+"""Test support: git repositories that need no network or user configuration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Test: some_test.py::test_it
 
 
 def git(directory: Path, *arguments: str, data: bytes | None = None) -> str:
-    """Run git like a user and return its output; a failure shows its error output."""
+    """Run git as a user would and return its output. A failing assertion shows git's errors."""
     done = subprocess.run(
         ["git", *arguments],
         cwd=directory,
@@ -86,9 +86,9 @@ def make_series(
     *,
     prose: str = "",
 ) -> Series:
-    """Create a series for `commit` from git's own diffs: name -> (reason, changed files).
+    """Create a series for `commit` from git's diffs. `patches` maps a name to (reason, files).
 
-    The series' base is recorded too. The branch in `upstream` does not move.
+    The base of the series is recorded too. The branch in `upstream` is left where it was.
     """
     commit = git(upstream, "rev-parse", commit)
     branch = git(upstream, "symbolic-ref", "--short", "HEAD")
@@ -118,7 +118,7 @@ def make_series(
 
 @contextmanager
 def opened(directory: Path) -> Iterator[Repository]:
-    """Open a repository during one step of a test."""
+    """Open a repository for one step of a test."""
     repository = Repository.open(directory)
     try:
         yield repository

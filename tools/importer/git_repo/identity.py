@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The author of commits for upstream, from the user's own git configuration."""
+"""Read the author of commits from the user's git configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.git_repo.repository import Person, Repository
 
 
 def configured_person(repository: Repository) -> Person:
-    """Return git's user.name and user.email. Raises UserError if one is not set."""
+    """Return git's user.name and user.email. Raises UserError if either is not set."""
     values: list[str] = []
     for key, example in (("user.name", "Ada Lovelace"), ("user.email", "ada@example.org")):
         value = person_setting(repository.place, key)

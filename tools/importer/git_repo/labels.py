@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labels in a vendored commit's message, and the search for the last such commit.
+"""Labels in the message of a vendored commit, and the search for the last such commit.
 
     GitOrigin-RevId: cf30153c4c131c8164ee7798e5022d810682e2cb
     Imported-Project: torch
@@ -9,7 +9,7 @@
     Imported-Tree: <git's tree id of the written files, without kept files>
     Series-Digest: <sha256 of the patch series>
 
-They are the only state: nothing is stored outside the repository.
+The labels are the only state of vendoring: nothing is stored outside the repository.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from tools.importer.git_repo.repository import Repository
 
 _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
-# Characters with a meaning in POSIX extended regular expressions.
+# Characters with a special meaning in POSIX extended regular expressions.
 _SPECIAL = re.compile(r"[][\\.^$*+?(){}|]")
-# The number of matching commits to read at once. The newest may only quote a label.
+# The number of matching commits to read at once. One may not suffice: a commit may only quote a
+# label.
 _PAGE = 50
 
 
@@ -75,7 +76,7 @@ def parse_labels(message: str) -> Labels | None:
 
 @dataclass(frozen=True)
 class Vendored:
-    """The last commit that wrote the destination."""
+    """The last commit that vendored a tree to the destination."""
 
     commit: str
     labels: Labels
@@ -91,7 +92,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
             "--format=%H%n%B",
             "-z",  # NUL separates messages, which contain blank lines
             "--extended-regexp",
-            # Match the whole line: another path may start like ours.
+            # Match the whole line, because another destination may have ours as a prefix.
             f"--grep=^{label}[[:space:]]*$",
             f"--skip={skip}",
             f"--max-count={_PAGE}",

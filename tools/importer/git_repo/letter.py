@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch as upstream's maintainers read it: title, reason and test plan, as commit or mail."""
+"""Write a patch for upstream's maintainers, with title, reason and test plan, as commit or mail."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from tools.importer.engine import header_of
 from tools.importer.git_repo.repository import Person
 from tools.importer.series import Patch
 
-# Zero, as in `git format-patch --zero-commit`, so that equal patches give equal files.
+# A zero commit id, as from `git format-patch --zero-commit`, so that equal patches give equal
+# files.
 _SEPARATOR = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
 
-# Lines that mail tools would mistake for a header, for another mail, or for the diff.
+# Lines that mail tools would mistake for a header, the start of another mail, or the diff.
 _SPECIAL = re.compile(
     r"(?=>?From[ :]|Subject:|Date:|Content-|MIME-|diff -|Index: |---|-- $|\[PATCH)"
 )
@@ -22,7 +23,7 @@ _SPECIAL = re.compile(
 
 @dataclass(frozen=True)
 class Letter:
-    """A patch's text. `reason` is its prose; `headers` are the series' own header fields."""
+    """The text and diff of a patch. `reason` is its prose, and `headers` our own header fields."""
 
     title: str
     reason: str
@@ -33,16 +34,16 @@ class Letter:
 
     @property
     def body(self) -> str:
-        """The reason and test plan: the text of a pull request below its title."""
+        """Return the text of a pull request below its title: the reason and the test plan."""
         return "\n\n".join(part for part in (self.reason, f"Test plan:\n{self.test}") if part)
 
     def commit_message(self, person: Person) -> str:
-        """Return a message for upstream, without our own headers except the sign-off."""
+        """Return a commit message for upstream, without our own headers but with a sign-off."""
         return f"{self.title}\n\n{self.body}\n\nSigned-off-by: {person}\n"
 
 
 def letter_of(patch: Patch, data: bytes) -> Letter:
-    """Read a patch file as a letter."""
+    """Parse a patch file into a letter."""
     head = header_of(data)
     header, *rest = re.split(r"\n[ \t]*\n", head.decode("utf-8", "surrogateescape"), maxsplit=1)
     own = "\n".join(line for line in header.splitlines() if not line.startswith("Subject:"))
@@ -57,11 +58,11 @@ def letter_of(patch: Patch, data: bytes) -> Letter:
 
 
 def mbox(letter: Letter, *, with_headers: bool) -> bytes:
-    """Return the patch as `git format-patch` would write it, deterministically.
+    """Return the patch as a mail like that of `git format-patch`, but deterministic.
 
-    `with_headers` keeps the series' header fields in the text. `git am --keep-cr --keep-non-patch`
-    then gives the same tree as the series. Without the first option it loses CRLF line endings, and
-    without the second it loses brackets in a subject.
+    `with_headers` keeps our own header fields in the text. `git am --keep-cr --keep-non-patch` then
+    gives the same tree as the series. Without the first option, git loses CRLF line endings;
+    without the second, it loses brackets in a subject.
     """
     text = f"{letter.body}\n\n{letter.headers}" if with_headers else letter.body
     lines = "".join(f"{_guarded(line)}\n" for line in text.splitlines())
@@ -84,7 +85,7 @@ def _guarded(line: str) -> str:
 def _sender(owner: str) -> str:
     """Return an owner as a mail sender.
 
-    Mail needs an address. An owner without an address, such as a team, gets one at `@invalid`.
+    A mail sender needs an address. An owner without one, such as a team, gets one at `@invalid`.
     """
     match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
     name, address = (match[1], match[2]) if match else (owner, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record that vendoring writes before it publishes, so that a killed run can be completed."""
+"""A record written before vendoring is published, with which a killed run can be completed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """An update of `ref` from `old` to `new`, and then of the working tree below `at`.
+    """A pending update: of `ref` from `old` to `new`, then of the working tree below `at`.
 
     `old` is None if the ref is new.
     """
@@ -28,7 +28,7 @@ class Pending:
 
 
 def write_pending(repository: Repository, pending: Pending) -> None:
-    """Write the record durably, before the ref update can reach the disk."""
+    """Write the record durably. The ref must not be updated before this returns."""
     aside = repository.git_dir / f"{_FILE}.new"
     with aside.open("w", encoding="utf-8") as out:
         json.dump(dataclasses.asdict(pending), out)
@@ -39,7 +39,7 @@ def write_pending(repository: Repository, pending: Pending) -> None:
 
 
 def read_pending(repository: Repository) -> Pending | None:
-    """Return the record of an interrupted run, if any."""
+    """Return the record of an interrupted run, or None if there is none."""
     try:
         return Pending(**json.loads(_path(repository).read_text(encoding="utf-8")))
     except FileNotFoundError:

@@ -37,7 +37,7 @@ def _repo(tmp_path: Path) -> Path:
 
 @pytest.mark.full
 def test_killed_anywhere_it_is_the_old_tree_or_the_new_one(tmp_path: Path) -> None:
-    """Kill the run at its n-th git call or rename, for each n, and run it again each time."""
+    """For each n, kill the run at its n-th git call or file operation, then run it again."""
     after = {**TREE, "torch/__init__.py": Blob(b"new\n"), "torch/new.py": Blob(b"n\n")}
     del after["LICENSE"]
     template = new_repository(tmp_path / "mono")
@@ -118,7 +118,7 @@ def test_a_full_disk_is_said_and_the_next_run_goes_on(
 
 
 def _killed(calls: int, action: Callable[[], object]) -> bool:
-    """Run `action` in a process that is killed at its n-th git call or rename."""
+    """Run `action` in a process that dies at call number `calls` to git or a file operation."""
     child = os.fork()
     if child == 0:
         remaining = calls

@@ -11,7 +11,7 @@ from tools.importer.errors import EnvironmentProblem
 
 
 def write_file(file: Path, data: bytes, *, executable: bool = False) -> bool:
-    """Write the file; return whether it changed. Raises EnvironmentProblem on an OSError."""
+    """Write `file` and return whether it changed. Raises EnvironmentProblem if that fails."""
     try:
         if file.is_file() and file.read_bytes() == data:
             return False

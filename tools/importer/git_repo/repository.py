@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One git repository: read trees and blobs, write objects, move one ref.
+"""A git repository: read trees and blobs, write objects, and move a ref.
 
 This module never touches the index or the working tree; see `checkout.py` for those.
 """
@@ -29,7 +29,7 @@ STAGING = "import-"  # the prefix of temporary directories below the git directo
 
 @dataclass(frozen=True)
 class TreeEntry:
-    """One entry of a tree: git's mode and the object's id."""
+    """An entry of a git tree: the mode and the object id."""
 
     mode: str
     oid: str
@@ -54,7 +54,7 @@ class Repository:
         self.work_tree = work_tree
         self.common_dir = _common_dir(git_dir)
         variables = {
-            # With these variables, the caller's environment and current directory have no effect.
+            # These variables override those of the caller's environment and the current directory.
             "GIT_DIR": os.fspath(git_dir),
             "GIT_COMMON_DIR": os.fspath(self.common_dir),
             "GIT_OBJECT_DIRECTORY": os.fspath(self.common_dir / "objects"),
@@ -85,13 +85,13 @@ class Repository:
 
     @property
     def place(self) -> Path:
-        """The directory that messages name."""
+        """Return the directory that stands for the repository in messages."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id that `name` resolves to, peeled to `kind`; None if it does not resolve."""
+        """Return the id that `name` resolves to, peeled to `kind`; None if there is none."""
         status, out, _ = self.git.attempt(
-            # --end-of-options: a name may start with a dash
+            # Names may start with a dash.
             "rev-parse",
             "--verify",
             "--quiet",
@@ -119,7 +119,7 @@ class Repository:
         return None
 
     def files(self, treeish: str) -> dict[str, TreeEntry]:
-        """Return every file of a tree, by its path."""
+        """Return all files of a tree, by path."""
         return self._list(treeish, "-r")
 
     def files_at(self, commit: str | None, path: str) -> dict[str, TreeEntry]:
@@ -128,16 +128,16 @@ class Repository:
         return self.files(tree) if tree else {}
 
     def directory(self, commit: str, path: str) -> str | None:
-        """Return the tree of a directory in a commit, or None if it does not exist."""
+        """Return the id of a directory's tree in a commit, or None if it does not exist."""
         if not path:
             return self.find(commit, "tree")
-        # -d: directories only
+        # -d lists only directories.
         out = self.git.run("ls-tree", "-d", "--full-tree", "-z", commit, "--", path)
         mode, _, rest = _text(out).partition(" ")
         return rest.split(" ")[1][:40] if mode == TREE else None
 
     def children(self, treeish: str) -> dict[str, TreeEntry]:
-        """Return the direct entries of a tree."""
+        """Return the direct entries of a tree, by name."""
         return self._list(treeish)
 
     def blob(self, oid: str) -> bytes:
@@ -146,7 +146,7 @@ class Repository:
         return data
 
     def blobs(self, oids: Sequence[str]) -> Iterator[bytes]:
-        """Yield the bytes of blobs in order; a running `git cat-file --batch` is reused."""
+        """Yield the bytes of blobs, in order. A single `git cat-file --batch` process is reused."""
         if self._reader is None:
             self._reader = self.git.start("cat-file", "--batch")
         done = False
@@ -165,7 +165,7 @@ class Repository:
                 self._reader = None
 
     def read(self, entry: TreeEntry | None) -> Blob | None:
-        """Return the file that a tree entry names."""
+        """Return the file for a tree entry; None for None."""
         return Blob(self.blob(entry.oid), entry.mode) if entry else None
 
     def message(self, commit: str) -> str:
@@ -173,22 +173,22 @@ class Repository:
         return _text(self.git.run("log", "-1", "--format=%B", "--no-show-signature", commit, "--"))
 
     def write_blob(self, data: bytes) -> str:
-        """Store one blob. Use BlobWriter for many."""
+        """Store a blob and return its id. Use BlobWriter for many blobs."""
         out = self.git.run("hash-object", "-w", "--no-filters", "--stdin", data=data)
         return out.decode().strip()
 
     def write_tree(self, files: Mapping[str, TreeEntry]) -> str:
-        """Store a tree with these existing blobs, using a temporary index."""
+        """Store a tree of existing blobs and return its id."""
         with self.staging() as directory:
             index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
-            # -z: unquoted names; --index-info: the index is built from ids, without files
+            # -z turns off quoting. --index-info builds the index from ids, without reading files.
             self.git.run(
                 "update-index", "-z", "--index-info", data=index_info(files), variables=index
             )
             return self.git.run("write-tree", variables=index).decode().strip()
 
     def changed_tree(self, commit: str, changes: Mapping[str, TreeEntry | None]) -> str:
-        """Store the tree of `commit` with some files changed; None removes a file."""
+        """Store the tree of `commit` with `changes` and return its id. None removes a file."""
         with self.staging() as directory:
             index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
             self.git.run("read-tree", commit, variables=index)
@@ -198,10 +198,10 @@ class Repository:
             return self.git.run("write-tree", variables=index).decode().strip()
 
     def graft(self, commit: str | None, path: str, tree: str | None) -> str:
-        """Return the root tree of `commit` with `tree` at `path`; None removes the directory.
+        """Return the root tree of `commit` with `tree` at `path`. None removes the directory.
 
-        This writes one new tree per level of `path`, so a monorepo of a million files costs no more
-        than a small one.
+        Only one new tree per level of `path` is written, so the size of the monorepo does not
+        matter.
         """
         parts = path.split("/")
         levels: list[dict[str, TreeEntry]] = []
@@ -228,7 +228,7 @@ class Repository:
         when: datetime.datetime,
         committer: Person | None = None,
     ) -> str:
-        """Store a commit. `when` must be timezone-aware."""
+        """Store a commit and return its id. `when` must be timezone-aware."""
         committer = committer or author
         date = f"@{int(when.timestamp())} {when:%z}"
         variables = {
@@ -241,19 +241,20 @@ class Repository:
         }
         options = [word for parent in parents for word in ("-p", parent)]
         data = message.encode("utf-8", "surrogateescape")
-        # --no-gpg-sign: a key with a passphrase would hang a job
+        # Do not sign: a key with a passphrase would make a job hang.
         out = self.git.run(
             "commit-tree", "--no-gpg-sign", *options, tree, data=data, variables=variables
         )
         return out.decode().strip()
 
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
-        """Move `ref` to `new`. Raises UserError if it no longer points at `old` (None: no ref).
+        """Move `ref` from `old` (None: no such ref) to `new`. Raises UserError if it has moved.
 
-        Only this step publishes anything. It is atomic: git renames a lock file.
+        This is the only step that publishes anything. It is atomic, because git renames a lock
+        file.
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
-        # git writes this name to the reflog.
+        # The name that git writes to the reflog.
         who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}
         status, _, stderr = self.git.attempt(*command, variables=who)
         if status == 0:
@@ -269,7 +270,7 @@ class Repository:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """Yield a temporary directory on the repository's file system; delete it at the end."""
+        """Yield a temporary directory on the repository's file system and delete it afterwards."""
         directory = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.git_dir))
         try:
             yield directory
@@ -294,7 +295,7 @@ class Repository:
         return data[:-1]
 
     def _list(self, treeish: str, *options: str) -> dict[str, TreeEntry]:
-        # --full-tree: independent of the current directory; -z: unquoted names
+        # --full-tree ignores the current directory. -z turns off quoting.
         out = self.git.run("ls-tree", *options, "--full-tree", "-z", treeish)
         entries: dict[str, TreeEntry] = {}
         for line in out.split(b"\0")[:-1]:
@@ -304,7 +305,7 @@ class Repository:
         return entries
 
     def _make_tree(self, level: Mapping[str, TreeEntry]) -> str:
-        # --missing: siblings may be absent in a partial clone
+        # --missing is for partial clones, in which siblings may be absent.
         out = self.git.run("mktree", "-z", "--missing", data=_mktree_lines(level))
         return out.decode().strip()
 
@@ -319,14 +320,14 @@ class Repository:
 
 
 def is_repository(path: Path) -> bool:
-    """Return whether `path` is the top of a repository, with or without a working tree."""
+    """Return whether `path` is the top directory of a repository, bare or with a working tree."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
-    """Return the input of `git update-index -z --index-info`; None removes a path.
+    """Return the input for `git update-index -z --index-info`; None removes a path.
 
-    Removals come first, because a file may take the name of a removed directory.
+    Removals come first, because a file may take the path of a removed directory.
     """
     rows = [
         (path, entry or TreeEntry("0", ZERO))
@@ -348,7 +349,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Return the shared git directory; a linked worktree has its own HEAD and index only."""
+    """Return the shared git directory. A linked worktree's own one has only its HEAD and index."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's repository with its history, and the search for the change that a reference names.
+"""Find upstream changes by commit, pull request or link in the history of upstream's repository.
 
-A repository on the local disk is read in place. For a remote one, the cache keeps a bare copy with
-commits only; git fetches the few trees and files of a change when they are read.
+A local repository is read in place. For a remote one, the cache has a bare copy with commits only;
+git fetches the few trees and files of a change when they are read.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _COMMIT = re.compile(r"(?:(https?://[^\s?#]+?)/commit/)?([0-9a-fA-F]{4,40})(?:[?
 
 @dataclass(frozen=True)
 class UpstreamChange:
-    """A change from the tree-ish `base` to `commit`.
+    """A change: the difference between the tree-ish `base` and `commit`.
 
-    `link` is the change's web page, and `pull` is the number of its pull request, if known.
+    `link` is its web page. `pull` is the number of its pull request, if known.
     """
 
     base: str
@@ -42,14 +42,14 @@ class UpstreamChange:
 
 @dataclass(frozen=True)
 class Arrival:
-    """One commit of upstream's branch; a merge counts as one commit."""
+    """A new commit of upstream's branch. A merge counts as one commit."""
 
     commit: str
     title: str
 
 
 class UpstreamHistory:
-    """Upstream's repository, or a copy that `fetches` from it. `url` is upstream's address."""
+    """Upstream's repository at `url`, or a local copy that `fetches` from it on demand."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository
@@ -58,7 +58,10 @@ class UpstreamHistory:
         self._report = report
 
     def find(self, reference: str) -> UpstreamChange:
-        """Return the change that a commit id, prefix, PR or link names. Raises UserError."""
+        """Return the change that `reference` names: a commit id or prefix, pull request or link.
+
+        Raises UserError if it is unknown or ambiguous.
+        """
         pull, commit = _PULL.fullmatch(reference), _COMMIT.fullmatch(reference)
         if self._fetches:
             self._fetch("+HEAD:refs/heads/main")
@@ -78,9 +81,10 @@ class UpstreamHistory:
         )
 
     def between(self, old: str, new: str, ref: str) -> list[Arrival]:
-        """Return the commits of the branch `ref` after `old`, up to `new`, newest first.
+        """Return the commits of the branch `ref` after `old` and up to `new`, newest first.
 
-        Raises UserError if upstream rewrote the branch, so that `old` is not in its history.
+        Raises UserError if upstream has rewritten the branch and its history no longer contains
+        `old`.
         """
         if self._fetches:
             self._fetch(f"+{ref}:{ref}", optional=True)
@@ -108,7 +112,7 @@ class UpstreamHistory:
         return self._change(full, f"{web}/commit/{full}" if web else f"commit {full}")
 
     def _expand(self, prefix: str) -> str:
-        # --disambiguate lists objects of every kind; keep only commits.
+        # --disambiguate lists all kinds of objects. Keep only commits.
         out = self.repository.git.run("rev-parse", f"--disambiguate={prefix}")
         objects = self.repository.git.run("cat-file", "--batch-check", data=out).decode()
         commits = [line.split()[0] for line in objects.splitlines() if line.split()[1] == "commit"]
@@ -144,16 +148,16 @@ class UpstreamHistory:
         base = out.decode().strip()
         if base == head:
             raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
-        # The first commit of a pull request has the best title; later commits respond to reviews.
+        # The first commit usually has the best title; later ones only respond to reviews.
         first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return the newest commit on main that merged this pull request, by any of GitHub's means.
+        """Return the newest commit on main that merged the pull request in one of GitHub's ways.
 
-        ghstack's and pytorch's bots write `Pull Request resolved:`, a squash ends its title with
-        `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that only
-        mentions the number is another change.
+        ghstack's and pytorch's bots write `Pull Request resolved:`, a squash merge ends the title
+        with `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that
+        mentions the number elsewhere is another change.
         """
         if not mains:
             return None
@@ -164,7 +168,7 @@ class UpstreamHistory:
         )
         out = self._log(
             "--extended-regexp",
-            # git matches line by line, so it only proposes candidates.
+            # git matches single lines, so this only selects candidates.
             f"--grep=(^Pull Request resolved: .*/pull/|\\(#|^Merge pull request #){number}",
             "--format=%H%x00%B%x01",
             *mains,
@@ -179,12 +183,12 @@ class UpstreamHistory:
         return None
 
     def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
-        # The change of a merge commit is its diff against the first parent.
+        # The change of a merge commit is the difference from its first parent.
         base = self.repository.find(f"{commit}^") or EMPTY_TREE
         message = self._log("--max-count=1", "--format=%B", commit, "--").strip()
         subject, _, rest = message.partition("\n")
         if subject.startswith("Merge pull request #") and rest.strip():
-            # GitHub writes the pull request's title below the first line.
+            # GitHub writes the title of the pull request below the first line.
             subject = rest.strip().splitlines()[0]
         return UpstreamChange(base, commit, _title(subject), link, pull)
 
@@ -219,7 +223,10 @@ class UpstreamHistory:
 
 
 def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
-    """Open upstream's repository: at its path, or as a copy below `cache`. Raises UserError."""
+    """Open upstream's local repository in place, or a copy of a remote one below `cache`.
+
+    Raises UserError if `url` is neither a local directory nor a URL.
+    """
     plain = url.removeprefix("git+")
     local = _local(plain)
     if local:
@@ -228,7 +235,7 @@ def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
         raise UserError(f"{plain}: no such directory. Give upstream's repository with --origin")
     directory = cache / f"history-{hashlib.sha256(plain.encode()).hexdigest()[:16]}.git"
     directory.mkdir(parents=True, exist_ok=True)
-    # Both steps are idempotent. If the process is killed, the next run repeats them.
+    # Both steps are idempotent, so after a kill, the next run repeats them.
     Client(directory, {"GIT_DIR": str(directory)}).run("init", "--bare", "--quiet", "--template=")
     repository = Repository(directory, None, network=True)
     repository.git.run("config", "remote.origin.url", plain)
@@ -244,5 +251,5 @@ def _local(url: str) -> Path | None:
 
 
 def _title(subject: str) -> str:
-    """Return a subject without the pull-request number that upstream's merge appends."""
+    """Return a subject without the pull request number that a merge on GitHub appends."""
     return re.sub(r"\s*\(#\d+\)\s*$", "", subject).strip()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commit a patched upstream tree into a monorepo, as one commit with labels.
+"""Commit a patched upstream tree to a monorepo, as one commit with labels.
 
-Vendoring first writes objects that no ref points at; moving one ref then publishes them. If the
-process is killed at any point, the branch has either the old or the new tree. The next run
+Vendoring first writes objects that no ref points at, then publishes them by moving one ref. If the
+process is killed at any point, the branch has either the old or the new tree, and the next run
 completes a half-written working tree.
 """
 
@@ -34,7 +34,7 @@ Files = Mapping[str, TreeEntry]
 
 @dataclass(frozen=True)
 class Source:
-    """The tree to vendor. `tree` already has the patches applied."""
+    """The tree to vendor. `tree` has the patches applied."""
 
     project: str
     tag: str
@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """The destination. `branch` is a full ref; None means the checked-out branch."""
+    """The destination directory `at`. `branch` is a full ref; None means the checked-out branch."""
 
     at: str
     keep: Sequence[str] = ()
@@ -61,7 +61,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """The paths that differ, relative to the destination and sorted."""
+    """The paths that vendoring changes, relative to the destination and sorted."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -70,9 +70,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run. `commit` is None if nothing changed.
+    """The result of a run. `commit` is None if the run created no commit.
 
-    `caught_up` tells whether an interrupted run was completed first.
+    `caught_up` is true if an interrupted run was completed first.
     """
 
     outcome: Outcome
@@ -84,7 +84,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Edit:
-    """A file that differs from its vendored version."""
+    """A file that was edited since it was vendored. `recorded` is its vendored version."""
 
     path: str
     recorded: Blob | None
@@ -92,7 +92,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """An error for committed edits outside all patches. `edits` is the input for a fix-up patch."""
+    """An error for committed edits that are in no patch. `edits` is the input of `fixup_patch`."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ def vendor(
     report: Report,
     dry_run: bool = False,
 ) -> Result:
-    """Vendor `source`. Raises UserError or LocalEditsError before changing anything."""
+    """Vendor `source`. Raises UserError or LocalEditsError before anything has changed."""
     with exclusive(repository):
         return _Vendoring(repository, source, place, report).run(author, when, dry_run)
 
@@ -164,7 +164,7 @@ class _Vendoring:
         return Result(Outcome.COMMITTED, self.ref, commit, difference, caught_up)
 
     def _branch(self, place: Place) -> tuple[str, Checkout | None]:
-        """Return the ref to move, and the checkout that must be updated with it, if any."""
+        """Return the ref to move, and the checkout to update with it if the ref is checked out."""
         where = self.repository.place
         current = self.repository.current_branch()
         ref = place.branch or current
@@ -181,7 +181,7 @@ class _Vendoring:
         return ref, None
 
     def _catch_up(self, dry_run: bool) -> bool:
-        """Complete the working tree after a run that was killed once it had published."""
+        """Complete the working tree if an earlier run was killed after it had published."""
         pending = read_pending(self.repository)
         if pending is None or dry_run:
             return False
@@ -196,7 +196,7 @@ class _Vendoring:
         return followed
 
     def _check_edits(self, current: Files, last: Vendored | None) -> None:
-        """Reject edits that were committed below the destination but are in no patch."""
+        """Raise LocalEditsError for committed edits below the destination that are in no patch."""
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(
@@ -230,11 +230,12 @@ class _Vendoring:
         )
 
     def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
-        """Return the tree of the last vendored commit, after comparing it with its label."""
+        """Return the tree of the last vendored commit, after checking that it matches its label."""
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # git gc may have deleted the tree, which no commit contains, because it lacks kept files.
+        # git gc may have deleted the labelled tree: no commit contains it, because it lacks kept
+        # files.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept
@@ -250,7 +251,7 @@ class _Vendoring:
     def _read_source(
         self, have: set[str], writer: BlobWriter | None, dry_run: bool
     ) -> dict[str, TreeEntry]:
-        """Read the whole source once; return its entries, and store the blobs not in `have`."""
+        """Read the source and return its entries. Blobs that are not in `have` are stored."""
         tree, have = self.source.tree, set(have)
         paths = sorted(path for path in tree.paths() if path not in self.keep)
         check_paths(paths, self.origin)
@@ -272,7 +273,7 @@ class _Vendoring:
         return entries
 
     def _plan(self, old: Files, new: Files) -> Plan | None:
-        """Check the working tree before changing anything."""
+        """Plan the update of the working tree and check it, before anything is changed."""
         if self.checkout is None:
             return None
         return self.checkout.plan(changes_between(old, new, self.at))
@@ -315,7 +316,10 @@ def _difference(old: Files, new: Files) -> Difference:
 
 
 def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
-    """Reject an upstream file whose path is a directory of kept files, and the reverse."""
+    """Raise UserError if an upstream file and a kept file cannot coexist.
+
+    That is the case if the path of one is a parent directory of the other.
+    """
     for inner, outer in ((kept, upcoming), (upcoming, kept)):
         for path in inner:
             parts = path.split("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: vendor small trees into real monorepos, and inspect the results."""
+"""Test support: vendor small trees into git repositories and inspect the results."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bring(
 
 
 def new_monorepo(directory: Path) -> Path:
-    """Create a monorepo with a few files of its own."""
+    """Create a monorepo that contains a few files."""
     repo = new_repository(directory)
     commit_files(repo, {"README": b"ours\n", "third_party/py/BUILD": b"# ours\n"})
     return repo

@@ -105,7 +105,7 @@ def test_kept_files_are_never_touched(repo: Path) -> None:
     assert committed(repo)["torch/google/BUILD"].data == b"ours\n"
     assert bring(repo, source(upstream, tag="v2")).outcome is Outcome.UNCHANGED
     git(repo, "reflog", "expire", "--expire=now", "--all")
-    # git gc deletes the tree without the kept files, because no commit contains it.
+    # git gc deletes the tree without kept files, because no commit contains that tree.
     git(repo, "gc", "--quiet", "--prune=now")
     assert bring(repo, source(TREE, tag="v3")).outcome is Outcome.COMMITTED
 
@@ -150,7 +150,7 @@ def test_committed_edits_are_found_before_anything_moves(repo: Path, tmp_path: P
         path.removeprefix("torch/") for path in edited if path.startswith("torch/")
     }
 
-    # Once the series contains the fix-up patch, vendoring accepts the edit.
+    # The series now contains the fix-up patch, so vendoring accepts the edit.
     assert bring(repo, source(edited, series="with-fixup")).outcome is Outcome.COMMITTED
     assert bring(repo, source({**edited, "n": Blob(b"")}, tag="v2")).outcome is Outcome.COMMITTED
 
