@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect changes to upstream's licence: an import stops until the user has read the new text.
+"""Detect changes of upstream's licence, which stop an import until the user has read the new text.
 
-The sha256 of a text's words is compared: white space may change, but nothing else, not even a
-year. The texts themselves are not stored here. licence.json, next to METADATA, records the hash of
-each file.
+Texts are compared by the sha256 of their words: only white space may change, not even a year. No
+text is stored here. licence.json, next to METADATA, records the hash of each file.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark, which some editors write
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """The hash of each licence file, by path. `changes` holds messages and is not stored."""
+    """The hashes of the licence files, by path. `changes` has messages, and is not stored."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)
 
     def dumps(self) -> bytes:
-        """Return the record as bytes; equal records give equal bytes."""
+        """Return the record as JSON. The output is deterministic."""
         document = {"sha256_of_words": dict(self.digests)}
         return (json.dumps(document, indent=2, sort_keys=True) + "\n").encode()
 
@@ -51,12 +50,12 @@ def check_licence(
     acknowledged: bool,
     paths: Sequence[str] = Licence().files,
 ) -> LicenceRecord:
-    """Return the record for `new`. Raises UserError if a changed text is not acknowledged.
+    """Return the licence record of `new`. Raises UserError if a changed text is not acknowledged.
 
-    `old` is the project's current tree, if available. It stands in for a missing record, and the
-    error shows how `new` differs from it. If the origin of `new` never contains a file, its record
-    is kept. A file that no earlier tree could contain is recorded and reported as first seen.
-    `paths` are the licence files in upstream's repository, whatever paths the origin uses.
+    `old` is the project's current tree, if available. It replaces a missing record, and error
+    messages show how `new` differs from it. If the origin of `new` never contains a file, its
+    record is kept. A file that no earlier origin could contain is recorded and reported as first
+    seen. `paths` are the licence files in upstream's repository, whatever paths an origin uses.
     """
     old, new = whole(old) if old else None, whole(new)
     digests = dict(recorded.digests) if recorded else {}
@@ -85,12 +84,15 @@ def check_licence(
 
 
 def licence_file(project: Project) -> Path:
-    """Return the path of a project's record."""
+    """Return the path of a project's licence record."""
     return project.metadata.parent / "licence.json"
 
 
 def load_record(project: Project) -> LicenceRecord | None:
-    """Return a project's record; None before its first import. Raises UserError."""
+    """Return a project's licence record; None before its first import.
+
+    Raises UserError if the record is damaged.
+    """
     file = licence_file(project)
     if not file.exists():
         return None
@@ -101,12 +103,12 @@ def load_record(project: Project) -> LicenceRecord | None:
 
 
 def words_digest(text: bytes) -> str:
-    """Return the sha256 of a text's words, joined by single spaces."""
+    """Return the sha256 of the words of a text, joined by single spaces."""
     return hashlib.sha256(b" ".join(text.removeprefix(_MARK).split())).hexdigest()
 
 
 def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
-    """Return a file's bytes, following links within the tree."""
+    """Return a file's bytes, following symlinks; None if the file does not exist."""
     path = _place(snapshot, path) if snapshot else path
     for _ in range(_MOST_LINKS):
         blob = snapshot.read(path) if snapshot else None
@@ -118,7 +120,7 @@ def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
 
 
 def _place(snapshot: Snapshot, path: str) -> str:
-    """Return the path of a licence file, which a wheel has in its .dist-info."""
+    """Return the path of a licence file, which in a wheel is below .dist-info."""
     if snapshot.read(path) is None:
         place = re.compile(rf"[^/]+\.dist-info/(licenses/)?{re.escape(path)}")
         return next((each for each in sorted(snapshot.paths()) if place.fullmatch(each)), path)
@@ -141,7 +143,7 @@ def _change(
         return f"{path}: {new.label} has no such file any more"
     if known is None:
         return f"{path}: new in {new.label}, it begins {_quote(_lines(after)[:1])}"
-    # The old text may only be shown if it has the recorded hash.
+    # Show the old text only if it matches the recorded hash.
     if old is None or before is None or words_digest(before) != known:
         return (
             f"{path}: {new.label} has another licence text than the recorded one "
@@ -153,7 +155,7 @@ def _change(
 
 
 def _first_change(before: list[bytes], after: list[bytes]) -> str:
-    """Return the first changed lines, and the number of changes."""
+    """Describe the first changed lines and the size of the whole change."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     _, start, end, new_start, new_end = edits[0]  # there is an edit, because the words differ
@@ -164,7 +166,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return the lines with normalised white space."""
+    """Return the lines with white space normalised."""
     return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
 
 
@@ -173,5 +175,5 @@ def _quote(lines: list[bytes]) -> str:
     if not text:
         return "nothing"
     shown = text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
-    # Upstream's text is shown on a terminal: escape control characters.
+    # Escape control characters, because upstream's text is printed to a terminal.
     return '"' + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown) + '"'

@@ -25,7 +25,7 @@ _OTHER = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat we like.\nPay first.\
 
 
 class Tree(DictSnapshot):
-    """A snapshot with a few files. Its origin may contain only the paths in `kinds`."""
+    """A snapshot of a few files, from an origin that can contain only the paths in `kinds`."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locked wheels and Bazel modules, which have no METADATA file, and their licences.
+"""Read the locked wheels and Bazel modules, which have no METADATA files, and their licences.
 
-Neither the lock nor MODULE.bazel states a licence, so third_party/licences.json does. A package
-without an entry there counts as unknown (NOASSERTION), never as free.
+Neither the lock nor MODULE.bazel states licences, so third_party/licences.json does. The licence of
+a package that it omits counts as unknown (NOASSERTION), never as free.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The locked wheels. `direct` holds the keys in requirements.in.
+    """The locked wheels. `direct` has the lock keys of the packages in requirements.in.
 
-    `of_torch` holds the keys of torch's requirements. `of_tests` has the keys in the test groups;
-    no program contains those wheels.
+    `of_torch` has the keys of torch's requirements. `of_tests` has the keys of the test groups,
+    whose wheels are in no program.
     """
 
     packages: tuple[Locked, ...]
@@ -50,7 +50,7 @@ class Wheels:
 
 
 def wheels(workspace: Path) -> Wheels:
-    """Read the lock files for wheels. Raises UserError."""
+    """Read the wheels in the lock files. Raises UserError if a file is missing or damaged."""
     room = workspace / "third_party" / "pypi"
     licences = _licences(workspace, "pypi")
     of_torch = read_json(room / "lock.json").get("torch_requires")
@@ -71,7 +71,7 @@ def wheels(workspace: Path) -> Wheels:
 
 
 def modules(workspace: Path) -> tuple[Locked, ...]:
-    """Read MODULE.bazel's direct dependencies. Raises UserError."""
+    """Read the direct dependencies in MODULE.bazel. Raises UserError if one has no version."""
     licences = _licences(workspace, "bazel")
     file = workspace / "MODULE.bazel"
     locked = []
@@ -86,7 +86,7 @@ def modules(workspace: Path) -> tuple[Locked, ...]:
 
 
 def own_module(workspace: Path) -> tuple[str, str]:
-    """Return the workspace's own name and version. Raises UserError if one is absent."""
+    """Return the workspace's name and version. Raises UserError if either is missing."""
     for call in calls(workspace / "MODULE.bazel", "module"):
         if {"name", "version"} <= call.keys():
             return str(call["name"]), str(call["version"])
@@ -96,7 +96,7 @@ def own_module(workspace: Path) -> tuple[str, str]:
 
 
 def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
-    """Return the packages of one lock."""
+    """Return the packages in a lock file, by key."""
     rows = read_json(lock).get("packages")
     if not isinstance(rows, dict):
         raise UserError(f"{lock}: no 'packages'. Run third_party/pypi/update.py")
@@ -107,7 +107,7 @@ def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
 
 
 def _requirement_keys(requirements: Path) -> set[str]:
-    """Return the keys of the packages in a requirements file."""
+    """Return the lock keys of the packages in a requirements file."""
     lines = (line.split("#", 1)[0] for line in read_text(requirements).splitlines())
     names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
     return {_key(name[1]) for name in names if name}
@@ -118,7 +118,7 @@ def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     if not isinstance(needs, list):
         raise TypeError(f"requires of {key} is not a list")
     distribution, version = str(row["distribution"]), str(row["version"])
-    # Package URLs use PyPI's normalised names: lower case, dashes.
+    # Package URLs have PyPI's normalised names, in lower case and with dashes.
     name = _key(distribution).replace("_", "-")
     return Locked(
         key=key,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A METADATA file: it describes a vendored dependency, in the format of Android and google3.
+"""A METADATA file, which describes a vendored dependency in the format of Android and google3.
 
 People write the name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX
 licence expression, omitted if there is none). The other fields are generated from the pin and the
@@ -28,7 +28,7 @@ _SEE = "See tools/importer/metadata/README.md for its fields"
 
 
 class UrlType(enum.Enum):
-    """The kind of page that a URL leads to."""
+    """The kinds of URL."""
 
     HOMEPAGE = "HOMEPAGE"
     GIT = "GIT"
@@ -36,7 +36,7 @@ class UrlType(enum.Enum):
 
 
 class LicenseType(enum.Enum):
-    """A licence's obligations for distributors, from the strictest to none."""
+    """The classes of licences, from the most to the least restrictive."""
 
     BY_EXCEPTION_ONLY = "BY_EXCEPTION_ONLY"
     RESTRICTED = "RESTRICTED"
@@ -49,7 +49,7 @@ class LicenseType(enum.Enum):
 
 @dataclass(frozen=True)
 class Url:
-    """One `url` block."""
+    """A `url` block."""
 
     type: UrlType
     value: str
@@ -57,7 +57,7 @@ class Url:
 
 @dataclass(frozen=True)
 class Metadata:
-    """The content of the file. `local_modifications` is the directory of our patches, or empty."""
+    """The contents of a METADATA file. `local_modifications` is the directory of our patches."""
 
     name: str
     description: str
@@ -75,7 +75,7 @@ class Metadata:
     def at(
         self, version: str, urls: tuple[Url, ...], *, modifications: str, today: datetime.date
     ) -> Metadata:
-        """Return the metadata for a pin. The date changes only if the version changes."""
+        """Return the metadata updated to a pin. The date changes only if the version does."""
         homepage = tuple(url for url in self.urls if url.type is UrlType.HOMEPAGE)
         return replace(
             self,
@@ -86,7 +86,7 @@ class Metadata:
         )
 
     def dumps(self) -> bytes:
-        """Return the file as bytes; equal metadata gives equal bytes."""
+        """Return the contents of the file. The output is deterministic."""
         return (_HEADER + write(_message(self))).encode()
 
 
@@ -106,7 +106,7 @@ def load_metadata(file: Path) -> Metadata:
 
 
 def loads(text: str) -> Metadata:
-    """Parse a METADATA file, as `Metadata.dumps` writes it. Raises ValueError if it is invalid."""
+    """Parse the contents of a METADATA file. Raises ValueError if they are invalid."""
     top = _Fields(read(text), "the file", ("name", "description", "third_party"))
     body = _Fields(top.block("third_party"), "third_party", _THIRD_PARTY)
     urls = tuple(
@@ -166,7 +166,7 @@ def _message(data: Metadata) -> Message:
 
 
 class _Fields:
-    """The fields of a block, read by name and type.
+    """The fields of a block, with accessors by type.
 
     Raises ValueError for a field that is missing, unknown, repeated or of another type.
     """

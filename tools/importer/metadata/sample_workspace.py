@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a small workspace with one pin of each kind."""
+"""Test support: a small workspace with a pin of each kind."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ third_party {{
 
 
 def make(root: Path) -> Path:
-    """Write the workspace below `root`, with current metadata, and return `root`."""
+    """Create the workspace below `root`, with up-to-date metadata, and return `root`."""
     for path, text in _texts().items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

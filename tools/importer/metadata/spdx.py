@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bill of materials of the workspace: a deterministic SPDX 2.3 document in JSON.
 
-Its date is the date of the last upgrade of a vendored dependency, and its namespace contains a hash
-of its content. So it depends on neither a clock nor random numbers.
+Its date is that of the last upgrade of a vendored dependency, and its namespace contains a hash of
+its content, so it depends on neither a clock nor random numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMESPACES = "https://spdx.org/spdxdocs"
 _ROOT = "SPDXRef-workspace"
 _OWN_LICENCE = "Apache-2.0"
 
-# Tools that only run while building or formatting; no artifact contains them.
+# Tools that run only during a build or for formatting, so no artifact contains them.
 _TOOLS = {"clang": "BUILD_TOOL_OF", "make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
 
 _Json = dict[str, object]
@@ -31,7 +31,7 @@ _Json = dict[str, object]
 
 @dataclass(frozen=True)
 class Inventory:
-    """All components of the workspace."""
+    """All components in the bill of materials."""
 
     name: str
     version: str
@@ -41,7 +41,7 @@ class Inventory:
 
 
 def render(inventory: Inventory) -> bytes:
-    """Return the document. Equal inventories give equal bytes."""
+    """Return the document as JSON. The output is deterministic."""
     packages = sorted(_packages(inventory), key=_by_id)
     days = [metadata.last_upgrade for _, metadata in inventory.vendored]
     created = max(days, default=datetime.date(1970, 1, 1))
@@ -123,7 +123,7 @@ def _package(
         "SPDXID": key,
         "name": name,
         "versionInfo": version,
-        # The index of wheels and modules depends on the machine's own settings.
+        # Wheels and modules come from whatever index the machine is configured for.
         "downloadLocation": download or _UNKNOWN,
         "filesAnalyzed": False,
         "licenseConcluded": _UNKNOWN,

@@ -50,7 +50,7 @@ _INVENTORY = Inventory(
 
 
 def problems(document: dict[str, Any]) -> list[str]:
-    """Return a document's defects: violations of the schema, then of rules outside the schema."""
+    """Return the defects of a document: schema violations, then violations of other SPDX rules."""
     schema = json.loads((_HERE / "spdx-2.3.schema.json").read_text())
     try:
         fastjsonschema.compile(schema)(document)

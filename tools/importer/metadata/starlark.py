@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read pins from Starlark files without Bazel: constants and calls with constant arguments.
 
-Starlark's syntax is a subset of Python's, so Python's own parser reads it; nothing is executed.
+Starlark's syntax is a subset of Python's, so Python's parser can read it, and nothing is executed.
 Only literals are accepted: strings, numbers, lists, dictionaries, and `dict(name = ...)`.
 """
 
@@ -17,7 +17,10 @@ Constants = dict[str, object]
 
 
 def constant(file: Path, name: str) -> object:
-    """Return the constant that a file assigns to `name` at its top level. Raises UserError."""
+    """Return the constant that a file assigns to `name` at its top level.
+
+    Raises UserError if there is no such assignment, or if it is not a literal.
+    """
     for statement in _statements(file):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
@@ -27,7 +30,10 @@ def constant(file: Path, name: str) -> object:
 
 
 def calls(file: Path, function: str) -> list[Constants]:
-    """Return the keyword arguments of each top-level call of `function`. Raises UserError."""
+    """Return the keyword arguments of each top-level call of `function`.
+
+    Raises UserError if an argument is not a literal.
+    """
     keywords = []
     for statement in _statements(file):
         call = statement.value if isinstance(statement, ast.Expr) else None

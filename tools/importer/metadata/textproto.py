@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the subset of protocol buffers' text format that METADATA files use.
+"""Read and write the subset of the protobuf text format that METADATA files use.
 
-Accepted: `name: "text"` (either kind of quotes; adjacent strings are joined), integers, symbols
-(enums, true, false), blocks `name { ... }`, and `#` comments, which are dropped. Refused: lists in
-brackets, extensions, floats. `read` is the inverse of `write`.
+The subset has `name: "text"` (in either kind of quotes; adjacent strings are joined), integers,
+symbols (enums, true, false), blocks `name { ... }`, and `#` comments, which are dropped. Lists in
+brackets, extensions and floats are rejected. `read` is the inverse of `write`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AS_THEY_ARE = "\"'\\?"
 
 
 class TextprotoError(ValueError):
-    """An error for text that is outside this subset. `line` counts from 1."""
+    """An error for text outside this subset. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -44,7 +44,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Field:
-    """One field as written in the file; a repeated field becomes several."""
+    """A field of a message. A repeated field is a Field for each of its values."""
 
     name: str
     value: Value
@@ -55,12 +55,12 @@ Value = str | int | Symbol | Message
 
 
 def write(message: Message, *, indent: str = "") -> str:
-    """Return one line per field, indenting blocks by two spaces. A string stays on one line."""
+    """Return the text of a message, with one line per field and blocks indented by two spaces."""
     return "".join(_lines(message, indent))
 
 
 def read(text: str) -> Message:
-    """Return the fields in file order. Raises TextprotoError for bad syntax."""
+    """Return the fields in file order. Raises TextprotoError if the syntax is invalid."""
     return _Reader(text).message(open_at=None)
 
 
@@ -89,7 +89,7 @@ def _escaped(character: str) -> str:
         return "\\n"
     if character == "\t":
         return "\\t"
-    # Octal with three digits, because a hexadecimal escape would absorb a digit after it.
+    # Three octal digits, because a hexadecimal escape would absorb a following digit.
     return f"\\{ord(character):03o}" if ord(character) < 32 or ord(character) == 127 else character
 
 
@@ -99,7 +99,7 @@ class _Reader:
         self.at = 0
 
     def message(self, *, open_at: int | None) -> Message:
-        """Read fields up to the closing brace, or to the end if `open_at` is None."""
+        """Read fields up to the closing brace of the block, or to the end if `open_at` is None."""
         fields: list[Field] = []
         while True:
             kind, text, line = self.tokens[self.at]
@@ -171,7 +171,7 @@ def _unescaped(quoted: str, line: int) -> str:
             return code
         number = _code_point(code)
         if number > 127:
-            # In the format, an octal escape is a byte; this reader would make it a code point.
+            # In the text format, an octal escape is a byte, but `chr` would make it a code point.
             raise TextprotoError(line, f"cannot read the escape \\{code}; write the character")
         return chr(number)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dependencies that have a METADATA file, read from their pins: projects, C sources, tools."""
+"""Read dependencies that have a METADATA file from their pins: projects, C sources, tools."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 
 @dataclass(frozen=True)
 class Vendored:
-    """A dependency. `metadata` is the path of its METADATA file, relative to the workspace's root.
+    """A dependency. `metadata` is the path of its METADATA file, relative to the workspace.
 
-    `version` is upstream's name for the version, `release` the package's own (torch: v2.13.0 and
-    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` holds keys in the lock file
-    for wheels.
+    `version` is upstream's tag and `release` the package's version (for torch: v2.13.0 and
+    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has keys in the lock file of
+    wheels.
     """
 
     name: str
@@ -42,19 +42,19 @@ class Vendored:
 
     @property
     def download(self) -> str:
-        """The download URL; empty if only the machine's settings determine it."""
+        """Return the download URL; empty if it depends on the machine's configuration."""
         archives = (url.value for url in self.urls if url.type is UrlType.ARCHIVE)
         return next(archives, "")
 
 
 def projects(workspace: Path) -> list[Project]:
-    """Return all imported projects, by name. Raises UserError."""
+    """Return all imported projects, by name. Raises UserError if an import.json is invalid."""
     files = sorted(workspace.glob("third_party/*/import.json"))
     return [load_project(workspace, file.parent.name) for file in files]
 
 
 def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ...]) -> Vendored:
-    """Return a project at the version in the build's `pin`. Raises UserError."""
+    """Return a project at the version in the build's `pin`. Raises UserError for a bad pin."""
     if project.builder == TREE:
         return _of_tree(project, parse_tree_pin(project.pin, dict(pin)), needs)
     wheel = pin.get("wheel")
@@ -91,7 +91,7 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
 
 
 def _of_tree(project: Project, pin: TreePin, needs: tuple[str, ...]) -> Vendored:
-    """Return a project whose tree may come from any origin."""
+    """Return a project of the `tree` builder, whose pin may name any kind of origin."""
     origin, version = pin.origin, pin.version or pin.tag
     urls: list[Url] = []
     purls: list[str] = []
@@ -124,7 +124,7 @@ def _of_tree(project: Project, pin: TreePin, needs: tuple[str, ...]) -> Vendored
 
 
 def c_sources(workspace: Path) -> Iterator[Vendored]:
-    """Yield the tarballs in third_party/sources.bzl. Raises UserError.
+    """Yield the tarballs in third_party/sources.bzl. Raises UserError if a pin is invalid.
 
     A pin without `urls`, or with `integrity` instead of a sha256, is listed as Debian's tarball. A
     pin whose folder is not named `NAME-VERSION` must have a `version`.
@@ -160,9 +160,9 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
 
 
 def source_version(folder: str) -> str:
-    """Return the version in a tarball's folder name. Raises ValueError if it contains none.
+    """Return the version in the name of a tarball's folder. Raises ValueError if there is none.
 
-    SQLite writes 3.40.0 as 3400000: two digits for each number after the first.
+    SQLite writes 3.40.0 as 3400000, with two digits for each number after the first.
     """
     text = folder.rpartition("-")[2]
     match = re.fullmatch(r"(\d)(\d\d)(\d\d)\d\d", text)
@@ -174,7 +174,7 @@ def source_version(folder: str) -> str:
 
 
 def buildifier(workspace: Path) -> Vendored:
-    """Return the formatter for BUILD files. Raises UserError."""
+    """Return the formatter of BUILD files. Raises UserError if its pin is incomplete."""
     pin = read_json(workspace / "third_party" / "buildifier" / "pin.json")
     try:
         version, sha256 = str(pin["version"]), str(pin["sha256"])
@@ -195,14 +195,14 @@ def buildifier(workspace: Path) -> Vendored:
 
 
 def cuda(workspace: Path) -> Vendored:
-    """Return the parts of CUDA: a single dependency with several wheels. Raises UserError."""
+    """Return CUDA as one dependency with several wheels. Raises UserError if a key is missing."""
     file = "third_party/cuda/pin.json"
     pin = read_json(workspace / file)
     try:
         version, wheels = str(pin["version"]), pin["wheels"]
         if not isinstance(wheels, Mapping):
             raise KeyError("wheels")
-        # The runtime is first, because programs contain it.
+        # Put the runtime first, because it is the part that programs contain.
         names = ["runtime", *sorted(name for name in wheels if name != "runtime")]
         purls = [
             _purl("pypi", wheels[name]["distribution"], wheels[name]["version"]) for name in names
@@ -224,7 +224,10 @@ def cuda(workspace: Path) -> Vendored:
 
 
 def clang(workspace: Path) -> Vendored:
-    """Return the C and C++ toolchain: a single dependency with many packages. Raises UserError."""
+    """Return the C and C++ toolchain as one dependency with many Debian packages.
+
+    Raises UserError if its pins are incomplete.
+    """
     file = workspace / "third_party" / "clang" / "packages.bzl"
     pins: dict[str, str] = {}
     for table in ("_PROGRAMS", "_LIBRARIES", "_SYSROOT"):
@@ -254,7 +257,7 @@ def clang(workspace: Path) -> Vendored:
 
 
 def read_json(file: Path) -> Mapping[str, object]:
-    """Read a JSON object. Raises UserError if the file is missing or not an object."""
+    """Read a JSON object. Raises UserError if the file is missing or is not a JSON object."""
     try:
         data = json.loads(read_text(file))
     except json.JSONDecodeError as error:
@@ -265,7 +268,7 @@ def read_json(file: Path) -> Mapping[str, object]:
 
 
 def read_text(file: Path) -> str:
-    """Read a file of the checkout. Raises UserError if it is missing or not UTF-8."""
+    """Read a text file of the workspace. Raises UserError if it is missing or not UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

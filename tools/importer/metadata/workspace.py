@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All generated metadata of the workspace: each METADATA file, and the bill of materials."""
+"""Generate the metadata of the workspace: all METADATA files and the bill of materials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tools.importer.project import SBOM, Project
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """A file that differs from its generated content."""
+    """A file whose contents are not up to date."""
 
     path: str
     what: str
@@ -42,9 +42,10 @@ class Problem:
 def render_all(
     project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
 ) -> dict[str, bytes]:
-    """Return the project's METADATA and the bill of materials as they would be with a build pin.
+    """Return the project's METADATA and the bill of materials, generated for a new pin.
 
-    `today` is the upgrade date, used if the version differs. Raises UserError.
+    `today` is the upgrade date that is written if the version changes. Raises UserError if an input
+    is missing or invalid.
     """
     files = render_workspace(project.workspace, pins={project.name: pin}, today=today)
     own = project.metadata.relative_to(project.workspace).as_posix()
@@ -54,7 +55,10 @@ def render_all(
 def render_project(
     project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
 ) -> dict[str, bytes]:
-    """Return the project's METADATA as it would be with a build pin. Raises UserError."""
+    """Return the project's METADATA, generated for a new pin.
+
+    Raises UserError if METADATA or the pin is invalid.
+    """
     vendored = of_project(project, pin, ())
     metadata = _at(load_metadata(project.metadata), vendored, today or _today())
     return {vendored.metadata: metadata.dumps()}
@@ -67,7 +71,7 @@ def render_added(
     *,
     today: datetime.date | None = None,
 ) -> dict[str, bytes]:
-    """Return the METADATA of a new project, and the bill of materials if the workspace has one."""
+    """Return a new project's METADATA, and the bill of materials if the workspace has one."""
     vendored = of_project(project, pin, ())
     current = _at(metadata, vendored, today or _today())
     files = {vendored.metadata: current.dumps()}
@@ -84,7 +88,7 @@ def render_workspace(
     today: datetime.date | None = None,
     added: tuple[Vendored, Metadata] | None = None,
 ) -> dict[str, bytes]:
-    """Return every generated file by its path from the root; `pins` replace the projects' pins.
+    """Return every generated file by its workspace path. `pins` override the projects' pins.
 
     `added` is a project that is not in the workspace yet. A workspace with neither locks nor a bill
     of materials has only its projects' METADATA. Raises UserError if an input is missing or cannot
@@ -110,7 +114,7 @@ def render_workspace(
 
 
 def check_all(workspace: Path) -> list[Problem]:
-    """Return the stale files, by path, or a single problem if an input cannot be read."""
+    """Return a problem for each stale file, or only one if an input cannot be read."""
     try:
         files = render_workspace(workspace)
     except UserError as error:
@@ -124,7 +128,7 @@ def check_all(workspace: Path) -> list[Problem]:
 
 
 def write_all(workspace: Path) -> list[str]:
-    """Write stale files and return their paths. Unchanged files keep their times."""
+    """Write stale files and return their paths. Other files keep their timestamps."""
     written = []
     for path, data in sorted(render_workspace(workspace).items()):
         if _bytes_of(workspace / path) != data:
@@ -155,7 +159,7 @@ def _vendored(
 
 
 def _today() -> datetime.date:
-    """Return the date in UTC; SOURCE_DATE_EPOCH overrides it for reproducible builds."""
+    """Return today's date in UTC. SOURCE_DATE_EPOCH overrides it, for reproducible builds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.datetime.now(datetime.UTC)
     return (datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else now).date()
@@ -185,6 +189,6 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def _sentences(message: str) -> tuple[str, str]:
-    """Split an error's line into the problem and the next step, which is its last sentence."""
+    """Split a one-line error into the problem and the next step, which is the last sentence."""
     fault, _, next_step = message.rpartition(". ")
     return (fault, next_step) if fault else (message, f"Correct it, then run `{UPDATE}`")

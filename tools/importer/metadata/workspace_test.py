@@ -51,7 +51,7 @@ def test_an_import_moves_the_project_and_the_bill(root: Path) -> None:
     (package,) = [row for row in bill["packages"] if row["name"] == "torch"]
     assert package["versionInfo"] == "1.1+cpu"
     assert bill["creationInfo"]["created"] == "2030-02-03T00:00:00Z"
-    # The check wrote nothing.
+    # The check has not written any file.
     assert before == {path: (root / path).read_bytes() for path in before}
 
 
