@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins of upstream trees: wheels, Debian's sources, git, archives and directories."""
+"""Origins of upstream trees: wheels, sdists, Debian's sources, git, archives and directories."""
 
 from tools.importer.origins.choice import at_hand, open_pin, resolve, select
 from tools.importer.origins.git_mirror import is_repository

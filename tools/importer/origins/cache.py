@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's cache of fetched files, keyed by the hash of their bytes. Files appear atomically.
+"""The user's cache of downloads, keyed by sha256. Files appear atomically.
 
-    files/<sha256>       archives as fetched
+    files/<sha256>       archives as downloaded
     trees/<sha256>.zip   the tree of the archive with that hash, readable by path
-    names/<name>         the hash of a file whose origin never changes it under that name
-    git/, apt/           state of those tools
+    names/<name>         the hash of a file that its origin never changes under that name
+    git/, apt/           state of these tools
     scratch/             unfinished files; leftovers of killed processes are deleted after a day
 
-You may delete any of it; the only cost is a download.
+It is safe to delete any of these. The files are then downloaded again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACES = ("files", "trees", "names", "git", "apt", "locks", "scratch")
 
 
 class CacheProblem(EnvironmentProblem):
-    """The cache cannot be written, for example because the disk is full."""
+    """An error for a cache that cannot be written, for example because the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Cache:
     root: Path
 
     def file(self, sha256: str) -> Path | None:
-        """Return the cached file with that hash, or None."""
+        """Return the cached file with that hash, or None if it is not cached."""
         path = self.root / "files" / _checked(sha256)
         return path if path.is_file() and not path.is_symlink() else None
 
     def keep(self, file: Path) -> tuple[Path, str]:
-        """Move `file` from scratch() to the path for its hash; return the path and the hash."""
+        """Move `file` from scratch() to the path for its hash. Returns this path and the hash."""
         with self.writing():
             sha256 = file_digest(file)
             target = self.root / "files" / sha256
@@ -56,7 +56,7 @@ class Cache:
         return target, sha256
 
     def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
-        """Return the zip of the tree in that archive. If it is not cached, `make` writes it."""
+        """Return the zip of the tree in the archive with that hash; `make` writes a missing one."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
             with self.scratch() as directory:
@@ -65,7 +65,7 @@ class Cache:
         return target
 
     def named(self, name: str) -> Mapping[str, str] | None:
-        """Return the data stored under `name`, or None."""
+        """Return the data stored under `name`, or None if there is none."""
         try:
             data = json.loads((self.root / "names" / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -94,7 +94,7 @@ class Cache:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[int]:
-        """Wait for a lock and hold it; child processes that inherit the descriptor hold it too."""
+        """Wait for a lock and hold it. Child processes that inherit the descriptor hold it too."""
         with self.writing():
             path = self.root / "locks" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class Cache:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Raise CacheProblem with one line if the disk is full or not writable."""
+        """Turn an OSError in this context, such as a full disk, into a one-line CacheProblem."""
         try:
             yield
         except OSError as error:
@@ -115,7 +115,7 @@ class Cache:
             raise self.problem(f"{where}{error.strerror or error}") from error
 
     def problem(self, message: str) -> CacheProblem:
-        """Return the error for an unwritable cache; trying another origin would not help."""
+        """Return the error for an unwritable cache, for which no other origin is tried."""
         return CacheProblem(
             f"cannot write the cache, {self.root}: {message}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"
@@ -123,7 +123,7 @@ class Cache:
 
 
 def user_cache() -> Cache:
-    """Return the cache below XDG_CACHE_HOME. Raises UserError if other users can write to it."""
+    """Return the user's cache. Raises UserError if other users can write to it."""
     cache = Cache(cache_directory() / "importer")
     for directory in (cache.root, *(cache.root / name for name in _PLACES)):
         check_own(
@@ -148,7 +148,7 @@ def _publish(file: Path, target: Path) -> None:
 
 def _sweep(scratches: Path) -> None:
     for path in scratches.iterdir():
-        # Another process may delete the same leftovers.
+        # Another process may be deleting the same leftovers.
         with contextlib.suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the origin for an import: the requested one, or the best one that is reachable."""
+"""Choose the origin for an import: the requested one, or else the first that has the release."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ def resolve(
     ref: str | None = None,
     origin: str | None = None,
 ) -> OriginSnapshot:
-    """Return upstream's tree for a tag or ref; report its origin and why others were rejected.
+    """Return upstream's tree for a tag or ref, and report its origin.
 
-    `origin` is a kind of import.json (`sdist`, `wheel`, `git`, ...), `git+URL`, a directory, a
-    repository or an archive. Raises UserError (unknown tag, with similar ones) or
-    EnvironmentProblem (no origin can be reached).
+    The reasons why other origins were passed over are reported too. `origin` may be a kind in
+    import.json (`sdist`, `wheel`, `git`, ...), `git+URL`, a directory, a repository or an archive.
+    Raises a UserError naming similar tags if the tag is unknown, and EnvironmentProblem if no
+    origin can be reached.
     """
     wanted = Wanted(tag, ref, project.version_of(tag) if tag else None)
     _check_style(project, tag)
@@ -80,13 +81,13 @@ def resolve(
             _tell(report, chosen, candidate, passed)
             return chosen
     if forbidden:
-        # Report only the constraint, because the user can fix it with one setting.
+        # Report only the constraint, because changing one setting fixes it.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 
 
 def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
-    """Return the pinned tree, cached or fetched again and compared with the pin's hashes."""
+    """Return the pinned tree, from the cache or downloaded again and checked against the pin."""
     kind = text_of(pin, "kind")
     cache = user_cache()
     table: dict[str, Callable[[], Origin]] = {
@@ -109,18 +110,18 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
 
 
 def at_hand(project: Project, report: Report, pin: Pin) -> OriginSnapshot | None:
-    """Return the pinned tree if its archive is cached, else None. Fetches nothing."""
+    """Return the pinned tree if its archive is cached, else None. Nothing is downloaded."""
     if pin.get("kind") not in _CACHED or user_cache().file(text_of(pin, "sha256")) is None:
         return None
     return open_pin(project, report, pin)
 
 
-# The kinds of pin whose archives are cached by sha256.
+# The kinds of pins whose archives are cached by sha256.
 _CACHED = (wheel.KIND, sdist.KIND, published.KIND)
 
 
 def select(project: Project, snapshot: OriginSnapshot) -> OriginSnapshot:
-    """Return the project's part of upstream's tree, under the project's name for the release."""
+    """Return the files that the project selects from upstream's tree, with its own label."""
     label = project.label_of(snapshot.pin) or snapshot.label
     takes_any = project.builder == TREE
     if not project.selection and label == snapshot.label and snapshot.natives >= takes_any:
@@ -215,7 +216,7 @@ def _directory(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _below(project: Project, path: str) -> str:
-    """Return a path of import.json, which is relative to the workspace, as an absolute one."""
+    """Return the absolute path for a path in import.json, which is relative to the workspace."""
     return os.path.join(project.workspace, path)
 
 
@@ -232,7 +233,7 @@ def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _check_style(project: Project, tag: str | None) -> None:
-    """Reject a tag without its `v`, because the series would get a different directory."""
+    """Reject a tag that lacks the usual `v`, because its series would get a different directory."""
     usual = read_build_pin(project.pin).get("tag")
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test which origin is chosen, and the reasons reported for others. All origins are fakes."""
+"""Tests of the choice of an origin, with fake origins, and of the reasons given for the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.importer.project import Project
 
 @dataclass
 class _Fated:
-    """An origin that returns a directory's tree, or raises an error."""
+    """A fake origin that returns the tree in a directory, or raises an error."""
 
     title: str
     fate: Exception | Path

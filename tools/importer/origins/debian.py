@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin for Debian source packages: upstream's tree without the parts that Debian excludes."""
+"""The origin of Debian source packages: upstream's tree without the files that Debian removes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGING = re.compile(r".*\.debian\.tar\.\w+")
 
 
 class DebianOrigin:
-    """The origin for the source package `package`."""
+    """The origin of one Debian source package."""
 
     title = "Debian's source package"
 
@@ -105,9 +105,10 @@ class DebianOrigin:
 
 
 def left_out(statement: str) -> Callable[[str], bool]:
-    """Return a predicate for paths that Debian removed from upstream's archive (debian/copyright).
+    """Return a predicate for the paths that Debian removed from upstream's archive.
 
-    Debian's tools also remove git's own files. In the patterns, `*` matches slashes.
+    `statement` is debian/copyright, in whose patterns `*` matches slashes. Debian's tools remove
+    git's own files too.
     """
     match = re.search(r"^Files-Excluded:((?:.*)(?:\n[ \t].*)*)", statement, re.MULTILINE)
     patterns = [pattern.rstrip("/") for pattern in match[1].split()] if match else []

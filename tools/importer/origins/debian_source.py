@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetch source packages with apt from any suite of the machine's Debian archive."""
+"""Download source packages with apt, from any suite of the machine's Debian mirrors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.origin import NotHereError
 
-# The most likely suites come first: stable releases never change, and unstable is ahead of testing.
+# The suites, in the order in which they are searched: the most likely ones first.
 _SUITES = ("stable", "testing", "unstable", "oldstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "timeout")
 _HELPER = Path("/usr/lib/apt/apt-helper")
@@ -29,7 +29,7 @@ _DFSG = re.compile(r"[+~.](?:dfsg|ds|repack)[\d.]*$")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a source package."""
+    """A file of a source package."""
 
     name: str
     sha256: str
@@ -38,7 +38,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SourcePackage:
-    """One version of a source package in one suite."""
+    """A version of a source package in a suite."""
 
     name: str
     version: str
@@ -47,7 +47,10 @@ class SourcePackage:
 
 
 def upstream_version(version: str) -> str:
-    """Return `2.6.0` for `2.6.0+dfsg-7`, and `2.14.0rc1` for `1:2.14.0~rc1-1`."""
+    """Return upstream's part of a Debian version.
+
+    It is `2.6.0` for `2.6.0+dfsg-7`, and `2.14.0rc1` for `1:2.14.0~rc1-1`.
+    """
     upstream = version.partition(":")[2] or version
     if "-" in upstream:
         upstream = upstream.rpartition("-")[0]
@@ -55,7 +58,7 @@ def upstream_version(version: str) -> str:
 
 
 class DebianArchive:
-    """The archives in the machine's apt settings; tests pass `origins` instead."""
+    """The Debian mirrors in the machine's apt configuration. Tests pass `origins` instead."""
 
     def __init__(
         self,
@@ -67,7 +70,10 @@ class DebianArchive:
         self._cache, self._origins, self._suites = cache, origins, suites
 
     def find(self, package: str, upstream: str) -> SourcePackage:
-        """Return the source of an upstream version. Raises NotHereError or EnvironmentProblem."""
+        """Find the source package for an upstream version.
+
+        Raises NotHereError if no suite has it, and EnvironmentProblem if no mirror can be reached.
+        """
         known: list[str] = []
         problems: list[str] = []
         for origin in self._machine_origins():
@@ -91,7 +97,7 @@ class DebianArchive:
         )
 
     def download(self, file: SourceFile, directory: Path) -> Path:
-        """Fetch one file by its URI; apt checks its hash. Raises EnvironmentProblem."""
+        """Download a file, whose hash apt checks. Raises EnvironmentProblem if that fails."""
         target = directory / file.name
         try:
             self._download(file.uri, target, file.sha256)
@@ -100,9 +106,10 @@ class DebianArchive:
         return target
 
     def download_pinned(self, package: str, name: str, sha256: str, directory: Path) -> Path:
-        """Fetch one file from the pool of the first mirror that has it, without an index.
+        """Download a file from the pool of the first mirror that has it, without an index.
 
-        The pool keeps a file while any release needs it. Raises EnvironmentProblem.
+        The pool keeps a file as long as any release needs it. Raises EnvironmentProblem if no
+        mirror has it.
         """
         target = directory / name
         problems = []
@@ -160,7 +167,7 @@ class DebianArchive:
     def _download(self, uri: str, target: Path, sha256: str) -> None:
         try:
             command.run(
-                # As root, apt would switch to a user that cannot write to this directory.
+                # If run as root, apt would switch to a user that cannot write to this directory.
                 [_HELPER, "-oAPT::Sandbox::User=root", "-oAcquire::Retries=2",
                  "-oAcquire::http::Timeout=20", "-oAcquire::https::Timeout=20",
                  "download-file", uri, target, f"SHA256:{sha256}"],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bare repository in the cache with the objects fetched from one git origin.
+"""A bare repository in the cache, with objects from one git origin.
 
-An origin on the local disk is used as an alternate, so its whole history is available without a
-copy. From a remote origin, only the requested commit is fetched, without its history.
+A local origin is used as an alternate, so its whole history is available without a copy. From a
+remote origin, only the requested commit is fetched, without its history.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEMES = ("https", "http", "ssh", "git", "file")
 _LIST_SECONDS = 60
 _FETCH_SECONDS = 3600
 
-# Variables set by a hook or a shell must not redirect git.
+# Variables that a hook or a shell may have set must not redirect git.
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES),
@@ -35,12 +35,12 @@ _ENVIRONMENT = {
     "GIT_NO_REPLACE_OBJECTS": "1",  # a pin names original objects, not those of refs/replace
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    # Abort after a minute if the server stalls.
+    # Abort if the server stalls for a minute.
     "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
     "GIT_HTTP_LOW_SPEED_TIME": "60",
 }
 
-# git sets these variables for a hook. Here, they must not select the hook's repository.
+# git sets these variables for hooks, whose repository must not be used here.
 _UNSET = (
     "env",
     *(
@@ -56,8 +56,9 @@ _UNSET = (
     ),
 )
 
-# Reading must not depend on any settings. Fetching may: proxies, certificates, credentials and
-# mirrors are the user's choice, and the commit id proves that the right objects arrived.
+# Reading must not depend on the user's configuration. Fetching may, because proxies, certificates,
+# credentials and mirrors are the user's choice. The commit id proves that the right objects
+# arrived.
 _NO_SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -67,7 +68,7 @@ _NO_SETTINGS = {
 
 
 class GitError(Exception):
-    """An error for a failed git command. The one-line message gives status and output."""
+    """An error for a failed git command. The one-line message has its status and output."""
 
     def __init__(self, command: str, status: object, stderr: str) -> None:
         super().__init__(f"git {command} exited {status}: {stderr}")
@@ -75,7 +76,7 @@ class GitError(Exception):
 
 
 class GitMirror:
-    """The cached repository for one origin. `url` is a git URL or a path."""
+    """The cached repository of one origin. `url` is a git URL or a path."""
 
     def __init__(self, url: str, cache: Cache) -> None:
         self.url = check_url(url)
@@ -86,7 +87,10 @@ class GitMirror:
         self._lock = f"git-{key}"
 
     def refs(self, *patterns: str) -> dict[str, str]:
-        """Return ids by full ref name; annotated tags also appear as `NAME^{}`. Raises GitError."""
+        """Return ids by full ref name. Annotated tags also appear as `NAME^{}`.
+
+        Raises GitError if git fails.
+        """
         text = self._run("ls-remote", ["--", self._source(), *patterns], seconds=_LIST_SECONDS)
         rows = (line.split("\t", 1) for line in text.splitlines() if "\t" in line)
         return {name: oid for oid, name in rows}
@@ -102,16 +106,16 @@ class GitMirror:
         return True
 
     def fetch(self, commit: str) -> None:
-        """Fetch one commit and protect it from gc. Raises GitError."""
+        """Fetch a commit and protect it from gc. Raises GitError if git fails."""
         with self._cache.locked(self._lock) as lock, self._cache.writing():
             self._prepare()
             if not self.has(commit):
                 self._fetch(commit, lock)
-            # The ref protects the commit from gc in this repository.
+            # A ref protects the commit from gc in this repository.
             self.read("update-ref", [f"refs/pinned/{commit}", commit])
 
     def expand(self, short: str) -> str | None:
-        """Return the full commit id for a short one. The origin must be on the local disk."""
+        """Return the full id of an abbreviated commit, or None. This requires a local origin."""
         if self.local is None:
             return None
         with self._cache.locked(self._lock), self._cache.writing():
@@ -123,7 +127,7 @@ class GitMirror:
         return output.decode("ascii").strip()
 
     def read(self, command: str, arguments: list[str]) -> bytes:
-        """Run a git command in the cached repository. Raises GitError if it fails."""
+        """Run git in the cached repository and return its output. Raises GitError if git fails."""
         git = self.git()
         status, out, stderr = git.execute(
             ["git", command, *arguments],
@@ -137,7 +141,7 @@ class GitMirror:
         return bytes(out)
 
     def git(self) -> Git:
-        """Return a GitPython Git object for the cached repository, without any user settings."""
+        """Return a GitPython `Git` for the cached repository, without user configuration."""
         git = _git_class()(os.fspath(self.directory))
         directories = {
             "GIT_DIR": os.fspath(self.directory),
@@ -148,7 +152,7 @@ class GitMirror:
         return git
 
     def _prepare(self) -> None:
-        """Create the repository atomically if it is missing, and delete stale locks."""
+        """Create the repository atomically if it is missing. Stale lock files are deleted."""
         if not self.directory.is_dir():
             with self._cache.scratch() as scratch:
                 new = scratch / "new.git"
@@ -166,7 +170,8 @@ class GitMirror:
             shallow = objects.parent / "shallow"
             if shallow.is_file():  # the origin is shallow: our history must end at the same commits
                 _replace(self.directory / "shallow", shallow.read_bytes())
-        # This process holds the cache lock, so any git lock file was left by a killed process.
+        # This process holds the cache's lock, so any git lock file is a leftover of a killed
+        # process.
         for dead in self.directory.rglob("*.lock"):
             dead.unlink(missing_ok=True)
 
@@ -181,14 +186,14 @@ class GitMirror:
         except GitError as error:
             if "shallow" not in error.words:
                 raise
-            # A plain web server can only serve whole histories.
+            # A plain web server (the dumb HTTP protocol) cannot serve a shallow history.
             self._run("fetch", [*options, *ends], seconds=_FETCH_SECONDS, lock=lock)
 
     def _run(self, command: str, arguments: list[str], *, seconds: int, lock: int = -1) -> str:
         with self._cache.scratch() as scratch:
             environment = {
                 **self._trust(scratch),
-                # Do not look for a repository above the cache.
+                # Do not search for a repository above the cache.
                 "GIT_CEILING_DIRECTORIES": os.fspath(scratch.parent),
             }
             return _run_git(
@@ -202,9 +207,10 @@ class GitMirror:
             )
 
     def _trust(self, scratch: Path) -> Mapping[str, str]:
-        """Return settings for reading a local origin that another user may own.
+        """Return git settings with which another user's local repository can be read.
 
-        git otherwise requires safe.directory. Naming the repository as the origin is consent.
+        git otherwise requires safe.directory. By naming the repository as the origin, the user has
+        consented.
         """
         if self.local is None:
             return {}
@@ -219,7 +225,7 @@ class GitMirror:
 
 
 def check_url(url: str) -> str:
-    """Return a git origin's URL without `git+`. Raises UserError if it is not usable."""
+    """Return a git origin's URL without `git+`. Raises UserError if it is not supported."""
     plain = url.removeprefix("git+")
     parts = urlsplit(plain)
     if "://" not in plain and not Path(plain).is_absolute():
@@ -239,7 +245,7 @@ def check_url(url: str) -> str:
 
 
 def is_repository(directory: Path) -> bool:
-    """Return whether a directory is a git repository: bare, or the top of a working tree."""
+    """Return whether `directory` is a git repository: bare, or the top of a working tree."""
     return (directory / ".git").exists() or (
         (directory / "HEAD").is_file() and (directory / "objects").is_dir()
     )
@@ -256,7 +262,7 @@ def _local(url: str) -> Path | None:
 
 
 def _objects(repository: Path) -> Path:
-    """Return the object directory of a local repository or linked worktree."""
+    """Return the object directory of a local repository or of a linked worktree."""
     text = _run_git(
         "rev-parse",
         ["--git-common-dir"],
@@ -269,7 +275,7 @@ def _objects(repository: Path) -> Path:
 
 
 def _git_dir(repository: Path) -> str:
-    # With an explicit --git-dir, git does not check the owner.
+    # If --git-dir is given, git does not check the owner.
     dot_git = repository / ".git"
     if dot_git.is_file():
         target = re.match(r"gitdir: (.*)", dot_git.read_text(encoding="utf-8"))
@@ -292,7 +298,7 @@ def _run_git(
     location = [] if git_dir is None else [f"--git-dir={git_dir}"]
     git = _git_class()(os.fspath(cwd))
     status, out, stderr = git.execute(
-        # coreutils' timeout also ends git if this process is killed.
+        # coreutils' `timeout` ends git even if this process is killed.
         [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *location, command, *arguments],
         with_extended_output=True,
         with_exceptions=False,
@@ -310,7 +316,7 @@ def _git_class() -> type[Git]:
     for tool in ("git", "timeout"):
         if shutil.which(tool) is None:
             raise EnvironmentProblem(f"{tool}: not found on PATH. Install it")
-    # Imported here, because the import fails on a machine without git.
+    # Imported lazily, because the import fails on a machine without git.
     from git.cmd import Git
 
     return Git
@@ -327,7 +333,7 @@ def _quoted(path: Path) -> str:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    """Write a file atomically, because readers of the repository do not hold a lock."""
+    """Replace a file atomically, because readers of the repository hold no lock."""
     if not file.is_file() or file.read_bytes() != data:
         new = file.with_name(f"{file.name}.new")
         new.write_bytes(data)

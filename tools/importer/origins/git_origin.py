@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin for git repositories, remote or local. The pin is the commit id."""
+"""The origin of git repositories, remote or local. The pin is a commit id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SUBMODULE = "160000"
 
 
 class GitOrigin:
-    """The origin of `url`: a git URL, with or without `git+`, or a path."""
+    """The git origin at `url`: a git URL, with or without `git+`, or a path."""
 
     title = "git"
 
@@ -40,7 +40,7 @@ class GitOrigin:
                 name, commit = _resolve(mirror, wanted)
             with self._report.progress(f"Fetching {wanted.name} from {mirror.url}"):
                 mirror.fetch(commit)
-                # The id may name a tag or a tree.
+                # The id may be that of a tag object, so peel it to the commit.
                 commit = (
                     mirror.read("rev-parse", ["--verify", f"{commit}^{{commit}}"]).decode().strip()
                 )
@@ -78,9 +78,9 @@ class _Entry:
 
 
 class GitSnapshot:
-    """The tree of one commit. `repository` is the bare repository that contains it.
+    """The tree of a commit. `repository` is the bare repository that contains the commit.
 
-    It contains the whole history if the origin is on the local disk; otherwise, only this commit.
+    The repository has the whole history if the origin is local, otherwise only this commit.
     """
 
     natives = False
@@ -141,7 +141,10 @@ def _snapshot(mirror: GitMirror, pin: Pin) -> GitSnapshot:
 
 
 def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
-    """Return the full ref name and the peeled id. Raises NotHereError or GitError."""
+    """Return the full name and the peeled id of a ref.
+
+    Raises NotHereError if the origin lacks it, and GitError if git fails.
+    """
     if wanted.ref is not None and _COMMIT.fullmatch(wanted.ref):
         return wanted.ref, wanted.ref
     if wanted.tag is not None:
@@ -167,7 +170,7 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """Return the error for a missing pinned commit. It says if the ref now names another one."""
+    """Return the error for a missing pinned commit, which says if the ref has moved."""
     name = optional_text(pin, "ref")
     try:
         refs = mirror.refs(name, name + _PEELED) if name else {}

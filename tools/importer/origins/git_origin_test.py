@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of git origins, on the local disk and behind a git server; the pin is the commit."""
+"""Tests of local git origins, and of remote ones behind a git server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILES: dict[str, bytes | None] = {
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    # Variables set by a hook and a user's settings must have no effect.
+    # A hook's variables and the user's configuration must have no effect.
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
     (tmp_path / "config").write_text("[core]\n\tquotePath = true\n[log]\n\tshowSignature = true\n")
@@ -187,7 +187,7 @@ def _free_port() -> int:
 
 @pytest.fixture(name="server")
 def _server(upstream: Path) -> Iterator[str]:
-    """Start a git server for all repositories next to `upstream`; yield its address."""
+    """Start a git server for all repositories next to `upstream`, and yield its URL."""
     port = _free_port()
     daemon = subprocess.Popen(
         ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}",
@@ -248,7 +248,7 @@ def test_a_plain_web_server_gives_whole_histories(project: Project, upstream: Pa
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Discard the log."""
+        """Discard log messages."""
 
 
 def test_no_network(project: Project) -> None:

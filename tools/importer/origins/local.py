@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins on the local disk: archives, pinned by sha256, and directories, pinned by tree hash."""
+"""Local origins: archives, pinned by sha256, and directories, pinned by a hash of the tree."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ArchiveOrigin:
 
 
 class TreeOrigin:
-    """A directory without git's own files."""
+    """A local directory. git's own files in it are ignored."""
 
     title = "a directory"
 
@@ -105,7 +105,7 @@ class TreeOrigin:
 
 
 class TreeSnapshot:
-    """The files of a directory. Each file's hash is checked when the file is read."""
+    """The files of a directory. A file's hash is checked whenever the file is read."""
 
     natives = False
     commit = None

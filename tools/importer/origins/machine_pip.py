@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Download wheels with the machine's own pip and its configuration (pip.conf, PIP_*)."""
+"""Download wheels with the machine's pip and its configuration (pip.conf, PIP_*)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# If it could not connect, pip also ends with "No matching distribution".
+# Signs of a failed connection, after which pip reports "No matching distribution" too.
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
-# If the index is unreachable, fail within seconds.
+# Do not wait long for an unreachable index.
 _PATIENCE = ("--timeout=20", "--retries=1")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A wheel to download. `options` select the platform; `sha256`, if set, fixes the file."""
+    """A wheel to download. `options` select the platform, and `sha256`, if set, a single file."""
 
     project: str
     version: str
@@ -41,13 +41,14 @@ class Request:
 
 
 class ConstrainedError(UserError):
-    """An error for a version that a constraint of the user or the machine forbids."""
+    """An error for a version that the user's or the machine's pip constraints forbid."""
 
 
 def download(request: Request, directory: Path) -> Path:
     """Download the wheel into `directory`.
 
-    Raises NotHereError, EnvironmentProblem, ConstrainedError or another UserError.
+    Raises NotHereError if no index has it, ConstrainedError if a constraint forbids it, UserError
+    if its hash is wrong, and EnvironmentProblem for other failures.
     """
     requirements = directory / "requirements.txt"
     line = request.requirement + (f" --hash=sha256:{request.sha256}" if request.sha256 else "")
@@ -68,7 +69,7 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the pip of the python3 on PATH; otherwise, find or fetch one."""
+    """Return the command for pip: that of the python3 on PATH, or one that host_pip finds."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
@@ -86,9 +87,9 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Nothing is installed, so override PIP_REQUIRE_VIRTUALENV. Keep constraints, because an
-    # administrator may restrict downloads with them. pip treats an empty PIP_CONSTRAINT as unset
-    # and reads its configuration, but a user who sets it to an empty value wants no constraint.
+    # Override PIP_REQUIRE_VIRTUALENV, because nothing is installed. Keep constraints, with which an
+    # administrator may restrict downloads. pip treats an empty PIP_CONSTRAINT as unset and reads
+    # its configuration, but a user who sets it to an empty value wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of origins, from which the importer fetches releases, and their requests."""
+"""The interface of origins, from which the importer gets upstream's releases."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for a release tag, or a git ref or commit; without both, the latest state.
+    """A request for a release tag or for a git ref or commit; without both, the latest state.
 
-    `release` is the version that the project's tag pattern reads from the tag.
+    `release` is the version in the tag, according to the project's tag pattern.
     """
 
     tag: str | None = None
@@ -33,7 +33,7 @@ class Wanted:
         if self.tag is not None and self.ref is not None:
             raise UserError(f"both a tag ({self.tag}) and a ref ({self.ref}) are given. Give one")
         for kind, name in (("tag", self.tag), ("ref", self.ref)):
-            # A tag names a series directory, so it must not contain `..`.
+            # A tag becomes the name of a series directory, so it must not contain `..`.
             if name is not None and not _LABEL.fullmatch(name):
                 raise UserError(f"'{name}' cannot be the name of a {kind}. Write it as in v2.14.1")
 
@@ -43,15 +43,16 @@ class Wanted:
 
     @property
     def version(self) -> str | None:
-        """The version that a release tag names; None if the tag is not a release tag."""
+        """Return the version in a release tag; None if the tag does not name a release."""
         match = _RELEASE.fullmatch(self.tag or "")
         return self.release or (match[1] if match else None)
 
 
 class NotHereError(Exception):
-    """An error for a release that an origin lacks. `known` holds the names of its releases.
+    """An error for a release that an origin lacks. `known` has the names of its releases.
 
-    `complete` is False if this kind of origin lacks some releases, so the release may still exist.
+    `complete` is False if this kind of origin lacks some releases, so the release may exist
+    elsewhere.
     """
 
     def __init__(self, message: str, *, known: Iterable[str] = (), complete: bool = True) -> None:
@@ -62,11 +63,11 @@ class NotHereError(Exception):
 
 @runtime_checkable
 class OriginSnapshot(Snapshot, Protocol):
-    """A snapshot that an origin returned."""
+    """A snapshot from an origin."""
 
     @property
     def natives(self) -> bool:
-        """Whether this is the CPU wheel for the build's platform, to which the pin may move."""
+        """Return whether this is the CPU wheel for the build, to which the build's pin may move."""
 
 
 class Origin(Protocol):
@@ -74,13 +75,17 @@ class Origin(Protocol):
 
     @property
     def title(self) -> str:
-        """The name of this kind of origin in messages."""
+        """Return the name of this kind of origin for messages."""
 
     def find(self, wanted: Wanted) -> OriginSnapshot:
-        """Fetch a release. Raises NotHereError, EnvironmentProblem (unreachable) or UserError."""
+        """Fetch a release.
+
+        Raises NotHereError if the origin lacks it, EnvironmentProblem if the origin cannot be
+        reached, and UserError for a bad request.
+        """
 
     def open(self, pin: Pin) -> OriginSnapshot:
-        """Return the pinned tree again. Raises UserError if the origin's bytes have changed."""
+        """Return a pinned tree. Raises UserError if the origin's bytes no longer match the pin."""
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
@@ -89,7 +94,7 @@ def near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def text_of(pin: Pin, key: str) -> str:
-    """Return the string that the pin holds for a key. Raises UserError if it has none."""
+    """Return the string under `key` in the pin. Raises UserError if there is none."""
     value = pin.get(key)
     if not isinstance(value, str):
         raise UserError(
@@ -99,5 +104,5 @@ def text_of(pin: Pin, key: str) -> str:
 
 
 def optional_text(pin: Pin, key: str) -> str | None:
-    """Return a string from the pin, or None if the origin did not know it."""
+    """Return the string under `key` in the pin, or None if the origin did not state it."""
     return None if pin.get(key) is None else text_of(pin, key)

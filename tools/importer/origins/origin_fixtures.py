@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: small real wheels, repositories and projects."""
+"""Test support: small wheels, git repositories and projects on disk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Lines:
 
 
 def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
-    """Return a project in a workspace below `root`, with these origins in its import.json."""
+    """Create a project in a workspace below `root`, with `origins` in its import.json."""
     directory = root / "third_party" / "torch"
     directory.mkdir(parents=True)
     (directory / "contents.json").write_text(json.dumps(_CONTENTS))
@@ -77,7 +77,7 @@ def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
 
 
 def wheel_settings(**more: str) -> dict[str, str]:
-    """Return the import.json settings for wheels written by make_wheel."""
+    """Return the settings in import.json for the wheels that make_wheel writes."""
     contents = "third_party/torch/contents.json"
     return {"project": "torch", "local_version": "cpu", "contents": contents, **more}
 
@@ -90,7 +90,7 @@ def make_wheel(
     files: Mapping[str, bytes] | None = None,
     cuda: str = "None",
 ) -> Path:
-    """Write a wheel that pip accepts, with `files` in addition to the standard ones."""
+    """Write a wheel that pip accepts, with `files` in addition to the default ones."""
     info = f"torch-{version}.dist-info"
     stamp = f"__version__ = '{version}'\ncuda: Optional[str] = {cuda}\ngit_version = '{COMMIT}'\n"
     members = {
@@ -114,7 +114,7 @@ def make_wheel(
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Run git in `repository` without user settings; return its output."""
+    """Run git in `repository` without user configuration, and return its output."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     result = subprocess.run(
         ["git", *arguments],
@@ -128,7 +128,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 def commit_files(repository: Path, files: Mapping[str, bytes | None], tag: str = "") -> str:
-    """Write files (None deletes one), commit and tag them; return the commit's id."""
+    """Write files (None deletes one), commit them, tag the commit, and return its id."""
     if not (repository / ".git").exists():
         repository.mkdir(parents=True, exist_ok=True)
         git(repository, "init", "--quiet", "--initial-branch=main")
@@ -152,7 +152,7 @@ def _record_hash(data: bytes) -> str:
 
 
 def write_project(root: Path, name: str, **settings: object) -> Project:
-    """Write an import.json with `settings` into a workspace below `root`, and read it."""
+    """Write an import.json with `settings` to a workspace below `root`, and load the project."""
     directory = root / "third_party" / name
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "import.json").write_text(json.dumps({"name": name, **settings}))
@@ -160,7 +160,7 @@ def write_project(root: Path, name: str, **settings: object) -> Project:
 
 
 def make_sdist(directory: Path, name: str, version: str, files: Mapping[str, bytes]) -> Path:
-    """Write an sdist whose PKG-INFO and LICENSE are in `files`, or are made up."""
+    """Write an sdist with `files`, and with a default PKG-INFO and LICENSE if they lack them."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: A library\n"
     info += "License: MIT\nHome-page: https://example.com/lib\n"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: compare real releases from this machine's pip and Debian mirror with each other.
+"""NETWORK: compare releases from this machine's package index and Debian mirror with each other.
 
-This is not part of the test suite, because it fetches 200 MB and takes a minute. Run
-it after a change to wheel_contents.json, and when upstream changes how it packs its wheels:
+This is not part of the test suite, because it downloads 200 MB and takes a minute. Run it after
+changing wheel_contents.json, and when upstream changes how it packs its wheels:
 
     TORCH_GOOGLE_NETWORK=1 python -m pytest tools/importer/origins/origins_network_test.py
 """
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="fetches 200 MB; set TORCH_GOOGLE_NETWORK=1 to run it",
 )
 
-# A release that is in Debian stable and also has wheels.
+# A release that both Debian stable and the package index have.
 _BOTH = "v2.6.0"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins whose address contains the release: a URL, or the path of an archive or directory.
+"""Origins with the release in their address: a URL, or the path of an archive or directory.
 
-In import.json, the address contains `{tag}` or `{version}`. The pin of a URL is the archive's
-sha256. The files of a path are pinned like other local files (local.py).
+In import.json, the address contains `{tag}` or `{version}`. A URL's pin has the sha256 of the
+archive. Files at a path are pinned like other local files (local.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 
 
 class ArchiveUrlOrigin:
-    """An archive at `url`, fetched by Python with the proxies that the environment names."""
+    """An archive at `url`, which Python downloads with the proxies set in the environment."""
 
     title = "an archive's address"
 
@@ -78,7 +78,7 @@ class ArchiveUrlOrigin:
 
 
 class PathOrigin:
-    """An archive or a directory at a path that contains the release."""
+    """An archive or a directory at a path that contains the tag or the version."""
 
     title = "a path"
 
@@ -97,7 +97,7 @@ class PathOrigin:
         raise AssertionError(f"{dict(pin)}: pins of local files have another kind")
 
     def _known(self, directory: Path, wanted: Wanted) -> list[str]:
-        """Return the tags of the other releases at this path."""
+        """Return the tags of all releases that exist at this path."""
         before, _, after = address(self._path, wanted, keep="{}").rpartition("/")[2].partition("{}")
         if not directory.is_dir() or "{}" in str(directory):
             return []
@@ -111,7 +111,7 @@ class PathOrigin:
 
 
 def address(pattern: str, wanted: Wanted, keep: str | None = None) -> str:
-    """Return the address of a release. If `keep` is given, that text replaces the release."""
+    """Return the address of a release, or the pattern with `keep` in place of the release."""
     if wanted.tag is None:
         raise NotHereError(f"{wanted.name} is not a tag, and this address has only releases")
     if "{version}" in pattern and wanted.version is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of a wheel whose files are upstream's own, as in all wheels without native code.
+"""The tree of a wheel that contains only upstream's own files, as wheels without native code do.
 
-Only RECORD is left out, because the patches make it wrong. A wheel of compiled code needs the
-setting `contents`, which tells the compiled files from upstream's (wheel_contents.py).
+Only RECORD is left out, because patches would invalidate it. A wheel with compiled code needs the
+setting `contents`, which distinguishes compiled files from upstream's (wheel_contents.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INFO = ".dist-info/"
 
 
 class PureWheelSnapshot:
-    """A pure-Python wheel as a tree. `carries` is false for kinds of files that it lacks."""
+    """A pure-Python wheel as a tree. `carries` is false for the kinds of files that it omits."""
 
     commit = None
     natives = True

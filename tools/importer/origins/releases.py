@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List upstream's releases, newest last, without fetching any of them."""
+"""List upstream's releases, oldest first, without downloading any."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _FINAL = re.compile(r"\d+(?:\.\d+)*(?:\.?post\d+)?")
 
 
 def releases(project: Project) -> list[str]:
-    """Return the tags of upstream's final releases that the project's origins list.
+    """Return the tags of all final releases in the lists of the project's origins.
 
-    Raises UserError if no origin lists releases, EnvironmentProblem if none can be reached.
+    Raises UserError if none of the origins can list releases, and EnvironmentProblem if none can be
+    reached.
     """
     versions: set[str] = set()
     asked = False
@@ -45,7 +46,10 @@ def releases(project: Project) -> list[str]:
 
 
 def head_of(project: Project, branch: str) -> str:
-    """Return the commit of a branch. Raises UserError or EnvironmentProblem."""
+    """Return the commit at the head of a branch.
+
+    Raises UserError if there is no such branch, and EnvironmentProblem if git fails.
+    """
     url = setting(project, git_origin.KIND, "url")
     name = f"refs/heads/{branch}"
     try:
@@ -58,7 +62,7 @@ def head_of(project: Project, branch: str) -> str:
 
 
 def order_of(version: str) -> tuple[int, ...]:
-    """Return a key that sorts versions as numbers."""
+    """Return a key that sorts versions numerically."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 

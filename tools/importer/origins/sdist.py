@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin for source distributions on a package index; the pin is the sha256 of the archive."""
+"""The origin of source distributions on a package index. The pin has the archive's sha256."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIND = "sdist"
 
 
 class SdistOrigin:
-    """The sdists of `project`, its name on the index."""
+    """The sdists of the project with this name on the package index."""
 
     title = "the package index, as sdist"
 
@@ -63,7 +63,7 @@ class SdistOrigin:
         return self._snapshot(pin)
 
     def releases(self) -> list[str]:
-        """Return the versions that the index lists, oldest first."""
+        """Return the versions on the index, oldest first."""
         try:
             return sdist.versions(self._project)
         except sdist.SdistError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins for release wheels: the build's own, and other platforms' wheels for their sources."""
+"""Origins of release wheels: the build's own, and other platforms' wheels for their sources."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tools.importer.snapshot import Blob
 
 KIND = "wheel"
 
-# Wheels without CUDA, small ones first: 130 MB instead of the 550 MB of the usual Linux wheel. For
-# the first platform, pip also accepts wheels built for older macOS versions.
+# Platforms whose wheels have no CUDA, smallest first: 130 MB instead of 550 MB for the default
+# Linux wheel. For the first platform, pip also accepts wheels built for older versions of macOS.
 _SOURCE_PLATFORMS = (
     ("macosx_99_0_arm64",),
     ("win_amd64",),
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# This variable overrides the URL of the index that serves builds without CUDA, here and in
+# This variable overrides the URL of the index of builds without CUDA, here and in
 # //third_party/pypi.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """A project's wheels; `local` is the local version label of builds without CUDA."""
+    """The settings for a project's wheels. `local` is the local version of builds without CUDA."""
 
     project: str
     local: str | None
@@ -51,7 +51,7 @@ class WheelSettings:
 
 
 def wheel_settings(project: Project) -> WheelSettings | None:
-    """Read import.json and the pin's extra index; None if the project has no wheel origin."""
+    """Return the settings for wheels from import.json and the pin; None without a wheel origin."""
     settings = project.origins.get(KIND)
     if settings is None:
         return None
@@ -65,7 +65,7 @@ def wheel_settings(project: Project) -> WheelSettings | None:
 
 
 def setting(project: Project, kind: str, key: str) -> str:
-    """Return a setting of an origin. Raises UserError, which names the file and the key."""
+    """Return a setting of an origin. Raises a UserError naming file and key if it is missing."""
     try:
         return project.origins[kind][key]
     except KeyError:
@@ -76,7 +76,7 @@ def setting(project: Project, kind: str, key: str) -> str:
 
 
 def read_build_pin(pin: Path) -> dict[str, object]:
-    """Read the build's pin; return {} if it does not exist. Raises UserError if it is damaged."""
+    """Return the build's pin, or {} if it does not exist. Raises UserError if it is damaged."""
     try:
         data = json.loads(pin.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 
 
 class WheelOrigin:
-    """The wheel that the build itself uses: for its platform, without CUDA."""
+    """The origin of the wheel that the build uses: for the build's platform, without CUDA."""
 
     @property
     def title(self) -> str:
@@ -110,7 +110,7 @@ class WheelOrigin:
             raise
 
     def open(self, pin: Pin) -> Tree:
-        """Return the pinned wheel, from either wheel origin."""
+        """Return the pinned wheel, which may have come from either wheel origin."""
         sha256, filename = text_of(pin, "sha256"), text_of(pin, "filename")
         file = self._cache.file(sha256)
         if file is None:
@@ -128,9 +128,9 @@ class WheelOrigin:
         return _opened(file, self._settings, self._cache, pin)
 
     def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> Tree:
-        """Return the wheel that an earlier call fetched, or fetch it.
+        """Return the wheel from an earlier call, or download it.
 
-        A fetched wheel never becomes outdated, because indexes do not change a published wheel.
+        A cached wheel never becomes outdated, because an index does not change a published wheel.
         """
         name = f"{self._settings.project}-{version}"
         noted = self._cache.named(name)
@@ -144,7 +144,7 @@ class WheelOrigin:
         return snapshot
 
     def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
-        """Return the wheel for the first request that pip can fulfil, or raise the main error."""
+        """Return the wheel of the first request that pip can fulfil, or raise the main error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False
@@ -182,7 +182,7 @@ class WheelOrigin:
 
 
 class SourceWheelOrigin(WheelOrigin):
-    """A wheel for any platform, because all wheels of a version have the same Python sources."""
+    """The origin of other platforms' wheels, which have the same Python sources."""
 
     @property
     def title(self) -> str:
@@ -203,7 +203,7 @@ class SourceWheelOrigin(WheelOrigin):
 
 
 class WheelSnapshot:
-    """Upstream's files in a wheel. Wheels record no executable bits, so no file has one."""
+    """Upstream's files in a wheel. None is executable, because wheels record no executable bits."""
 
     def __init__(self, file: Path, settings: WheelSettings, pin: Pin) -> None:
         packed = open_zip(file)
@@ -272,7 +272,7 @@ def _snapshot(
 
 
 def _stamp(file: Path, project: str) -> dict[str, str]:
-    """Return the strings that the build wrote into version.py."""
+    """Return the strings in version.py, which upstream's build has written."""
     try:
         text = open_zip(file).read(f"{project}/version.py").decode("utf-8", "replace")
     except KeyError:
@@ -289,12 +289,12 @@ def _version(wanted: Wanted) -> str:
 
 
 def _plain(version: str) -> str:
-    """Return the version without dashes: 2.14.0-rc3 and 2.14.0rc3 are equal."""
+    """Return the version without dashes, so that 2.14.0-rc3 and 2.14.0rc3 are equal."""
     return version.replace("-", "")
 
 
 def _indexes(settings: WheelSettings) -> Iterator[str | None]:
-    """Yield None for the user's own indexes, then the index named by the build's pin."""
+    """Yield None for the user's configured indexes, then the index named in the build's pin."""
     yield None
     index = os.environ.get(_EXTRA_INDEX_VARIABLE, settings.extra_index)
     if index:
@@ -315,7 +315,7 @@ def _source_requests(settings: WheelSettings, version: str) -> Iterator[Request]
 
 
 def _options_for(filename: str) -> tuple[str, ...]:
-    """Return the options with which pip accepts the wheel with that name."""
+    """Return the options with which pip accepts the wheel `filename`."""
     try:
         python, abi, tags = filename.removesuffix(".whl").split("-")[-3:]
         digits = re.fullmatch(r"(?:cp|py)(\d)(\d*)", python.split(".")[0])
@@ -332,7 +332,7 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 
 def _extra_index(pin: Path) -> str | None:
-    """Return the address of the package index that serves torch's CPU-only builds, from the pin."""
+    """Return the URL, from the pin, of the package index of torch's CPU-only builds, if any."""
     settings = read_build_pin(pin).get("wheel")
     index = settings.get("extra_index") if isinstance(settings, dict) else None
     return index if isinstance(index, str) else None

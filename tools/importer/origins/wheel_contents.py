@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find upstream's paths in a wheel, which adds build outputs and omits many source files."""
+"""Recognise upstream's files in a wheel, which adds build outputs and omits many sources."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Kind = tuple[str, str]
 
 @dataclass(frozen=True)
 class WheelContents:
-    """Path patterns, in which `*` also matches slashes.
+    """Path patterns that describe a wheel. `*` also matches slashes.
 
-    `roots` are packages at the same path in upstream's repository. Below them, `built` matches
-    files that the build adds, and `left_out` matches upstream files that the build does not pack.
+    `roots` are the packages, at the same paths as in upstream's repository. Below them, `built`
+    matches files that the build adds, and `left_out` matches upstream files that it does not pack.
     """
 
     roots: tuple[str, ...]
@@ -33,14 +33,14 @@ class WheelContents:
     left_out: tuple[str, ...] = ()
 
     def is_upstream(self, path: str) -> bool:
-        """Return whether a wheel's member is a file in upstream's repository."""
+        """Return whether a member of a wheel is a file of upstream's repository."""
         return path.partition("/")[0] in self.roots and not self._built.match(path)
 
     def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
-        """Return whether a wheel with files of these kinds would contain `path` if upstream had it.
+        """Return whether a wheel would contain `path` if upstream's repository did.
 
-        A wheel contains every Python module of its packages. It contains other files if their kind
-        is packed.
+        A wheel contains every Python module of its packages. Of other files, it contains those
+        whose kind is in `kinds`.
         """
         if not self.is_upstream(path) or self._left_out.match(path):
             return False
@@ -56,7 +56,7 @@ class WheelContents:
 
 
 def read_contents(file: Path) -> WheelContents:
-    """Read a project's patterns. Raises UserError if the file is missing or damaged."""
+    """Read the patterns of a project. Raises UserError if the file is missing or damaged."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         return WheelContents(*(tuple(data[key]) for key in ("roots", "built", "left_out")))
@@ -67,11 +67,11 @@ def read_contents(file: Path) -> WheelContents:
 
 
 def kind_of(path: str) -> Kind:
-    """Return the first two directories and the suffix of a path."""
+    """Return the kind of a file: the first two directories of its path, and its suffix."""
     directory, name = posixpath.split(path)
     return "/".join(directory.split("/")[:2]), posixpath.splitext(name)[1]
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    # (?!) matches nothing, so that an empty list of patterns excludes no path.
+    # (?!) matches nothing, so an empty list of patterns matches no path.
     return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetch wheels with the machine's pip from local directories, which the tests create."""
+"""Tests that download wheels with the machine's pip from local directories."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not _has_pip(), reason="the python3 on PATH has 
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Return a project whose pip knows one directory, `wheels`, and no index."""
+    """Create a project, with a pip that uses only the directory `wheels` and no index."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -97,7 +97,7 @@ def test_other_bytes_under_the_pinned_name(project: Project, tmp_path: Path) -> 
 
 
 def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: Path) -> None:
-    # The usual Linux wheel includes CUDA and is large, so it is tried last.
+    # The default Linux wheel includes CUDA and is large, so it is tried last.
     make_wheel(tmp_path / "wheels", "2.14.1", cuda="'12.6'")
     make_wheel(tmp_path / "wheels", "2.14.1", _MAC)
     lines = Lines()
@@ -111,7 +111,7 @@ def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: P
 
 
 def _constrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    """Make the machine's pip configuration constrain a project's version."""
+    """Configure the machine's pip with a constraint on a project's version."""
     (tmp_path / "constraints.txt").write_text(f"{line}\n")
     (tmp_path / "pip.conf").write_text(f"[global]\nconstraint = {tmp_path}/constraints.txt\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
@@ -140,7 +140,7 @@ def test_an_empty_pip_constraint_lifts_the_machines(
     monkeypatch.setenv("PIP_CONSTRAINT", "")
     pin = resolve(project, Lines(), tag="v2.15.0").pin
     shutil.rmtree(tmp_path / "cache")
-    # pip refetches a pin by its hash, without the constraint.
+    # pip downloads a pinned wheel by its hash, ignoring the constraint.
     assert open_pin(project, Lines(), pin).pin == pin
 
 
