@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace single calls in a file's bytes, leaving all other bytes unchanged.
+"""Replace calls in the bytes of a file and leave all other bytes unchanged.
 
-Only the call itself is parsed as a concrete syntax tree, which keeps its comments, line breaks and
-CRLF. The replacement covers exactly its bytes, so the cost depends on the call, not on the file.
+Only the call is parsed into a concrete syntax tree, which preserves its comments, line breaks and
+CRLF. Exactly its bytes are replaced, so the cost depends on the size of the call, not of the file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tools.importer.rewrites.sites import Site, line_starts
 
 
 def rewritten_call(rule: Rule, text: str) -> str | None:
-    """Return the replacement of the call `text`; None if no operation of the rule matches."""
+    """Return the replacement for the call `text`; None if no operation of the rule matches it."""
     plain = text.replace("\r\n", "\n")
     crlf = plain != text
     if "\r" in plain or (crlf and plain.count("\n") != text.count("\r\n")):
         return None  # the call mixes LF and CRLF
-    # Add parentheses: a method call may have a line break before its dot.
+    # Without parentheses, a line break before the dot of a method call would be a syntax error.
     call = cst.parse_expression(f"({plain})")
     assert isinstance(call, cst.Call)
     if cst.Module([]).code_for_node(call) != f"({plain})":
@@ -42,13 +42,13 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
 def rewrite_file(
     data: bytes, module: Module, sites: Sequence[tuple[Site, str]], target: str
 ) -> bytes | None:
-    """Return the file with each site replaced by its new text, and the import that `target` needs.
+    """Return the file with each site replaced by its new text, and with the import for `target`.
 
-    Return None if another variable hides the module that the new call names.
+    Return None if a local variable hides the module that `target` names.
     """
     root = target.split(".")[0]
     places = {(site.line, site.column) for site, _ in sites}
-    # Two calls that begin at the same position, as in `f()()`, are in the same scope.
+    # Calls that begin at the same position, as in `f()()`, are in the same scope.
     calls = (call for named in module.calls.values() for call in named)
     if any(
         (call.lineno, call.col_offset) in places and module.is_local(root, call) for call in calls
@@ -64,8 +64,8 @@ def _replace(
 ) -> cst.BaseExpression:
     function = cst.parse_expression(target)
     if call.args and call.args[0].value is path:
-        # Keep the argument list as it is, so that only one line changes in a call over several
-        # lines.
+        # Keep the layout of the argument list, so that in a call over several lines, only one line
+        # changes.
         only = call.args[0].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
         if len(call.args) > 1:
             only = only.with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -80,7 +80,7 @@ def _replace(
 
 
 def _imported(tree: ast.Module, root: str) -> bool:
-    """Return whether the module imports `root`, or a submodule of it, at its top level."""
+    """Return whether the module imports `root` or a submodule of it at the top level."""
     return any(
         alias.asname in (None, root) and alias.name.split(".")[0] == root
         for statement in tree.body
@@ -91,7 +91,7 @@ def _imported(tree: ast.Module, root: str) -> bool:
 
 
 def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
-    """Insert `import <module of target>` before the first import that is not from __future__."""
+    """Insert an import of `target`'s module before the first import not from __future__."""
     module = target.rpartition(".")[0]
     starts = line_starts(data)
     line = 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about one file, which are cached instead of its much larger syntax tree.
+"""Facts about a source file, cached instead of its much larger syntax tree.
 
-Facts depend only on the file's bytes and the paths it receives from other files. So they are cached
-across trees and rules: an import checks upstream's tree and then the patched one, which differs in
-a dozen of 2,000 files.
+They depend only on the file's bytes and on the paths that it receives from other files, so they are
+cached across trees and rules: an import checks upstream's tree and then the patched one, which
+differs in a dozen of 2,000 files.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tools.importer.rewrites.module import Module
 from tools.importer.rewrites.sites import Site, sites_in
 from tools.importer.snapshot import blob_id
 
-# An `ast` tree is forty times as large as its source. The few cached trees are those used next.
+# An `ast` tree is forty times as large as its source, so keep only trees that will be used soon.
 _HELD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """How paths from `__file__` flow through a file, given the paths that it receives.
+    """The flow of paths computed from `__file__` through a file, given the paths it receives.
 
-    `exports` are its names for these paths, `passed` are paths that it passes to other files, and
-    `sites` are calls on these paths.
+    `exports` are the file's names for such paths, `passed` are the paths that it passes to other
+    files, and `sites` are its calls on such paths.
     """
 
     exports: frozenset[Export]
@@ -40,7 +40,7 @@ NOTHING = Facts(frozenset(), frozenset(), ())
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree's Python files, by path."""
+    """The Python files of a tree, by path."""
 
     files: Mapping[str, bytes]
 
@@ -50,7 +50,7 @@ class Tree:
 
 
 class Modules:
-    """The facts about files, cached by content: a second pass parses only changed files."""
+    """The facts about files, cached by content, so that only changed files are parsed again."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str, frozenset[Given]], Facts | None] = {}
@@ -60,11 +60,11 @@ class Modules:
         self.count = 0
 
     def get(self, path: str, data: bytes) -> Module | None:
-        """Return the parsed file, or None if Python cannot read it (see `readable`)."""
+        """Return the parsed file, or None if it cannot be parsed (see `readable`)."""
         return self._module(path, data, blob_id(data))
 
     def facts(self, tree: Tree, path: str, given: frozenset[Given]) -> Facts | None:
-        """Return the facts about a file, or None if Python cannot read it (see `readable`)."""
+        """Return the facts about a file, or None if it cannot be parsed (see `readable`)."""
         key = (path, tree.ids[path], given)
         if key not in self._facts:
             data = tree.files[path]
@@ -73,7 +73,7 @@ class Modules:
         return self._facts[key]
 
     def naming(self, tree: Tree, words: Collection[bytes]) -> list[str]:
-        """Return the files that contain at least one of the words."""
+        """Return the paths of the files that contain at least one of the words."""
         known = [self._naming.setdefault(word, {}) for word in words]
         paths = []
         for path, data in tree.files.items():
@@ -89,7 +89,7 @@ class Modules:
     def _module(self, path: str, data: bytes, content: str) -> Module | None:
         key = (path, content)
         if key in self._held:
-            # Mark the entry as most recently used, so that it is evicted last.
+            # Mark the entry as the most recently used one, so that it is evicted last.
             self._held[key] = self._held.pop(key)
             return self._held[key]
         self._held_bytes[key] = len(data)
@@ -104,7 +104,7 @@ class Modules:
 def readable(data: bytes) -> bool:
     """Return whether the file is UTF-8 and declares no other encoding.
 
-    Otherwise, positions in its `ast` tree would not be positions in its bytes.
+    In other encodings, the positions in its `ast` tree would not be byte offsets in the file.
     """
     try:
         data.decode("utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place in a tree that no rule covers. A line in rewrites.txt holds the user's decision on it."""
+"""A place that no rule covers. The user's decision about it becomes a line in rewrites.txt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ TABLE = "patches/torch/rewrites.txt"
 class Finding:
     """Calls (`sites`) that no rule covers, in one function or in a whole file.
 
-    For a file, `function` is "". `what` describes the problem, `step` the possible next steps.
+    For a whole file, `function` is "". `what` describes the problem and `step` the possible next
+    steps.
     """
 
     rule: str
@@ -28,7 +29,7 @@ class Finding:
 
 
 def refuse(findings: Sequence[Finding], label: str) -> None:
-    """Raise UserError with a one-line message if there are findings."""
+    """Raise a one-line UserError if there are findings."""
     messages = []
     for head in dict.fromkeys((each.rule, each.step) for each in findings):
         alike = "; ".join(each.what for each in findings if (each.rule, each.step) == head)

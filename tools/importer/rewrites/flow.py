@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data flow of paths computed from `__file__` within one file.
+"""The data flow of paths computed from `__file__` within a file.
 
-The flow follows names, not the order of statements: a name holds a path if any assignment gives it
-one. This deliberately over-approximates: a false positive becomes an exception with a reason, but
-no test would show a missed call. A path that comes through a parameter is marked weaker (`PASSED`),
-because other callers pass other paths.
+The analysis is flow-insensitive: a name holds such a path if any assignment to it does. This
+over-approximates on purpose, because a false positive only becomes an exemption with a reason, but
+no test would reveal a missed call. A path that a parameter receives gets a weaker mark (`PASSED`),
+because other callers may pass other paths.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PASSED, OWN = 1, 2
 
 SOURCE_TOKENS = (b"__file__", b"getfile", b"getsourcefile")
 
-# Functions that never return a path, whatever their arguments.
+# Functions that never return a path, whatever their arguments are.
 _NO_PATH = frozenset(
     """open open_resource read read_text read_bytes read_file basename
     exists isfile isdir islink is_file is_dir stat getsize getmtime
@@ -36,7 +36,7 @@ _FILLS = frozenset(("append", "add", "extend", "insert", "update", "setdefault",
 
 @dataclass(frozen=True)
 class Passed:
-    """A path passed to a function in another file, by position or by parameter name."""
+    """A path that is passed to a function in another file, as a positional or keyword argument."""
 
     target: Import
     parameter: int | str
@@ -44,7 +44,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Taken:
-    """A path that the function (or class) `name` in this file receives as an argument."""
+    """A path that the function (or class) `name` of this file receives as an argument."""
 
     name: str
     parameter: int | str
@@ -52,7 +52,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Export:
-    """A name that holds a path from `__file__`, or returns one when `called`."""
+    """A name that holds a path computed from `__file__`, or that returns one if `called`."""
 
     name: str
     called: bool
@@ -60,7 +60,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Imported:
-    """An export of the file `maker`."""
+    """An export of another file, `maker`."""
 
     maker: str
     export: Export
@@ -71,7 +71,7 @@ Given = Taken | Imported
 
 @dataclass
 class Flow:
-    """The marked nodes of one file. `give` adds facts from other files; marks are never removed."""
+    """The marked nodes of a file. `give` adds facts from other files. Marks are never removed."""
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
@@ -79,16 +79,16 @@ class Flow:
     exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
-        """Mark `__file__`, `x.__file__` and calls of `inspect` functions that return a file."""
+        """Mark `__file__`, `x.__file__` and calls of inspect.getfile and getsourcefile."""
         for node in self.module.own_files:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                # Weaker mark: the argument may come from outside this tree.
+                # The mark is weaker, because the argument may come from outside this tree.
                 self._mark(call, PASSED)
 
     def give(self, given: Given) -> None:
-        """Mark the names that get a path from another file: a parameter, or imported names."""
+        """Mark the parameters or imported names that hold a path from another file."""
         if isinstance(given, Taken):
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)
@@ -121,7 +121,7 @@ class Flow:
             pending += [(reached, level) for reached in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
-        """Return the nodes that hold a path from `__file__` if `node` does."""
+        """Return the nodes that hold a path computed from `__file__` if `node` holds one."""
         parent = self.module.parents[node]
         match parent:
             case ast.Call(func=func) if func is node:
@@ -239,7 +239,7 @@ class Flow:
         ]
 
     def _targets(self, target: ast.AST, level: int) -> list[ast.AST]:
-        """Return the reads of an assignment's target."""
+        """Return the reads of the variables that `target` assigns."""
         module = self.module
         match target:
             case ast.Name(id=name):
@@ -265,7 +265,7 @@ class Flow:
 
 
 def _gives_path(callee: ast.expr) -> bool:
-    """Return whether a call may return a path passed to it; most constructors do not."""
+    """Return whether a call may return a path that it receives. Most constructors do not."""
     name = _last(callee)
     return name not in _NO_PATH and (name in _PATH_CLASSES or not name.lstrip("_")[:1].isupper())
 

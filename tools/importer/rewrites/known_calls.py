@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviewed calls, as data: `rewrites.txt` next to the series, with one line for each call or file.
+"""Reviewed calls, as data: `rewrites.txt` next to the series has a line per function or file.
 
-    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls in the function (1) stay unchanged
+    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls (1) in the function stay unchanged
     RULE rewrite RELEASE PATH xN                from that release on, N calls in the file are
                                                 rewritten
 
-Empty lines and lines that begin with `#` are comments.
+Empty lines and lines that begin with `#` are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REWRITE_HINT = "to rewrite them all, delete the marker lines; else `keep` each 
 
 
 def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Rule, ...]:
-    """Return the rules with the data's lines added. `where` names the file in a UserError."""
+    """Return the rules with the lines of `data` added. Raises a UserError naming `where`."""
     kept: dict[str, list[Kept]] = {rule.name: list(rule.kept) for rule in rules}
     expected = {
         rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
@@ -76,7 +76,7 @@ def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Ru
 
 
 def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> bytes:
-    """Return the file with a proposed line for each finding, between temporary markers."""
+    """Return the file with a proposed line for each finding, between conflict markers."""
     lines = data.decode("utf-8").split("\n")
     for finding in findings:
         proposal = _proposal(finding, label)
@@ -108,7 +108,7 @@ def _proposal(finding: Finding, label: str) -> str:
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """Return a key that must be unique among the lines; () for a comment or an invalid line."""
+    """Return a key that must be unique in the file; () for a comment or an invalid line."""
     keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
     if keep:
         return (keep["rule"], "keep", keep["path"], keep["function"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Python source file, prepared for data flow: parents, scopes, reads of names, imports.
+"""A Python source file prepared for data flow analysis: parents, scopes, reads of names, imports.
 
-It is built once per file with the standard `ast`, which is ten times as fast as a concrete syntax
-tree and records each node's byte position. Files are never executed or imported. One pass over the
-nodes indexes them by name. The meaning of a name is resolved lazily, for the few names queried.
+It is parsed once with the standard `ast`, which is ten times as fast as a concrete syntax tree and
+records the byte position of each node. Files are never executed or imported. One pass indexes the
+nodes by name. A name is resolved lazily, because only few names are queried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cached_property
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Scope = Function | ast.Lambda | ast.Module
 
-# No path flows through these fields: texts, numbers, operators, contexts.
+# Fields through which no path flows: strings, numbers, operators and contexts.
 _LEAVES = frozenset(
     ("arg", "attr", "ctx", "id", "kind", "level", "module", "op", "ops", "type_comment")
 )
@@ -37,7 +37,7 @@ _NAMED = frozenset(
 
 @dataclass(frozen=True)
 class Import:
-    """The target of a local name: `name` in a module, or the module itself (`name` is empty).
+    """The import behind a local name: `name` in a module, or the module itself if `name` is empty.
 
     `module` is a path with slashes, relative to the root of absolute imports.
     """
@@ -47,22 +47,22 @@ class Import:
 
     @property
     def files(self) -> tuple[str, str]:
-        """The possible paths of the module, best first."""
+        """Return the possible paths of the module's file, best first."""
         return (f"{self.module}.py", f"{self.module}/__init__.py")
 
 
 class Module:
-    """A parsed file. `path` has slashes and is relative to the root of its absolute imports."""
+    """A parsed file. `path` has slashes and is relative to the root of absolute imports."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        """Parse the file. Raises SyntaxError or ValueError if Python cannot read it."""
+        """Parse the file. Raises SyntaxError or ValueError if that fails."""
         self.path = path
         self.tree = ast.parse(data, path)
         self.parents: dict[ast.AST, ast.AST] = {}
         self.functions: dict[str, list[Function]] = defaultdict(list)  # functions and methods
         self.classes: dict[str, ast.ClassDef] = {}
         self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # by the last name of the callee
-        # Only attributes that are read, not those that are assigned.
+        # Attributes that are read, but not those that are only assigned.
         self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)
         self._binders: dict[str, list[ast.AST]] = defaultdict(list)
@@ -73,7 +73,7 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, Import]:
-        """The local names that imports bind, anywhere in the file."""
+        """Return the local names that imports bind, anywhere in the file."""
         imports: dict[str, Import] = {}
         for node in self._imports:
             if isinstance(node, ast.Import):
@@ -88,25 +88,25 @@ class Module:
 
     @property
     def own_files(self) -> Sequence[ast.AST]:
-        """The reads of `__file__`, this module's or another's."""
+        """Return the reads of `__file__`, of this module or of another one."""
         return [*self._reads.get("__file__", ()), *self.attributes.get("__file__", ())]
 
     def is_method(self, function: Function) -> bool:
         return isinstance(self.parents[function], ast.ClassDef)
 
     def function_of(self, node: ast.AST) -> str:
-        """Return the dotted name of the function or class around a node; `<module>` at the top."""
+        """Return the dotted name of the function or class around a node, or `<module>`."""
         names = [
             step.name for step in self._ancestors(node) if isinstance(step, Function | ast.ClassDef)
         ]
         return ".".join(reversed(names)) or "<module>"
 
     def scope_of(self, name: str, node: ast.AST) -> _Scope:
-        """Return the function that binds `name` as seen from `node`, or the module."""
+        """Return the function that binds `name` as seen from `node`, or else the module."""
         binders = self._binders_of(name)
         inner: ast.AST = node
         for step in self._ancestors(node):
-            # Defaults, annotations and decorators belong to the scope around the function.
+            # Decorators and the return annotation belong to the scope around the function.
             inside = not isinstance(step, Function | ast.Lambda) or not _is_outside(step, inner)
             if isinstance(step, Function | ast.Lambda) and inside and step in binders:
                 return step
@@ -114,7 +114,7 @@ class Module:
         return self.tree
 
     def is_local(self, name: str, node: ast.AST) -> bool:
-        """Return whether a function around `node` binds `name` as a local."""
+        """Return whether `name` is a local of a function around `node`."""
         return self.scope_of(name, node) is not self.tree
 
     def loads(self, scope: _Scope, name: str) -> list[ast.Name]:
@@ -123,7 +123,7 @@ class Module:
         return [node for node in reads if self.scope_of(name, node) is scope]
 
     def target_of(self, callee: ast.expr) -> Import | None:
-        """Return the file and name of an imported callee; None if it was not imported."""
+        """Return the file and the name of an imported callee; None if it is not imported."""
         if isinstance(callee, ast.Name):
             bound = self.imports.get(callee.id)
             return bound if bound is not None and bound.name else None
@@ -131,12 +131,12 @@ class Module:
         if dotted is None or dotted[0] not in self.imports:
             return None
         bound = self.imports[dotted[0]]
-        # After `from package import module`, the remaining names are below that module.
+        # After `from package import module`, the other names are below that module.
         below = [bound.name] if bound.name else []
         return Import(_slashed([*bound.module.split("/"), *below, *dotted[1:-1]]), dotted[-1])
 
     def _walk(self) -> None:
-        """Record each node's parent, and index named nodes by name."""
+        """Record the parent of each node, and index nodes by name."""
         parents, reads = self.parents, self._reads
         pending: list[ast.AST] = [self.tree]
         while pending:
@@ -147,7 +147,8 @@ class Module:
             for field in _FIELDS[kind]:
                 value = getattr(node, field)
                 for child in value if type(value) is list else (value,):
-                    # A third of torch's 500,000 nodes are reads of names; they have no children.
+                    # A third of torch's 500,000 nodes are reads of names, which have no children to
+                    # visit.
                     if type(child) is ast.Name and type(child.ctx) is ast.Load:
                         parents[child] = node
                         reads[child.id].append(child)
@@ -177,7 +178,7 @@ class Module:
                 self._globals[name].append(node)
 
     def _binders_of(self, name: str) -> set[ast.AST]:
-        """Return the functions, and possibly the module, that bind a name."""
+        """Return the scopes that bind a name: functions, and possibly the module."""
         if name not in self._holders:
             bound = {self._holder(node) for node in self._binders.get(name, ())}
             self._holders[name] = bound - {
@@ -206,7 +207,7 @@ class Module:
 
 
 def last_name(node: ast.AST) -> str:
-    """Return the name of a variable, or the part of an attribute after the last dot."""
+    """Return the name of a variable, or the last component of a dotted name."""
     return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule's patch file. The series must contain exactly what the rule generates from the tree."""
+"""Generate the patch files of rules. The patches in a series must be equal to them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def patch_files(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, bytes]:
-    """Return each rule's patch by file name, generated from upstream's tree.
+    """Return the patches of the rules, generated from upstream's tree, by file name.
 
-    Patches in the series keep their order and names. A new one is appended as `<rule>.patch`. Rules
-    without a target have no patch. Raises UserError if a rule cannot be applied.
+    Patches in the series keep their order and names. A new one is appended as `<rule>.patch`. A
+    rule without a target has no patch. Raises UserError if a rule cannot be applied.
     """
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
@@ -46,13 +46,13 @@ def patch_files(
 def regenerated_patch(
     patch: Patch, tree: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
 ) -> bytes:
-    """Return one generated patch for `tree`, which has the patches before it applied."""
+    """Return a generated patch for `tree`, which must have the earlier patches applied."""
     done = run_rule(find_rule(patch.header[HEADER], rules), tree, label)
     return render_rewrite(done.rule, done.files, tree)
 
 
 def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> bytes:
-    """Return the patch file for a rule's result, with the rule's header."""
+    """Return a patch file with a rule's changes and the header of the rule."""
     changes = [Change(path, path, before.read(path), files[path]) for path in sorted(files)]
     header = [f"Subject: {rule.about}", *(f"{key}: {text}" for key, text in rule.header.items())]
     header.append(f"{HEADER}: {rule.name}")
@@ -60,7 +60,7 @@ def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> b
 
 
 def same_patch(one: bytes, other: bytes) -> bool:
-    """Return whether two patch files are equal, except for the order of their files."""
+    """Return whether two patch files are equal except for the order of the files in them."""
     if header_of(one) != header_of(other):
         return False
     first, second = parse_diff(one), parse_diff(other)

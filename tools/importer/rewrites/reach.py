@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find, in a whole tree, the calls that read a path computed from `__file__`.
+"""Find the calls in a whole tree that read a path computed from `__file__`.
 
-A file is parsed only if its bytes contain a source of these paths, or a name that another file
-exports. So 2,000 files take a second or two.
+A file is parsed only if its bytes contain a source of such paths, or a name that another file
+exports. So a tree of 2,000 files takes only a second or two.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tools.importer.rewrites.sites import Site
 
 @dataclass(frozen=True)
 class Reached:
-    """The calls on paths from `__file__`. `unread` files may have some but cannot be parsed."""
+    """The calls on paths from `__file__`. `unread` files may have some, but did not parse."""
 
     unread: tuple[str, ...]
     _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
-        """Return the calls of `callees` (last names) on these paths, in the order of files."""
+        """Return the calls on these paths whose last name is in `callees`, ordered by file."""
         return [site for site in self._sites if site.callee in callees]
 
 
 def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
-    """Follow the paths computed from `__file__` through a tree."""
+    """Follow the paths computed from `__file__` through a whole tree."""
     search = _Search(Tree(files), modules)
     paused = gc.isenabled()
     gc.disable()  # parsing makes many nodes but no garbage; collecting would add 25% time
@@ -45,7 +45,7 @@ def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
 
 
 class _Search:
-    """A work list of files: new facts about a file's names are passed on to its importers."""
+    """A work list of files. New facts about a file's names are passed on to its importers."""
 
     def __init__(self, tree: Tree, modules: Modules) -> None:
         self.facts: dict[str, Facts] = {}
@@ -69,7 +69,7 @@ class _Search:
             due |= self._export(path, facts.exports - before.exports)
 
     def _hand_over(self, new: Collection[Passed]) -> set[str]:
-        """Pass paths on to functions in other files. Return the files with new facts."""
+        """Pass paths to functions in other files. Returns the files that received new facts."""
         return {
             path
             for passed in new
@@ -79,12 +79,12 @@ class _Search:
         }
 
     def _export(self, maker: str, new: Collection[Export]) -> set[str]:
-        """Pass exported paths on to possible importers. Return the files with new facts."""
+        """Pass exported paths to possible importers. Returns the files that received new facts."""
         if not new:
             return set()
         handed = {Imported(maker, export) for export in new}
         names = {export.name.encode() for export in new}
-        # A file that uses a name from a module also contains the module's name.
+        # A file that uses a name of a module must contain the name of the module too.
         stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         return {
             user

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rewrite rule as data: the calls to match, their replacement, exceptions, expected counts.
+"""A rewrite rule as data: the calls that it matches, their replacement, exemptions, and counts.
 
-A rule without a `target` rewrites nothing. It is a guard: in a tree with all patches, no call may
-remain without a recorded reason.
+A rule without a `target` rewrites nothing and is only a guard: in a tree with all patches, each
+remaining call must have a recorded reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATH = "path"
 
 @dataclass(frozen=True)
 class Operation:
-    """A form of the call. `call` captures its path as PATH; `suffix` follows the new call."""
+    """A form of the call. `call` captures the path as PATH; `suffix` follows the new call."""
 
     name: str
     call: m.Call
@@ -28,7 +28,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Kept:
-    """Calls in one function that stay unchanged; `function` is dotted, or `<module>`."""
+    """Calls in a function that stay unchanged. `function` is a dotted name or `<module>`."""
 
     path: str
     function: str
@@ -38,11 +38,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite rule. No `guarded` callee may be called on a path from `__file__`, except `kept`.
+    """A rewrite rule. Only `kept` calls of `guarded` names may use a path from `__file__`.
 
-    `expected` gives the number of rewritten calls per file, by the first release with that number.
-    `kept` and `expected` are data (see known_calls.py). `header` is the patch's header without its
-    Subject.
+    `expected` has the number of rewritten calls per file, by the first release with that number.
+    `kept` and `expected` are read from data (known_calls.py). `header` is the header of the rule's
+    patch without the Subject.
     """
 
     name: str
@@ -57,15 +57,15 @@ class Rule:
     expected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def covers(self, path: str) -> bool:
-        """Return whether the rule applies to a file; a pattern's `*` also matches slashes."""
+        """Return whether the rule applies to a file. In its patterns, `*` matches slashes too."""
         return any(fnmatchcase(path, pattern) for pattern in self.scope) and not any(
             fnmatchcase(path, pattern) for pattern in self.outside
         )
 
     def matches_in(self, label: str) -> Mapping[str, int]:
-        """Return the expected matches by file, merged over all releases up to this one.
+        """Return the expected number of matches by file, merged over all releases up to `label`.
 
-        A label that is not a release uses all releases; one older than all uses the oldest.
+        A label that is not a release uses all releases, and one older than all uses the oldest.
         """
         order = sorted(self.expected, key=_age)
         upto = [name for name in order if _age(name) <= _age(label)] or order[:1]
@@ -79,7 +79,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
 
 
 def _age(label: str) -> tuple[bool, tuple[int, ...], bool, str]:
-    """Return a sort key: by number, candidates before releases, branches and commits last."""
+    """Return a sort key: by version, pre-releases before releases, branches and commits last."""
     match = _RELEASE.fullmatch(label)
     if match is None:
         return (True, (), True, "")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rule on a tree; return the changed files and the findings, which no rule covers.
+"""Run a rule on a tree, and return the changed files and the findings, which no rule covers.
 
-The result is generated from every tree, never merged. A call that upstream added is either
-rewritten, so that the file's number of matches must be updated, or reported as a finding.
-`examine`, `look` and `decide` return findings. `run_rule`, `check_guards` and `decisions` raise
-UserError instead.
+The result is generated from each tree, never merged. A call that upstream has added is either
+rewritten, and then the expected number of matches in its file must be updated, or reported as a
+finding. `examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions`
+raise UserError instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A rule's result: `files` has only changed files; `unread` lists files that did not parse."""
+    """The result of a rule. `files` are the changed files; `unread` ones did not parse."""
 
     rule: Rule
     files: Mapping[str, Blob]
@@ -43,7 +43,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Guarded:
-    """The findings in a patched tree; `unread` files use `__file__` but could not be checked."""
+    """The findings in a patched tree. `unread` files use `__file__` but could not be parsed."""
 
     findings: tuple[Finding, ...]
     unread: tuple[str, ...]
@@ -57,14 +57,14 @@ def regenerate(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Blob]:
-    """Return the files that the rule changes in a tree. Raises UserError (see `run_rule`)."""
+    """Return the files that the rule changes. Raises UserError as `run_rule` does."""
     return dict(run_rule(find_rule(rule_name, rules), snapshot, label, modules=modules).files)
 
 
 def run_rule(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite a tree. Raises UserError for unexpected match counts and remaining guarded calls."""
+    """Rewrite a tree. Raises UserError if match counts are wrong or guarded calls remain."""
     done = examine(rule, snapshot, label, modules=modules)
     refuse(done.findings, label)
     return done
@@ -73,7 +73,7 @@ def run_rule(
 def examine(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite all matching calls in a tree, and return the others as findings."""
+    """Rewrite the matching calls in a tree, and return the other guarded calls as findings."""
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -111,10 +111,10 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Raise UserError if a tree with all patches contains a guarded call without a reason.
+    """Raise UserError if a tree with all patches has guarded calls without a recorded reason.
 
-    Return the unchecked files, which use `__file__` but could not be parsed. If
-    `modules` is given, as for `decisions`, only the files that the patches change are parsed.
+    Returns the files that use `__file__` but could not be parsed. If `modules` is passed, as to
+    `decisions`, only the files that the patches change are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)
@@ -124,7 +124,7 @@ def check_guards(
 def look(
     snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> Guarded:
-    """Return the guarded calls without a reason, in a tree with all patches."""
+    """Return the guarded calls without a recorded reason in a tree with all patches."""
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     findings: list[Finding] = []
@@ -146,7 +146,10 @@ def decisions(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Decision]:
-    """Return the rewritten files for the generated patches (see `decide`). Raises UserError."""
+    """Return the rewritten files of the generated patches, as `decide` does.
+
+    Raises UserError if there are findings.
+    """
     decided, findings = decide(series, snapshot, label, rules=rules, modules=modules)
     refuse(findings, label)
     return decided
@@ -160,9 +163,9 @@ def decide(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-    """Return the rewritten files for the generated patches, to rebase `series` onto `snapshot`.
+    """Return the rewritten files of the generated patches for a rebase of `series` onto `snapshot`.
 
-    A file that a generated patch no longer changes is returned with upstream's content.
+    If a generated patch no longer changes a file, upstream's content is returned for it.
     """
     decided: dict[str, Decision] = {}
     findings: list[Finding] = []
@@ -190,7 +193,7 @@ def generated(series: Series) -> list[Patch]:
 
 
 def find_rule(name: str, rules: Sequence[Rule] = RULES) -> Rule:
-    """Return the rule of that name. Raises UserError if none has it."""
+    """Return the rule called `name`. Raises UserError if there is none."""
     for rule in rules:
         if rule.name == name:
             return rule
@@ -204,7 +207,10 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
-    """Separate the kept calls. If a function has more calls than the rule allows, keep none."""
+    """Separate the kept calls from the others.
+
+    If a function has more calls than its exemption allows, none of them is kept.
+    """
     kept = {}
     taken: set[Site] = set()
     for each in rule.kept:
