@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patch series for pinned upstream trees: read, check, apply strictly, hash the result.
+"""Read, check and apply patch series for pinned upstream trees, and hash the result.
 
-These modules use only the standard library. The same files run in a repository rule with the host's
-python3, which cannot install packages, and in tests with the hermetic interpreter.
+These modules use only the standard library, because repository rules run them with the host's
+python3. Tests run them with the hermetic interpreter.
 """
 
 from tools.importer.apply import ApplyError, apply_series, patched_files

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apply a series strictly: exact context at the exact line, or nothing at all.
 
-There is no fuzz and no offset, because a hunk that fits elsewhere may be in the wrong place, and no
-error would show it. The whole series is applied in memory first. Files are written only if every
-hunk fits, each to a temporary file that is then renamed.
+Fuzz and offsets are not supported, because a hunk that matches elsewhere could silently change the
+wrong place. The whole series is applied in memory first. Files are written only if every hunk fits,
+each to a temporary file that is then renamed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
 
 class ApplyError(UserError):
-    """An error for a patch that does not fit. The message says where, and what was found there."""
+    """An error for a patch that does not fit. The message says where and why."""
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:
-    """Patch `tree` in place and return the changed paths, sorted. Writes only if all hunks fit.
+    """Patch `tree` in place and return the changed paths, sorted.
 
-    Changes to `absent` paths, which the tree's origin never contains, are skipped.
+    No file is written unless all hunks fit. Changes to `absent` paths, which the tree's origin
+    never contains, are skipped.
     """
     changed = patched_files(series, tree, absent=absent)
     for path, blob in changed.items():
@@ -62,7 +63,7 @@ def patched_files(
 def apply_patch(
     patch: Patch, work: dict[str, Blob | None], read: Read, *, absent: Collection[str] = ()
 ) -> None:
-    """Apply one patch to `work`, which holds the files touched so far; `read` returns all others.
+    """Apply one patch to `work`, the files touched so far. `read` returns any other file.
 
     Changes to `absent` paths, which the tree's origin never contains, are skipped.
     """
@@ -76,10 +77,10 @@ def apply_patch(
 
 
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
-    """Reject a path below a file or a link, because a write through a link could leave the tree.
+    """Raise ApplyError if a path's parent is a file or a link.
 
-    `has_file` tells whether the tree contains a path that the series does not touch. Raises
-    ApplyError.
+    Writing through a link could leave the tree. `has_file` returns whether the unpatched tree
+    contains a path.
     """
     for path, blob in work.items():
         parts = path.split("/") if blob is not None else []
@@ -95,7 +96,7 @@ def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], boo
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
-    """Apply one file's change to `files`, which maps its paths to contents."""
+    """Return the new contents of the files that `diff` changes. `files` has the current ones."""
     where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)
@@ -121,12 +122,12 @@ def apply_diff(
 
 
 def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> bytes:
-    """Apply the hunks of one file to its bytes. Raises ApplyError, which names the hunk."""
+    """Apply the hunks of one file to its bytes. Raises an ApplyError naming a failed hunk."""
     return b"".join(apply_to_lines(split_lines(data), hunks))
 
 
 def apply_to_lines(lines: list[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
-    """Apply the hunks of one file to its lines. Raises ApplyError, which names the hunk."""
+    """Apply the hunks of one file to its lines. Raises an ApplyError naming a failed hunk."""
     out: list[bytes] = []
     done = 0
     for number, hunk in enumerate(hunks, start=1):
@@ -145,7 +146,7 @@ def apply_to_lines(lines: list[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Split into lines with their endings. Only a newline ends a line; the last may lack one."""
+    """Split `data` after each newline. The last line may lack one."""
     lines = data.split(b"\n")
     tail = lines.pop()
     return [line + b"\n" for line in lines] + ([tail] if tail else [])

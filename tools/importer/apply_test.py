@@ -28,7 +28,7 @@ _TEN = "".join(f"line {number}\n" for number in range(1, 11))
 
 
 def _diff(old: bytes, new: bytes, path: str = "x", context: int = 1) -> bytes:
-    """Return a unified diff that marks a missing newline at the end, unlike difflib's."""
+    """Return a unified diff that, unlike difflib, marks a missing newline at the end of a file."""
     out = b""
     for line in difflib.diff_bytes(
         difflib.unified_diff,
@@ -85,7 +85,7 @@ def test_applying_a_diff_gives_the_new_text(
 def test_a_shifted_text_is_never_patched_in_the_wrong_place(
     old: list[bytes], new: list[bytes], extra: bytes
 ) -> None:
-    """A patch must not apply to a shifted file, unless the same text is still at its lines."""
+    """A patch must not apply to shifted text, unless equal text is now at its line numbers."""
     before, after = b"".join(old), b"".join(new)
     for diff in parse_diff(_diff(before, after)):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary changes in git's format: deflated and base85-encoded, each side whole or as a delta."""
+"""Binary patches in git's format: deflated, base85-encoded literals or deltas."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 _HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
 _LINE_BYTES = 52  # the number of data bytes per line, as in git
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Limits the memory that a hostile length can use; upstream's largest source is far smaller.
+# Limit the memory that a malicious size can allocate. The largest upstream source is far smaller.
 _LIMIT = 1 << 27
 
 
 class BinaryError(ValueError):
-    """An error for a binary patch that cannot be read. The message names the defect."""
+    """An error for a binary patch that is malformed or does not apply."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Binary:
 
 
 def read_binary(lines: Sequence[bytes], index: int, old: str, new: str) -> tuple[Binary, int]:
-    """Read the lines after `GIT binary patch`; return the change and the index of the next line.
+    """Parse the lines after `GIT binary patch`. Returns the change and the index of the next line.
 
     Raises BinaryError if the lines are damaged.
     """
@@ -52,12 +52,12 @@ def read_binary(lines: Sequence[bytes], index: int, old: str, new: str) -> tuple
 
 
 def apply_side(side: Side, other: bytes) -> bytes:
-    """Return the file that this side describes, given the bytes of the other side."""
+    """Return the file that `side` describes, given the bytes of the other side."""
     return _apply_delta(side.data, other) if side.delta else side.data
 
 
 def write_literal(data: bytes) -> bytes:
-    """Return a side's lines in the whole-file form; the last line is empty."""
+    """Return `data` as a `literal` side of a binary patch, with the empty line that ends it."""
     out = [b"literal %d\n" % len(data)]
     packed = zlib.compress(data, 9)
     for start in range(0, len(packed), _LINE_BYTES):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of damaged diffs: each is parsed literally, or rejected with a one-line error.
+"""Tests of damaged diffs: each is parsed as it stands, or rejected with a one-line error.
 
-Real diffs from git are damaged at random: bits, lines, headers, counts, names. An accepted diff
-survives reading and writing, stays inside the tree, and has the same effect as with git. A rejected
-diff changes no file.
+Diffs written by git are damaged at random: bits, lines, headers, counts, names. An accepted diff
+survives a round trip, stays inside the tree, and has the same effect as with git. A rejected diff
+changes no file.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _COUNT = re.compile(rb"\d+")
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> bytes:
-    """Draw some of the diffs, with one to four defects."""
+    """Draw one to three of the diffs, with up to four defects in all."""
     lines = b"".join(draw(st.lists(st.sampled_from(_DIFFS), min_size=1, max_size=3))).split(b"\n")
     for _ in range(draw(st.integers(0, 4))):
         index = draw(st.integers(0, len(lines) - 1))
@@ -126,7 +126,7 @@ def _damaged(draw: st.DrawFn) -> bytes:
 
 
 def _parsed(data: bytes) -> tuple[FileDiff, ...] | None:
-    """Parse diffs. Return None if the parser rejects them, after checking its error."""
+    """Parse diffs. If the parser rejects them, check its error and return None."""
     try:
         return parse_diff(data)
     except DiffError as error:
@@ -143,7 +143,7 @@ def _check_message(error: UserError) -> None:
 
 
 def _check(diff: FileDiff) -> None:
-    """Check the invariants of a diff that the reader accepts."""
+    """Check the invariants of an accepted diff."""
     assert diff.paths
     for path in diff.paths:
         parts = path.split("/")
@@ -159,7 +159,7 @@ def _check(diff: FileDiff) -> None:
 
 
 def _written(hunk: Hunk) -> bytes:
-    """Return a hunk as text again. Its line counts are computed from its lines."""
+    """Return the text of a hunk, with line counts computed from its lines."""
     out = [b"@@ -%d,%d +1,%d @@%b\n" % (hunk.old_start, len(hunk.old), len(hunk.new), hunk.section)]
 
     def put(mark: bytes, lines: Sequence[bytes]) -> None:
@@ -210,7 +210,7 @@ def _files(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def _git(tree: Path, data: bytes) -> bool:
-    """Apply the diff with git, ignoring index and configuration; return whether git accepted it."""
+    """Apply the diff with git, without user configuration; return whether git accepts it."""
     done = subprocess.run(
         ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", "-"],
         cwd=tree,
@@ -228,7 +228,7 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the new line numbers fit the old ones. Only git reads new line numbers."""
+    """Return whether the new line numbers match the old ones. Only git reads the new ones."""
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of error that end a command, and the exit status of each.
+"""The errors that end a command, and their exit statuses.
 
-A message is one line: the problem, its location, the value found, the next step. Any other
+A message is one line: the problem, its location, the value found, and the next step. Any other
 exception is a bug in the importer and keeps its traceback.
 """
 
@@ -11,7 +11,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """A command's exit statuses, documented in tools/importer/README.md."""
+    """The exit statuses of a command, as documented in tools/importer/README.md."""
 
     DONE = 0
     USER_ERROR = 1
@@ -21,11 +21,11 @@ class ExitCode(enum.IntEnum):
 
 
 class UserError(ValueError):
-    """An error that the user can fix: a wrong name, a bad patch, a dirty tree."""
+    """An error that the user can fix: a wrong name, a bad patch, or a dirty tree."""
 
 
 class EnvironmentProblem(RuntimeError):
     """A failure of the environment: the network, the disk or a tool.
 
-    The message names the tool, its exit status and its output.
+    If a tool failed, the message names it, its exit status and its output.
     """

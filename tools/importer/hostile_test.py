@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of damaged and malicious patches: a one-line error, little memory, no traceback."""
+"""Tests that damaged and malicious patches cause one-line errors and use little memory."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_hostile_diffs(diff: bytes, message: str) -> None:
 
 
 def test_git_reads_the_same_two_names() -> None:
-    """A quote followed by a space inside a name looks like the end of the name."""
+    """Inside a name, a quote followed by a space looks like the end of the name."""
     (diff,) = parse_diff(
         b'diff --git "a/q\\" b/x" "b/q\\" b/x"\nold mode 100644\nnew mode 100755\n'
     )
@@ -175,7 +175,7 @@ def test_git_reads_the_same_two_names() -> None:
 
 
 def _bomb() -> bytes:
-    """Return a patch whose 2,000 bytes inflate to two million, but claim to be one byte."""
+    """Return a patch of 2,000 bytes that inflates to two million, but states a size of one byte."""
     lines = write_literal(b"\0" * 2_000_000).split(b"\n", 1)[1]
     return (
         b"diff --git a/x b/x\nnew file mode 100644\nindex %b\nGIT binary patch\nliteral 1\n%b"
@@ -187,7 +187,7 @@ def _bomb() -> bytes:
 
 
 def _cut_short() -> bytes:
-    """Return a patch whose data is complete but lacks its checksum."""
+    """Return a patch whose compressed data is complete except for its checksum."""
     packed = zlib.compress(b"\0bytes", 9)[:-3]
     line = bytes([ord("A") + len(packed) - 1]) + base64.b85encode(packed, pad=True)
     return (
@@ -214,7 +214,7 @@ def _delta(size: bytes, promised: bytes, operations: bytes) -> binary.Side:
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        # This delta copies all 64 KiB ten thousand times, though its stated result is one byte.
+        # This delta copies all 64 KiB ten thousand times, but states a result of one byte.
         (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "its header says 1"),
         (_delta(b"\x80\x80\x04", b"\xff" * 8 + b"\x01", b""), "over the limit"),
         (_delta(b"\x80" * 100_000, b"", b""), "a size that git does not write"),
@@ -296,7 +296,7 @@ def test_a_mail_ends_with_a_signature() -> None:
 
 
 def test_a_file_that_has_lines_is_not_deleted_without_them(tmp_path: Path) -> None:
-    """As in git, a patch with only a file's name may delete the file only if it is empty."""
+    """As in git, a deletion without hunks applies only if the file is empty."""
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "x").write_text("wanted\n")
@@ -345,7 +345,7 @@ def test_a_header_with_carriage_returns_is_read() -> None:
 
 
 def test_a_million_hunks_stay_small() -> None:
-    """Memory use grows with the patch's size, not with the sizes that it claims."""
+    """Memory use depends on the size of the patch, not on the sizes stated in it."""
     program = (
         "from tools.importer.unified import parse_diff\n"
         "text = b'--- a/x\\n+++ b/x\\n' + b'@@ -1,0 +1 @@\\n+x\\n' * 100_000\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File names in diffs: quoting, escaping, and the paths that a patch may touch."""
+"""Quote and unquote file names in diffs, and check the paths that a patch may touch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LETTERS = {value: key for key, value in _CONTROLS.items()}
 
 
 class NameProblem(ValueError):
-    """An error for a name that no patch may use. The message gives the name and the reason."""
+    """An error for a name that no patch may use. The message has the name and the reason."""
 
 
 def unquote(name: bytes) -> bytes:
-    """Return a name as git writes it in a diff, without its quotes and escapes.
+    """Return a name from a diff by git without its quotes and escapes.
 
-    Raises NameProblem for a quoted name with an escape that git does not write. git would take such
-    a name with its quotes, as another file.
+    Raises NameProblem for a quoted name with an escape that git never writes, because git would
+    keep the quotes and use another file.
     """
     if len(name) < 2 or name[:1] != b'"' or name[-1:] != b'"':
         return name
@@ -42,7 +42,7 @@ def unquote(name: bytes) -> bytes:
 
 
 def quote(name: bytes) -> bytes:
-    """Return a name as git writes it in a diff: quoted unless it is plain ASCII."""
+    """Return a name as git writes it in a diff, quoted unless it is plain ASCII."""
     if not any(byte < 32 or byte > 126 or byte in b'"\\' for byte in name):
         return name
     out = bytearray(b'"')
@@ -58,7 +58,7 @@ def quote(name: bytes) -> bytes:
 
 
 def shown(name: bytes | str, *, limit: int = 200) -> str:
-    """Return text from a file as one printable line for a message, cut to `limit` characters."""
+    """Return untrusted text as one printable line of at most `limit` characters, for a message."""
     if isinstance(name, str) and len(name) <= limit and name.isprintable():
         return name
     data = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
@@ -70,9 +70,9 @@ def shown(name: bytes | str, *, limit: int = 200) -> str:
 
 
 def plain_path(name: bytes) -> str:
-    """Return a decoded relative path. Raises NameProblem if it is absolute, or holds `.` or `..`.
+    """Decode a relative path. Raises NameProblem if it may leave the tree or enter `.git`.
 
-    Bytes that are not UTF-8 become surrogates, as in Python's own file functions.
+    Bytes that are not UTF-8 become surrogates, as in Python's file functions.
     """
     path = name.decode("utf-8", "surrogateescape")
     parts = path.split("/")
@@ -84,10 +84,10 @@ def plain_path(name: bytes) -> str:
 
 
 def escapes(path: str, target: str) -> bool:
-    """Return whether a symlink at `path`, pointing to `target`, may lead out of the tree.
+    """Return whether a symlink at `path` with this `target` may lead out of the tree.
 
-    It may if `..` follows a name: that name can be another link, and `..` then means the parent of
-    that link's target.
+    That is possible if `..` follows a name: the name may be another link, and `..` is then the
+    parent of that link's target.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check who can write to a directory, and reject one that another user may have filled."""
+"""Reject a directory that other users can write to, because they may have filled it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from tools.importer.errors import UserError
 
 
 def check_own(directory: Path, step: str, *, link: bool = False) -> None:
-    """Reject a directory that other users may have filled; accept a missing directory.
+    """Raise UserError if other users may have filled `directory`. It need not exist.
 
-    With `link`, a link to a safe directory is accepted too. Raises UserError, whose text ends with
-    `step`.
+    With `link`, a symlink to a safe directory is accepted too. The error ends with `step`.
     """
     try:
         status = directory.stat() if link else directory.lstat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry point of //tools/importer:import, which tools/import.py starts."""
+"""The entry point of //tools/importer:import. tools/import.py starts it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An imported project's settings: origins, names of releases, chosen files, pin and patches.
+"""The settings of an imported project: origins, release names, chosen files, pin and patches.
 
-They are in third_party/<name>/import.json; README.md contains a table of the keys.
+They are in third_party/<name>/import.json; README.md has a table of the keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STATE = ".import"
 SBOM = "third_party/sbom.spdx.json"  # the bill of materials, from all projects' pins
 TREE = "tree"  # the default builder; see tools/importer/builders
 
-# A project's name is a folder, and the name of a Bazel repository.
+# A project's name is that of its folder and of its Bazel repository.
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = r"\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post|dev)\d+)?"
 _KEYS = (
@@ -49,7 +49,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class Labels:
-    """How a series directory is named after a release, and after a commit of a branch."""
+    """The patterns that name series directories, for releases and for commits of a branch."""
 
     release: str = "{tag}"
     branch: str = "{commit}"
@@ -57,7 +57,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Project:
-    """The files of one project, as absolute paths. `origins` holds the settings by origin kind."""
+    """An imported project, with absolute paths. `origins` has the settings by origin kind."""
 
     workspace: Path
     name: str
@@ -73,25 +73,25 @@ class Project:
 
     @property
     def file(self) -> Path:
-        """The file with these settings."""
+        """Return the path of import.json."""
         return self.workspace / "third_party" / self.name / "import.json"
 
     @property
     def state(self) -> Path:
-        """The directory for an unfinished command's state, on the workspace's file system."""
+        """Return the directory for the state of unfinished commands, which is in the workspace."""
         return self.workspace / STATE
 
     def series_of(self, label: str) -> Path:
-        """Return the series directory of one upstream release."""
+        """Return the directory of the series named `label`."""
         return self.series / label
 
     def version_of(self, tag: str) -> str | None:
-        """Return the version that a release tag names; None if it is not a release tag."""
+        """Return the version in a release tag; None if `tag` does not name a release."""
         match = re.fullmatch(_tag_expression(self.tags), tag)
         return match[1] if match else None
 
     def tag_of(self, version: str) -> str:
-        """Return upstream's tag for a version."""
+        """Return upstream's tag for `version`."""
         return self.tags.replace("{version}", version).replace("*", version)
 
     def label_of(self, pin: Mapping[str, object]) -> str | None:
@@ -124,7 +124,10 @@ def load_project(workspace: Path, name: str = "torch") -> Project:
 
 
 def parse_project(workspace: Path, name: str, data: object) -> Project:
-    """Return the project of an import.json. Raises UserError if `data` is invalid."""
+    """Return the project that the contents of an import.json describe.
+
+    Raises UserError if `data` is invalid.
+    """
     file = workspace / "third_party" / name / "import.json"
     if not _NAME.fullmatch(name):
         raise UserError(
@@ -167,13 +170,13 @@ def project_names(workspace: Path) -> list[str]:
 
 
 def no_project(workspace: Path) -> Project:
-    """Return a placeholder for commands that use only the workspace."""
+    """Return a placeholder for commands that use no project, only the workspace."""
     room = workspace / "third_party"
     return Project(workspace, "", room / "pin.json", workspace / "patches", room / "METADATA", {})
 
 
 class _Settings:
-    """The keys of one import.json, read by type. Errors name the file and the key."""
+    """The settings in an import.json, with accessors by type. Errors name the file and the key."""
 
     def __init__(self, file: Path, data: object) -> None:
         self.file = file
@@ -182,7 +185,7 @@ class _Settings:
         self.data = data
 
     def error(self, key: str, fault: str) -> UserError:
-        """Return the error for a key's value."""
+        """Return the error for the value of a key."""
         value = json.dumps(self.data.get(key))
         return UserError(f"{self.file}: key '{key}' is {value}, {fault}. Correct it; {_SEE}")
 

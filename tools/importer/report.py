@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command's output: on a terminal, as plain lines, or as one JSON document.
+"""The output of a command: to a terminal, as plain lines, or as a JSON document.
 
-Result lines go to standard output; progress never does. Progress is a bar on a terminal; otherwise,
-a step that takes over a second gets a line on standard error. With `--json`, standard output is a
-single document.
+Result lines go to standard output, but progress never does. On a terminal, progress is a bar.
+Otherwise, each step that takes more than a second gets a line on standard error. With `--json`,
+standard output is a single document.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _REPEAT_SECONDS = 10.0
 
 
 class Progress(Protocol):
-    """One running step."""
+    """The progress of a running step."""
 
     def advance(self, n: int = 1) -> None:
-        """Add `n` to the number of finished units. Thread-safe."""
+        """Add `n` to the number of finished units. This is thread-safe."""
 
 
 class Report(Protocol):
-    """The output interface for commands and libraries, which never print."""
+    """The interface through which commands and libraries write output, instead of printing it."""
 
     def say(self, line: str) -> None:
         """Show a line to the user."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
-        """Show the progress of a step within this context; `total` is None if unknown."""
+        """Show the progress of a step within this context. `total` is None if it is unknown."""
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Write the machine-readable result, as JSON data. Call it once per command."""
+        """Write the machine-readable result as JSON data. Call this once per command."""
 
 
 def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> Report:
-    """Return a JSON report if `as_json`; otherwise, a report for a terminal or in plain lines."""
+    """Return a JSON report if `as_json` is set, else one for a terminal or in plain lines."""
     out, err = out or sys.stdout, err or sys.stderr
     if as_json:
         return JsonReport(out)
@@ -56,7 +56,7 @@ def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None 
 
 
 def tell(line: str, file: TextIO) -> None:
-    """Print a line. Once the reader has closed the pipe (`head`), drop output silently."""
+    """Print a line. If the reader (such as `head`) has closed the pipe, drop it silently."""
     try:
         print(line, file=file, flush=True)
     except BrokenPipeError:
@@ -64,7 +64,7 @@ def tell(line: str, file: TextIO) -> None:
 
 
 def flush(file: TextIO) -> None:
-    """Write out buffered output, as at the end of a program."""
+    """Write out buffered output before the program ends."""
     try:
         file.flush()
     except BrokenPipeError:
@@ -72,7 +72,7 @@ def flush(file: TextIO) -> None:
 
 
 def _drop(file: TextIO) -> None:
-    """Redirect a stream to /dev/null, because flushing its buffer at exit would fail again."""
+    """Redirect a stream to /dev/null, because flushing it again at exit would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.dup2(nowhere, file.fileno())
@@ -98,15 +98,15 @@ class PlainReport:
             step.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing: the lines have reported the result."""
+        """Do nothing: the lines already tell the result."""
 
 
 class TerminalReport:
-    """A report in lines, with progress bars below them while steps run."""
+    """A report in lines, with progress bars below them while steps are running."""
 
     def __init__(self, out: TextIO) -> None:
-        # Imported lazily, because rich takes as long to load as a short command, and scripts never
-        # need it.
+        # Imported lazily: importing rich takes as long as a short command, and scripts never need
+        # it.
         from rich.console import Console
 
         self._console = Console(file=out)
@@ -114,7 +114,7 @@ class TerminalReport:
         self._open = 0
 
     def say(self, line: str) -> None:
-        # Paths and patches are untrusted text: no markup, no highlighting, no wrapped paths.
+        # Paths and patches are untrusted text, so turn off markup, highlighting and line wrapping.
         self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
     @contextmanager
@@ -133,18 +133,18 @@ class TerminalReport:
                 bars.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing: the lines have reported the result."""
+        """Do nothing: the lines already tell the result."""
 
 
 class JsonReport:
-    """A report that prints only one document, on standard output."""
+    """A report whose only output is a JSON document on standard output."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.answered = False
 
     def say(self, line: str) -> None:
-        """Do nothing: lines are for users, not for programs."""
+        """Do nothing: programs do not read these lines."""
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
@@ -162,11 +162,11 @@ class JsonReport:
 
 class _NoProgress:
     def advance(self, n: int = 1) -> None:
-        """Do nothing: no progress is shown with --json."""
+        """Do nothing: --json shows no progress."""
 
 
 class _PlainProgress:
-    """Progress as a line after a step's first second, and then every ten seconds."""
+    """Progress as a line after the first second of a step, then every ten seconds."""
 
     def __init__(self, label: str, total: int | None, err: TextIO) -> None:
         self._label, self._total, self._err = label, total, err

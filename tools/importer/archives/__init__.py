@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives of upstream trees, read by path without unpacking them. Standard library only."""
+"""Read files in archives of upstream trees by path, with only the standard library."""
 
 from tools.importer.archives.archive import write_tree
 from tools.importer.archives.safe_path import check_link, check_path

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert any archive to one checked zip, so that its files can be read by path.
+"""Convert an archive of any format to a checked zip, whose files can be read by path.
 
-A compressed tar can only be read from front to back, so it is rewritten once, in one pass and with
-little memory. Nothing is extracted to disk. The zip keeps the archive's names. Its comment records
-the top directory, which is not part of the tree, and the commit if the archive contains it.
+A compressed tar has no random access, so it is rewritten as a zip in one pass, with little memory.
+Nothing is extracted to disk. The zip keeps the archive's names. Its comment records the top
+directory, which is not part of the tree, and the commit if the archive states it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BAD_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The comment in a tree's zip. `top` is empty or ends with a slash."""
+    """The comment of a zip written by write_tree. `top` is empty or ends with a slash."""
 
     top: str
     commit: str | None
@@ -48,7 +48,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Member:
-    """A file with `data`, a symbolic link, a hard link (to `same`), or a directory."""
+    """A file (`data`), a symlink (`link`), a hard link (to `same`), or a directory."""
 
     path: str
     mode: str = REGULAR
@@ -58,7 +58,7 @@ class _Member:
 
 
 def write_tree(archive: Path, name: str, out: Path) -> None:
-    """Rewrite `archive`, called `name` in messages, as a zip at `out`. Raises if it is damaged."""
+    """Rewrite `archive` as a zip at `out`. Raises a UserError naming `name` if it is damaged."""
     try:
         with archive.open("rb") as start:
             is_zip = start.read(2) == b"PK"
@@ -90,7 +90,7 @@ def read_summary(tree: zipfile.ZipFile) -> Summary:
 
 
 def mode_of(info: zipfile.ZipInfo) -> str:
-    """Return git's mode for a zip member."""
+    """Return the git file mode of a zip member."""
     mode = info.external_attr >> 16
     if mode & 0o170000 == 0o120000:
         return SYMLINK
@@ -118,7 +118,7 @@ class _Writer:
             self._check(top)
             for directory in sorted(self._directories - _parents(self._modes)):
                 tree.writestr(zipfile.ZipInfo(f"{directory}/", _EPOCH), b"")
-            # `git archive` puts the commit into the comment of a zip, or into a tar's header.
+            # `git archive` records the commit in a zip's comment or in a tar's pax header.
             comment = (
                 source.comment.decode("latin-1")
                 if isinstance(source, zipfile.ZipFile)
@@ -150,7 +150,7 @@ class _Writer:
                 shutil.copyfileobj(member.data, target, _CHUNK)
 
     def _add_again(self, tree: zipfile.ZipFile, path: str, same: str) -> None:
-        """Write a hard link as a separate file, because zips and git trees have no hard links."""
+        """Write a hard link as a copy, because zips and git trees have no hard links."""
         if same not in self._modes:
             raise UserError(f"{self._name}: {path!r} is a link to {same!r}, which is not in it")
         self._modes[path] = self._modes[same]
@@ -165,7 +165,7 @@ class _Writer:
 
 
 def _decompressed(archive: Path) -> IO[bytes]:
-    """Return the plain tar. gzip, bz2 and lzma detect a truncated file, but tarfile does not."""
+    """Return a stream of the uncompressed tar, for gzip, bz2, xz or plain input."""
     with archive.open("rb") as start:
         magic = start.read(6)
     if magic.startswith(b"\x1f\x8b"):
@@ -176,7 +176,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 
 class _Counted:
-    """A reader that counts bytes: tarfile does not notice a tar cut between two files."""
+    """A reader that counts bytes, because tarfile does not detect a tar cut between two members."""
 
     def __init__(self, plain: IO[bytes]) -> None:
         self._plain, self._count = plain, 0
@@ -190,7 +190,7 @@ class _Counted:
         return data
 
     def check_end(self, offset: int) -> None:
-        """Read to the end, to verify the checksums of compressed files and the final zero block."""
+        """Read to the end to verify checksums. Raises EOFError if the tar's end is missing."""
         while self.read(_CHUNK):
             pass
         if self._count < offset + tarfile.BLOCKSIZE:
@@ -234,7 +234,7 @@ def _info(path: str, mode: str) -> zipfile.ZipInfo:
 
 
 def _plain(path: str) -> str:
-    """Return the name without the leading `./` that `tar -c .` writes."""
+    """Strip the leading `./` that `tar -c .` writes. Raises UserError if `path` is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -243,9 +243,9 @@ def _plain(path: str) -> str:
 
 
 def _top(paths: dict[str, str]) -> str:
-    """Return the top directory of a release archive, or "" if it has none.
+    """Return the directory that contains all files, with a slash, or "" if there is none.
 
-    A Python package is not a top directory.
+    A Python package does not count as a top directory.
     """
     first, _, rest = next(iter(paths)).partition("/")
     around = f"{first}/"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check paths and links from untrusted trees: they must stay in the tree and outside `.git`."""
+"""Reject paths and links from untrusted trees that leave the tree or enter `.git`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.names import escapes
 
 
 def check_path(path: str, source: str) -> str:
-    """Return `path` if it is plain and below the tree. Raises UserError, which names `source`."""
+    """Return `path`. Raises a UserError naming `source` if it may leave the tree."""
     parts = path.split("/")
     if path.startswith("/"):
         fault = "is absolute"
@@ -27,12 +27,12 @@ def check_path(path: str, source: str) -> str:
 
 
 def is_gits_own(path: str) -> bool:
-    """Return whether a path is in a `.git` directory, or is a worktree's `.git` file."""
+    """Return whether `path` is in a `.git` directory or is the `.git` file of a worktree."""
     return ".git" in path.lower().split("/")
 
 
 def check_link(path: str, target: str, source: str) -> str:
-    """Return a link's target. Raises UserError if it leads out of the tree."""
+    """Return `target`. Raises UserError if a link at `path` to it would lead out of the tree."""
     if escapes(path, target) or "\0" in target:
         raise UserError(
             f"{source}: the link {path!r} leads out of the tree, to {target!r}."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The members of a zip file, read by path on demand."""
+"""Read the members of a zip file by path, on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_zip(file: Path) -> zipfile.ZipFile:
 
 
 class ZipMembers:
-    """A file tree of selected members of a zip. `paths` maps each path in it to a member."""
+    """Selected members of a zip as a file tree. `paths` maps each tree path to its member."""
 
     def __init__(self, file: Path, packed: zipfile.ZipFile, paths: Mapping[str, zipfile.ZipInfo]):
         self._file, self._packed, self._members = file, packed, paths
@@ -48,8 +48,8 @@ class ZipMembers:
 class ArchiveSnapshot:
     """The tree of an archive, from the zip written by archive.write_tree.
 
-    `absent` tells whether the archive's author left out a path. A directory without files (a
-    submodule, or a directory left out completely) counts as left out.
+    `absent` returns whether the archive's author left out a path. A path below an empty directory,
+    such as a submodule's, counts as left out too.
     """
 
     natives = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse the --origin of `init`: its kind, its settings, and the release that it names."""
+"""Parse the --origin of `init` into the origin's kind, its settings and the release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _FORMS = (
 class FirstOrigin:
     """An origin: its `kind` and `settings` in import.json, and its release.
 
-    `origin` selects it for the first import; None if the settings are enough to find the release.
+    `origin` selects the origin of the first import; None if the settings suffice to find the
+    release.
     """
 
     kind: str
@@ -36,12 +37,12 @@ class FirstOrigin:
 
     @property
     def origins(self) -> dict[str, dict[str, str]]:
-        """The value of `origins` in import.json; empty if each import must name its origin."""
+        """Return `origins` for import.json; empty if each import must name its origin."""
         return {self.kind: dict(self.settings)} if self.settings else {}
 
 
 def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> FirstOrigin:
-    """Return the origin that `text` names. Raises UserError if it names none, or no release."""
+    """Parse `text` as an origin. Raises UserError if it is invalid or names no release."""
     match = _PACKAGE.fullmatch(text)
     if match:
         scheme, name, version = match.groups()
@@ -70,7 +71,7 @@ def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> Fir
 
 
 def _pattern(tag: str | None, version: str | None) -> str:
-    """Return the pattern of a tag: its version becomes {version}. The default is v{version}."""
+    """Return `tag` with its version replaced by {version}, or v{version} if `tag` is None."""
     if tag is None:
         return "v{version}"
     match = re.search(re.escape(version) if version else r"\d[\w.]*$", tag)
@@ -80,7 +81,7 @@ def _pattern(tag: str | None, version: str | None) -> str:
 
 
 def _with_release(path: str, tag: str, pattern: str) -> str:
-    """Replace the release in the last part of a path with {tag} or {version}."""
+    """Replace the tag or version in the last component of `path` by {tag} or {version}."""
     directory, slash, name = path.rpartition("/")
     before, _, after = pattern.partition("{version}")
     version = tag.removeprefix(before).removesuffix(after)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Propose which files of a Python project are its packages, and where they belong."""
+"""Propose which files of a Python project to import, and which folders to move."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from tools.importer.selection import Selection
 from tools.importer.snapshot import Snapshot
 
-# Folders that many projects have next to their packages, and that no program imports.
+# Top-level folders that are not imported even if they are packages.
 _NOT_PACKAGES = ("benchmarks", "doc", "docs", "examples", "scripts", "test", "testing", "tests")
 _EGG_INFO = re.compile(r"(?:src/)?[^/]+\.egg-info/top_level\.txt")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A proposal for `include` and `move`; without `include`, the whole tree is imported."""
+    """Proposed `include` and `move` settings. An empty `include` imports the whole tree."""
 
     include: tuple[str, ...] = ()
     move: Mapping[str, str] = field(default_factory=dict)
 
 
 def layout_of(tree: Snapshot) -> Layout:
-    """Return the layout of a source tree. A wheel already contains nothing but packages."""
+    """Return the proposed layout. It is empty for a wheel, which contains only packages."""
     paths = tree.paths()
     if any(path.endswith(".dist-info/METADATA") for path in paths):
         return Layout()
@@ -37,7 +37,7 @@ def layout_of(tree: Snapshot) -> Layout:
 
 
 def _listed(tree: Snapshot) -> list[str]:
-    """Return the top-level names that setuptools wrote into an sdist."""
+    """Return the top-level module names that setuptools recorded in an sdist, if any."""
     for path in sorted(tree.paths()):
         if _EGG_INFO.fullmatch(path):
             blob = tree.read(path)
@@ -47,6 +47,6 @@ def _listed(tree: Snapshot) -> list[str]:
 
 
 def _found(paths: Collection[str]) -> list[str]:
-    """Return the folders that are packages."""
+    """Return the top-level folders that are packages."""
     tops = {path.partition("/")[0] for path in paths if path.count("/") == 1}
     return sorted(top for top in tops if f"{top}/__init__.py" in paths and top not in _NOT_PACKAGES)

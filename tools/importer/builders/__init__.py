@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders: how the build makes a project's tree from its pin, and what that pin contains."""
+"""Builders: each defines the contents of a project's pin and makes the project's tree from it."""
 
 from tools.importer.builders.builder import Builder
 from tools.importer.builders.table import builder_of

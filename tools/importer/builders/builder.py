@@ -18,26 +18,26 @@ class Builder(Protocol):
     """The interface of a builder. All methods raise UserError for a bad pin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
-        """Return the origin's part of the build's pin, which opens upstream's tree."""
+        """Return the part of the pin from which `open_pin` opens upstream's tree."""
 
     def after_import(
         self, project: Project, new: Snapshot, files: Mapping[str, bytes], report: Report
     ) -> dict[str, object] | None:
-        """Return the new content of pin.json for `new` with the series `files`.
+        """Return the contents of pin.json for release `new` with the series `files`.
 
-        None if this builder cannot use the origin, so that the build stays at its release.
+        Returns None if this builder does not support the origin; the build then keeps its release.
         """
 
     def after_edit(
         self, project: Project, snapshot: Snapshot, series: Series, wheel: Callable[[], Path]
     ) -> tuple[bytes, str]:
-        """Return pin.json's bytes and the tree hash for another series of the same release.
+        """Return the bytes of pin.json and the tree hash for an edited series of the same release.
 
-        `wheel` returns the pinned wheel's path, for builders that need the whole file.
+        `wheel` returns the path of the pinned wheel, for builders that need it.
         """
 
     def rebuild(self, project: Project, wheel: Path | None, report: Report) -> Rebuilt:
-        """Rebuild the pinned tree, and name each difference. `wheel` replaces a download."""
+        """Rebuild the pinned tree, from `wheel` if given, and report each difference."""
 
     def is_generated(self, project: Project, path: str) -> bool:
-        """Return whether the build writes this file next to the pinned tree."""
+        """Return whether the build generates this file in addition to the pinned tree."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builders by their name in import.json. A new builder is a row here."""
+"""The table of builders, by their name in import.json."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUILDERS: Mapping[str, Builder] = {"torch_wheel": TorchWheel(), TREE: TreeBuild
 
 
 def builder_of(project: Project) -> Builder:
-    """Return the project's builder. Raises UserError if it does not exist."""
+    """Return the project's builder. Raises UserError if import.json names an unknown one."""
     try:
         return _BUILDERS[project.builder]
     except KeyError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder of torch: a published wheel with native libraries, our series and the seam.
+"""The builder for torch: a published wheel with native libraries, plus our series and seam/.
 
-Only the CPU wheel for the build's platform can be built, so with any other origin the build keeps
-its release. third_party/torch/unpack.py makes the tree, there and here.
+Only the CPU wheel of the build's platform is supported. After an import from any other origin, the
+build keeps its release. third_party/torch/unpack.py makes the tree both here and in the build.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _seam(project: Project) -> Path:
 
 
 def _with_hash(text: str, old: str, new: str) -> bytes:
-    """Replace only the hash, because users also edit this file."""
+    """Replace only the hash and keep the rest of the file, which users also edit."""
     quoted = json.dumps(old)
     head, separator, tail = text.rpartition(quoted)
     assert separator, "read_pin has just read it"

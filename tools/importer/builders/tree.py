@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder of all projects without compiled files: upstream's files with our series.
+"""The builder for projects without compiled files: upstream's files with our series.
 
-It takes every origin. third_party/imported/unpack.py makes the same tree in the build.
+It supports every origin. third_party/imported/unpack.py makes the same tree in the build.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def patched_entries(series: Series, snapshot: Snapshot) -> dict[str, Entry]:
 
 
 def pin_of(project: Project, new: Snapshot, tree_hash: str) -> TreePin:
-    """Return the pin of a new release. Its `previous` is the release that is pinned now."""
+    """Return the pin of a new release. Its `previous` records the currently pinned release."""
     previous = None
     if project.pin.exists():
         old = read_tree_pin(project.pin)
-        # A second import of the same release must not replace the previous release.
+        # Importing the same release again must not overwrite `previous`.
         previous = old.previous
         if old.tag != new.label:
             previous = {"tag": old.tag, "origin": dict(old.origin), "tree_hash": old.tree_hash}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the tree that the importer pins with the one that the build makes from the pin."""
+"""Tests that the build makes the same tree from a pin as the importer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _tree(project: Project, kind: str, root: Path) -> OriginSnapshot:
 
 
 def _pinned(root: Path, kind: str) -> Project:
-    """Write a project with one patch, pinned to its release 1.0 from an origin of this kind."""
+    """Create a project with one patch, pinned to release 1.0 from an origin of this kind."""
     project = write_project(
         root / "workspace",
         "some_lib",
