@@ -27,7 +27,7 @@ class NameProblem(ValueError):
 
 
 def unquote(name: bytes) -> bytes:
-    """Return a name from a diff by git without its quotes and escapes.
+    """Return a name from a diff without the quotes and escapes that git adds.
 
     Raises NameProblem for a quoted name with an escape that git never writes, because git would
     keep the quotes and use another file.

@@ -3,7 +3,7 @@
 
 A compressed tar has no random access, so it is rewritten as a zip in one pass, with little memory.
 Nothing is extracted to disk. The zip keeps the archive's names. Its comment records the top
-directory, which is not part of the tree, and the commit if the archive states it.
+directory, which is not part of the tree, and the commit if the archive records it.
 """
 
 from __future__ import annotations

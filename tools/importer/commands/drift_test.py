@@ -18,7 +18,7 @@ _CLASH = function("c_0") + function("c_1", "    raise SystemExit('no more')\n") 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a workspace with three patches on v1, and a git repository with the releases."""
+    """Create a workspace with three patches on v1, and a git repository with v1 and v2."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in _QUIET.items():

@@ -199,7 +199,7 @@ def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
 
 @pytest.mark.full
 def test_accelerate_moves_from_sdists_to_wheels(index: _Index) -> None:
-    """Paths in sdist and wheel are the same, because `src/` is stripped."""
+    """The sdist and the wheel have the same paths, because `src/` is stripped."""
     index.publish("accelerate", _ACCELERATE, src=True)
     index.ok("init", "accelerate", "--origin", "pypi:accelerate==1.10.0")
     index.patch("accelerate", "Know the device tpu", "accelerate/state.py", _DEVICE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test data: small releases of absl-py and fsspec with the changes of the real ones, and patches.
+"""Test data: patches, and small releases of absl-py and fsspec that change as the real ones did.
 
 absl-py 2.1.0 named the flag holders, returned the profiler's exit status directly, guarded stream
 flushes, annotated the flag methods and added type stubs. 2.3.0 shortened super() calls and

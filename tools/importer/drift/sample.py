@@ -33,7 +33,7 @@ class PartialSnapshot(DictSnapshot):
 
 
 def function(name: str, body: str = "    return 'said by upstream'\n") -> str:
-    """Return the text of a function of four lines, unique to `name`."""
+    """Return the text of a four-line function, unique to `name`."""
     return f"def {name}():\n    # what {name} is for\n{body}\n"
 
 

@@ -27,8 +27,8 @@ from tools.importer.snapshot import Snapshot
 
 REWRITE = "Rewrite"
 
-# A function that regenerates the patches of rules for a tree. It returns decisions by patch name,
-# and raises UserError if a rule rejects the tree.
+# A function that regenerates all rule-generated patches for a tree. It returns decisions by patch
+# name, and raises UserError if a rule rejects the tree.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 

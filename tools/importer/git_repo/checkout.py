@@ -97,7 +97,7 @@ class Checkout:
             )
 
     def plan(self, changes: Mapping[str, Change]) -> Plan:
-        """Check all files before any is written. Raises a UserError naming files with edits."""
+        """Check all files before writing any. Raises a UserError naming files with local edits."""
         self._check_index(changes)
         links = self._links(changes)
         self._converted = self._find_converted(changes)

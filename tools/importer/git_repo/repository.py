@@ -349,7 +349,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Return the shared git directory. A linked worktree's own one has only its HEAD and index."""
+    """Return the shared git directory. A linked worktree's own has only HEAD and the index."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

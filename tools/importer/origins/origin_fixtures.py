@@ -160,7 +160,7 @@ def write_project(root: Path, name: str, **settings: object) -> Project:
 
 
 def make_sdist(directory: Path, name: str, version: str, files: Mapping[str, bytes]) -> Path:
-    """Write an sdist with `files`, and with a default PKG-INFO and LICENSE if they lack them."""
+    """Write an sdist with `files`, plus a default PKG-INFO and LICENSE if those are missing."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: A library\n"
     info += "License: MIT\nHome-page: https://example.com/lib\n"

@@ -91,7 +91,7 @@ def _imported(tree: ast.Module, root: str) -> bool:
 
 
 def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
-    """Insert an import of `target`'s module before the first import not from __future__."""
+    """Import `target`'s module before the first import that is not from __future__."""
     module = target.rpartition(".")[0]
     starts = line_starts(data)
     line = 1

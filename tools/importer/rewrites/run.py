@@ -31,7 +31,7 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The result of a rule. `files` are the changed files; `unread` ones did not parse."""
+    """The result of a rule: the changed `files`, and the `unread` ones, which did not parse."""
 
     rule: Rule
     files: Mapping[str, Blob]
@@ -113,8 +113,8 @@ def check_guards(
 ) -> tuple[str, ...]:
     """Raise UserError if a tree with all patches has guarded calls without a recorded reason.
 
-    Returns the files that use `__file__` but could not be parsed. If `modules` is passed, as to
-    `decisions`, only the files that the patches change are parsed.
+    Returns the files that use `__file__` but could not be parsed. With the `modules` that
+    `decisions` has used, only the files that the patches change are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)
