@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks, which are run by hand; no other code depends on them."""
+"""Benchmarks, run by hand. No other code depends on them."""

@@ -26,7 +26,7 @@ _README = "README.md"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A benchmark's title, and how to measure, in Markdown with links relative to benchmarks/."""
+    """A section of FIGURES.md. `how` says in Markdown how to run the benchmark."""
 
     title: str
     how: str
@@ -62,7 +62,10 @@ SECTIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of the table in README.md: its texts, and how to find its figure."""
+    """A row of the table in README.md.
+
+    `what`, `baseline` and `how` are its texts. The other fields select its figure in the results.
+    """
 
     what: str
     baseline: str
@@ -132,7 +135,7 @@ ROWS = (
     ),
 )
 
-# Columns of the tables, with the format of their cells. A column with only empty cells is omitted.
+# For each column: a field of Figure, the heading, and the cells' format. Empty columns are omitted.
 _RATIO, _COUNT = "{:.2f}", "{:,.10g}"
 _COLUMNS = (
     ("case", "case", "{}"),
@@ -153,7 +156,7 @@ _COLUMNS = (
 
 
 class MissingFigureError(Exception):
-    """An error for a row in README's table that has no figure. The message names the row."""
+    """No result matches a row of README.md's table, or README.md lacks the table's markers."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -177,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def differences(root: Path) -> dict[str, tuple[str, str]]:
-    """Return the new text and a diff for each file that is out of date."""
+    """Return, for each file that is out of date, its new text and a diff."""
     runs = load(root / "benchmarks/results")
     texts = {
         _FIGURES: figures_page(runs),
@@ -196,7 +199,7 @@ def differences(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def load(directory: Path) -> list[Results]:
-    """Return all runs, newest first. For runs on the same day, the last file name comes first."""
+    """Return all runs, newest first. Runs of the same day are in reverse order of file names."""
     runs = [results.read(path) for path in sorted(directory.glob("*.json"), reverse=True)]
     for run in runs:
         if run.benchmark not in SECTIONS:
@@ -207,7 +210,7 @@ def load(directory: Path) -> list[Results]:
 
 
 def figures_page(runs: Sequence[Results]) -> str:
-    """Return the text of FIGURES.md: a section per benchmark, and in it a table per run."""
+    """Return the text of FIGURES.md: a section for each benchmark, with a table for each run."""
     parts = [
         f"<!-- Written by `{COMMAND}` from benchmarks/results. -->\n\n# Figures\n\n"
         "A cell has one number. A ratio below 1 is in favour of the measured program. Seconds are "
@@ -253,7 +256,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def readme_table(runs: Sequence[Results]) -> str:
-    """Return README's table, with the newest figure in each row."""
+    """Return the table for README.md, with the newest figure in each row."""
     lines = [_line(("what", "ours", "baseline", "how to measure")), "|---|---|---|---|"]
     lines += [_line((row.what, _figure_cell(row, runs), row.baseline, row.how)) for row in ROWS]
     return "\n".join(lines) + "\n"
@@ -285,7 +288,7 @@ def _matching(row: Row, runs: Sequence[Results]) -> Iterator[Figure]:
 
 
 def with_table(text: str, table: str) -> str:
-    """Return the text of README.md with its table replaced by the new one."""
+    """Return `text` with `table` between its BEGIN and END markers."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published tables match the results."""
+"""Test that FIGURES.md and README.md's table match the results."""
 
 from __future__ import annotations
 

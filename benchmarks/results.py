@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format for results, which all benchmarks write.
+"""The file format of benchmark results.
 
 A file is a JSON object that describes one run on one machine:
 
 | key | value |
 |---|---|
-| `benchmark` | a section of `figures.py`, mostly a folder in benchmarks/ |
+| `benchmark` | a key of SECTIONS in `figures.py`, usually a directory in benchmarks/ |
 | `date` | day of the run, YYYY-MM-DD |
-| `commit` | of this repository; with a `+` if the tree had changes |
+| `commit` | commit of this repository, with a `+` if the tree had uncommitted changes |
 | `machine` | `cores`, `memory_gb`, `system` and `note`; never a host name or a path |
 | `note` | remarks about the whole run |
-| `figures` | list of objects with the fields of `Figure`; absent means not measured |
+| `figures` | list of objects with the fields of `Figure`; an absent field was not measured |
 | `details` | other data from the benchmark, which no table shows |
 """
 
@@ -32,12 +32,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class ResultsError(ValueError):
-    """The error for an invalid file. It names the file and the key, and says how to correct it."""
+    """An invalid results file. The message names the file and the key, and says how to fix it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """A description of the machine. A value of None was not recorded."""
+    """The machine of a run. None means not recorded."""
 
     cores: int | None
     memory_gb: int | None
@@ -60,8 +60,8 @@ class Figure:
     """A row of results: the cost of a `case` for a `subject`.
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
-    round, so it may differ from the quotient of the two medians. `number` is another
-    measurement, in `unit`. If it is a part of a larger number, `total` is that number.
+    round, so it may differ from the quotient of the two medians. A measurement other than time or
+    memory is `number`, in `unit`. If it counts a part, `total` is the whole.
     """
 
     case: str
@@ -100,7 +100,7 @@ def write(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a run atomically, adding the current commit, date and machine."""
+    """Write the results of a run atomically, with the current commit, date and machine."""
     save(
         path,
         Results(
@@ -115,7 +115,7 @@ def write(
 
 
 def save(path: Path, results: Results) -> None:
-    """Replace `path` atomically, after `read` has accepted the new content."""
+    """Replace `path` atomically. Raises ResultsError if `read` would reject the results."""
     text = _dumps(results)
     _parse(json.loads(text), str(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -130,7 +130,7 @@ def save(path: Path, results: Results) -> None:
 
 
 def read(path: Path) -> Results:
-    """Read a run from a file. Raises `ResultsError`."""
+    """Read the results of a run. Raises ResultsError if the file is invalid."""
     try:
         return _parse(json.loads(path.read_text(encoding="utf-8")), path.name)
     except json.JSONDecodeError as error:
@@ -180,7 +180,7 @@ def _dumps(results: Results) -> str:
 
 
 def _parse(fields: Any, name: str) -> Results:
-    """Check every key and type, so that a typo cannot lose a figure."""
+    """Convert JSON to Results, checking every key and type: a typo must not lose a figure."""
     _check_keys(fields, Results, name)
     for key in ("benchmark", "commit"):
         if not isinstance(fields[key], str) or not fields[key]:

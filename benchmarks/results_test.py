@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results are read back as they were written; the error for an invalid file names the mistake."""
+"""Test that results survive a round trip, and that the error for an invalid file names the key."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a web site from the pages in docs/ with MkDocs. Dead links and anchors are errors.
+"""Build a web site from the pages in docs/ with MkDocs. Fail if a link or an anchor is dead.
 
 build_site.par --config=docs/mkdocs.yml --output=DIRECTORY PAGE.md ...
 """
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# Matches a link to a file outside docs/. The presubmit checks that the file exists.
+# Matches a link to a file outside docs/, whose existence the presubmit checks.
 _REPOSITORY_LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?:\.\./)+(?P<path>[^)#\s]*)(?:#[^)\s]*)?\)")
 
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
-    """Write the site to `output`, reproducibly; return the warnings from MkDocs."""
+    """Write the site to `output`, reproducibly, and return MkDocs's warnings."""
     os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, the date of files in PARs
     from mkdocs.commands.build import build as mkdocs_build
     from mkdocs.config import load_config
@@ -50,8 +50,8 @@ def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
                     str(config),
                     docs_dir=directory,
                     site_dir=str(output.absolute()),
-                    # In strict mode, MkDocs would stop at the first bad page, but we report all
-                    # warnings.
+                    # In strict mode, MkDocs would stop at the first bad page. We report all
+                    # warnings instead.
                     strict=False,
                 )
             )

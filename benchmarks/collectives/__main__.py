@@ -32,7 +32,7 @@ _CASES: dict[str, Callable[[], dict[str, Callable[[], Any]]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Start the ranks, and print the measurements of rank 0."""
+    """Start the ranks, run the benchmark on them, and print rank 0's measurements."""
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.collectives", description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=30)

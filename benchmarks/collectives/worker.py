@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of the benchmark. It measures each case on the CPU and on the device in turn."""
+"""Run one rank of the benchmark, which alternates between the CPU and the device in each case."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def _step(model: torch.nn.Module, device: str) -> Callable[[], None]:
 
 
 def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timing:
-    """Run each step `rounds` times, in turn, after a warm-up. All ranks start a step together."""
+    """Run both devices' steps `rounds` times, alternating, after a warm-up.
+
+    A barrier makes all ranks start each step together.
+    """
     wall: dict[str, list[float]] = {device: [] for device in _DEVICES}
     cpu: dict[str, list[float]] = {device: [] for device in _DEVICES}
     for turn in range(rounds + _WARM_UP):

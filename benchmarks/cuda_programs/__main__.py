@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the size and the starts of packed programs with torch's CUDA wheel; see README.md."""
+"""Measure the size and start-up cost of PARs with torch's CUDA wheel; see README.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of one process, and of the first and the later starts of packed programs."""
+"""Measure first and warm starts of packed programs, and the size of their caches."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MB = 1e6
 
 
 class RunFailed(RuntimeError):
-    """An error for a program that ended with an error. It has the last line of its output."""
+    """A measured program failed. The message contains the last line of its standard error."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds and MiB of one process and its children."""
+    """The seconds and the peak memory of one process and its children."""
 
     wall: float
     cpu: float
@@ -34,7 +34,7 @@ class Cost:
 
 
 def run(command: Sequence[str | Path], env: Mapping[str, str]) -> Cost:
-    """Run a command to its end. Raises RunFailed."""
+    """Run a command and measure it. Raises RunFailed if its exit status is not 0."""
     start = time.monotonic()
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -51,20 +51,20 @@ def run(command: Sequence[str | Path], env: Mapping[str, str]) -> Cost:
 
 
 def import_torch(par: Path, cache: Path) -> Cost:
-    """Import torch in a packed program, with its cache in `cache`."""
+    """Measure `import torch` in a packed program that unpacks into `cache`."""
     env = {"PAR_CACHE_DIR": str(cache), "PAR_INTERPRETER": "1"}
     return run([par.absolute(), "-c", IMPORT], env)
 
 
 def size(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a directory."""
+    """Return the size in bytes of a file, or of all files below a directory."""
     if path.is_file():
         return path.stat().st_size
     return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def starts(name: str, par: Path, work: Path, rounds: int) -> list[Figure]:
-    """Measure starts of a program, and copies of the files that its first start unpacks."""
+    """Measure first and warm starts of a program, and `cp -r` of the files that it unpacks."""
     costs: dict[str, list[Cost]] = {FIRST: [], WARM: [], COPY: []}
     cache, copy = work / "cache", work / "copy"
     unpacked = 0
@@ -88,7 +88,7 @@ def starts(name: str, par: Path, work: Path, rounds: int) -> list[Figure]:
 
 
 def shared(first: tuple[str, Path], second: tuple[str, Path], work: Path) -> list[Figure]:
-    """Measure the space that a second program adds to the cache of a first one."""
+    """Measure the space that the program `second` adds to the cache of the program `first`."""
     cache = work / "cache"
     cache.mkdir(mode=0o700)
     import_torch(first[1], cache)

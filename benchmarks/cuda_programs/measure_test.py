@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurements, with small shell scripts in place of packed programs."""
+"""Test the measurements with small shell scripts instead of packed programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.cuda_programs import measure
 
 
 def _program(directory: Path, name: str, files: dict[str, int]) -> Path:
-    """Write a program that puts files of these sizes in the cache, once."""
+    """Write a program that fills an empty cache with `files`, which maps names to sizes."""
     lines = [f'[ -e "$PAR_CACHE_DIR/{file}" ] || head -c {size} /dev/zero > "$PAR_CACHE_DIR/{file}"'
              for file, size in files.items()]  # fmt: skip
     path = directory / name

@@ -14,7 +14,7 @@ from torch_google import gfile
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the comparisons for a tensor of the given size."""
+    """Return the comparisons for a tensor of `sizes.bytes` bytes."""
     tensor = torch.arange(sizes.bytes // 8, dtype=torch.float64)
 
     def plain_save(directory: Path) -> None:
@@ -50,7 +50,7 @@ def rows(sizes: Sizes) -> list[Row]:
             lambda folder: _ensure_saved(folder, tensor),
         ),
     ]
-    # If torch is patched, also compare saving to a path with gfile and with upstream's code.
+    # A patched torch saves to a path through gfile. Compare that with upstream's own code.
     if find_spec("torch._seam") is not None:
         before, after = _by_path(tensor, hooked=False), _by_path(tensor, hooked=True)
         table.append(
@@ -60,7 +60,7 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 def _clear(directory: Path) -> None:
-    """Delete files from earlier rounds, and flush dirty pages to the disk."""
+    """Delete files from earlier rounds, and flush dirty pages to disk."""
     clear(directory)
     os.sync()
 

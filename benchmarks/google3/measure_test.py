@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both sides run equally often, in alternation. Ratios include the work of child processes."""
+"""Test that both sides run equally often and alternate, and that ratios include child processes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RATE = 1000  # lines per second that each process logs
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the only comparison, for the given duration."""
+    """Return a single comparison, which logs for `sizes.seconds` seconds."""
     log = python_logging.getLogger("benchmarks.google3").info
     lines = int(RATE * sizes.seconds)
 
@@ -68,7 +68,7 @@ def _crowd(stream: records.Stream, log: records.Log, lines: int) -> Work:
 
 
 def _talk(log: records.Log, number: int, lines: int) -> float:
-    """Log lines at the given rate; return how many seconds it took."""
+    """Log `lines` lines at RATE lines per second, and return the elapsed seconds."""
     begin = time.perf_counter()
     for line in range(lines):
         wait = begin + line / RATE - time.perf_counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure torch_google.logging, compared with Python's logging writing the same bytes."""
+"""Compare the cost of torch_google.logging with Python's logging, writing the same bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Log = Callable[..., object]
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the comparisons for the given number of records, which have one line each."""
+    """Return the comparisons. Each logs `sizes.records` records of one line."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["google3"])
 
@@ -52,7 +52,7 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 class SameLine(python_logging.Formatter):
-    """A formatter for Abseil's line format, built on Python's logging."""
+    """A formatter that makes Python's logging write Abseil's line format."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -67,9 +67,9 @@ class SameLine(python_logging.Formatter):
 
 @contextlib.contextmanager
 def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Set up Python's logging: it writes to standard error and, if `file`, to another file.
+    """Make Python's logging write to standard error and, if `file`, also to a log file.
 
-    Standard error is a file in the directory.
+    Standard error is redirected to a file in `directory`.
     """
     with _stderr(directory):
         handlers: list[python_logging.Handler] = [python_logging.StreamHandler()]
@@ -89,9 +89,9 @@ def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def our_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Set up torch_google.logging: it writes to standard error and, if `file`, to a log file.
+    """Make torch_google.logging write to standard error and, if `file`, also to a log file.
 
-    Standard error is a file in the directory.
+    Standard error is redirected to a file in `directory`.
     """
     with _stderr(directory) as stderr:
         handler = absl_logging.get_absl_handler()
@@ -110,7 +110,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Replace sys.stderr with a line-buffered file, and remove all logging handlers."""
+    """Redirect sys.stderr to a line-buffered file, and remove all logging handlers for a while."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

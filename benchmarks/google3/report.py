@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format the measurements as a Markdown table and as records of results."""
+"""Format the measurements as a Markdown table and as benchmark results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def markdown(figures: Sequence[Figure]) -> str:
 
 
 def results(figures: Sequence[Figure], *, rounds: int) -> list[Result]:
-    """Return two results for each figure: our ratios, and the plain version's seconds."""
+    """Return two results for each figure: torch_google's ratios, and the seconds of plain code."""
     return [result for figure in figures for result in _pair(figure, rounds)]
 
 

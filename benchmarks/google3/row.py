@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison between a library and plain code, and its measurement."""
+"""Measure a library's overhead over plain code that does the same work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Work = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The amount of work: bytes to save and load, records to log, and seconds of steady logging."""
+    """The amount of work: bytes to save and load, records to log, seconds of logging at RATE."""
 
     bytes: int
     records: int
@@ -24,11 +24,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison. `ours` and `plain` do the same work in a directory.
+    """A comparison of `ours` with `plain`, functions that do the same work in a directory.
 
-    `most` is the limit that we promise for the ratio of CPU times, and `most_added` the limit for
-    additional seconds; None means no promise. `prepare` runs before each side and is not timed.
-    `found` runs after each run of `ours` and returns a description of the result.
+    We promise that the ratio of their CPU times is at most `most`, and that `ours` takes at most
+    `most_added` seconds more; None means no promise. `prepare` runs before each of them, untimed.
+    `found` runs after `ours` and returns a description of the result.
     """
 
     name: str
@@ -42,9 +42,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """The medians, over all rounds, of each side's seconds and of the round's ratio and difference.
+    """The result of a comparison. All numbers are medians over the rounds.
 
-    `found` holds the description that `Row.found` returned in each round.
+    A ratio and `cpu_added` compare `ours` with `plain` within a round. `found` holds the
+    descriptions that `Row.found` returned, one per round.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Figure:
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
-    """Run both sides in alternating order, after a warm-up round that is not counted."""
+    """Run `plain` and `ours` once per round, in alternating order, after an uncounted warm-up."""
     plain: list[tuple[float, float]] = []
     our_times: list[tuple[float, float]] = []
     descriptions: list[str] = []
@@ -98,7 +99,7 @@ def clear(directory: Path) -> None:
 
 
 def _timed(row: Row, work: Work, directory: Path) -> tuple[float, float]:
-    """Return the CPU seconds so far, including child processes, and the wall-clock time."""
+    """Return the CPU seconds of `work`, including child processes, and its wall-clock seconds."""
     if row.prepare is not None:
         row.prepare(directory)
     before, begin = _cpu(), time.perf_counter()

@@ -39,8 +39,8 @@ def main(arguments: list[str]) -> int:
                 if each is not None:
                     each.build()
             return 0
-        # Build in a separate process, because the peak memory of a measured child includes this
-        # process's memory at the fork.
+        # Build in a separate process: a measured child's peak memory includes the memory of this
+        # process at the time of the fork.
         subprocess.run(
             [sys.executable, "-m", "benchmarks.importer", "--build-only", *arguments], check=True
         )
@@ -93,13 +93,13 @@ def _of_wheels(options: argparse.Namespace) -> Workshop:
 
 
 def _carried(title: str, shop: Workshop, rounds: int) -> list[results.Figure]:
-    """Compare the engine with `git am -3`, without quilt."""
+    """Compare the engine with `git am -3` only."""
     samples, _ = _interleaved(shop, [shop.engine("carry", "v2"), shop.git_am()], rounds)
     return _printed(title, samples, "git am -3")
 
 
 def _status(rounds: int) -> list[results.Figure]:
-    """Measure how long a command of this workspace takes if nothing changed since the last one."""
+    """Measure `tools/import.py status` in this workspace when nothing has to be built."""
     peer = status()
     samples = [measure.start(peer) for _ in range(rounds + 1)][1:]
     wall = statistics.median(sample.wall for sample in samples)
@@ -116,7 +116,10 @@ def _status(rounds: int) -> list[results.Figure]:
 def _interleaved(
     shop: Workshop, contenders: Sequence[Contender], rounds: int
 ) -> tuple[dict[str, list[measure.Sample]], dict[str, list[Mapping[str, float]]]]:
-    """Start each contender once per round, in rotated order, after a warm-up round."""
+    """Run each contender once per round, in rotated order, after a warm-up round.
+
+    Return the samples of each contender, and the figures that `drift` measured itself.
+    """
     samples: dict[str, list[measure.Sample]] = {item.peer.name: [] for item in contenders}
     figures: dict[str, list[Mapping[str, float]]] = {item.peer.name: [] for item in contenders}
     for number in range(-1, rounds):

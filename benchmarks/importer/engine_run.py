@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs to measure. Each runs one operation of the importer's engine, or a lower bound."""
+"""Run one operation of the importer's engine, or a lower bound of one, as a measured program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.tree import hash_entries, tree_entries
 
 
 class DirectoryTree:
-    """A release as plain files, which are read lazily."""
+    """A release whose files are in a directory and are read lazily."""
 
     def __init__(self, root: Path) -> None:
         self.label = root.name
@@ -46,7 +46,7 @@ class DirectoryTree:
 
 
 def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Rebase onto the first tree and write the outputs of an import: patches and patched files."""
+    """Rebase the series onto the first tree, and write its patches and the patched files."""
     loaded, base = load_series(series), read_base(series)
     carried = carry(loaded, base, DirectoryTree(trees[0]))
     if carried.stopped:
@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Compare the series with one more release, the last tree. Everything else is loaded before."""
+    """Time the comparison of the series with the last tree, after comparing it with all others."""
     del out
     loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:
@@ -71,7 +71,7 @@ def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Measure verify: read and hash the tree once, apply the series strictly, compare both."""
+    """Do the work of verify: read and hash the whole tree, and apply the series strictly."""
     loaded = load_series(series)
     entries = tree_entries(trees[0])
     patched = patched_files(loaded, trees[0])
@@ -80,7 +80,7 @@ def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Measure the lower bound of verify: only open and read every file of the tree."""
+    """Open and read every file of the tree, which is the lower bound of verify."""
     del series, out
     total = 0
     for folder, _, names in os.walk(trees[0]):
@@ -91,7 +91,7 @@ def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_strict(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Measure the fastest case: a series on the tree that it was written for."""
+    """Apply the series to the tree that it was written for, which is the fastest case."""
     del out
     return {"files": len(apply_to_snapshot(load_series(series), DirectoryTree(trees[0])))}
 

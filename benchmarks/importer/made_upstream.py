@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate an upstream project of any size, two later releases, and patches, from a seed.
+"""Generate an upstream project in three releases, and patches to the first, from a seed.
 
-Files resemble PyTorch's: 1 to 100 kB, most of them small; some lines are common, most are unique. A
-release changes every twentieth file and nearly all patched ones: it inserts lines above the patch,
-deletes one line, and in every third patched file changes a line next to the patch.
+Files resemble PyTorch's: 1 to 100 kB, most of them small; a few lines are common, most are unique.
+Each later release changes every twentieth file and all patched ones. It inserts lines near the top
+and replaces one line, which is next to a patch in about every third patched file.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ _PATCHED_EVERY_THIRD = 3
 
 @dataclass(frozen=True)
 class Upstream:
-    """The files of an upstream project, as dicts from path to text.
+    """The releases of an upstream project, and patches to the first, as dicts from path to text.
 
-    `releases` holds three releases, `steps` the patches: each one's name, and the files that it
-    changes. The first patch applies to the first release, and each later one to the result of the
-    previous one.
+    Each item of `steps` is the name of a patch and the new text of the files that it changes. Each
+    patch applies to the result of the previous one.
     """
 
     releases: tuple[dict[str, str], ...]
@@ -30,12 +29,12 @@ class Upstream:
 
 
 def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
-    """Return `files` files in three releases, and `patches` patches to the first release."""
+    """Generate three releases of `files` files, and `patches` patches to the first release."""
     chance = random.Random(seed)
     first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
     # Patch only files that are long enough for several hunks.
     paths = sorted(path for path, text in first.items() if len(text) > 5000)
-    # Some files have several patches: on average, four patches share three files.
+    # Some files are changed by several patches: there are three files for every four patches.
     touched = chance.sample(paths, max(1, patches * 3 // 4))
     now, places, steps = dict(first), dict[str, list[str]](), []
     for number in range(patches):
@@ -51,9 +50,9 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
 
 
 def make_long_file(*, lines: int, patches: int, seed: int = 1) -> Upstream:
-    """Return one file with `lines` lines in two releases, and patches with one hunk each.
+    """Generate two releases of one file of `lines` lines, and patches with one hunk each.
 
-    The second release has a hundred lines more, and changes a line next to every third patch.
+    The second release adds a hundred lines, and changes a line next to every third patch.
     """
     chance = random.Random(seed)
     path, first = "generated/table.py", _lines(chance, lines)
@@ -98,9 +97,9 @@ def _text(chance: random.Random, number: int) -> str:
 def _patched(
     chance: random.Random, text: str, number: int, places: dict[str, list[str]], name: str
 ) -> str:
-    """Return `text` with one to three hunks. Add a line above each hunk to `places`.
+    """Return `text` with one to three hunks applied.
 
-    Later releases change some of these lines.
+    Append a line above each hunk to `places[name]`. Later releases change some of these lines.
     """
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):
@@ -133,7 +132,7 @@ def _next(
         if beside and index % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
             lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
         elif len(lines) > 20:
-            # Patches leave the last six lines alone, so this change conflicts with none of them.
+            # This cannot conflict, because no patch changes the last six lines.
             lines[-2] = f"    release_{number} = at the end\n"
         lines[1:1] = [f"    release_{number}_{n} = new\n" for n in range(1 + chance.randrange(4))]
         yield path, "".join(lines)

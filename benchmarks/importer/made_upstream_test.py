@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the generated upstream is deterministic and needs the same merges as a real one."""
+"""Test that the generated upstream is deterministic and needs merges like a real one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give three tools the same series and release, each in a work directory that can be reset."""
+"""Prepare the same series and release for three tools, each in a directory that can be reset."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class Contender:
 
 
 class Workshop:
-    """A directory with the generated upstream for each tool; all of it may be deleted."""
+    """A directory with the inputs of all tools. It may be deleted, and is then built again."""
 
     def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
-        """`make` generates the upstream. If `recipe` is unchanged, earlier output is reused."""
+        """`make` generates the upstream. An earlier result for the same `recipe` is reused."""
         self.directory = directory.absolute()
         self._recipe = json.dumps([*recipe, 2])
         self._make = make
 
     def build(self) -> None:
-        """Create the trees, the series and the repository, unless an earlier run did so."""
+        """Create the trees, the series and the repository, unless an earlier run has."""
         stamp = self.directory / "made"
         if stamp.is_file() and stamp.read_text() == self._recipe:
             return
@@ -81,7 +81,7 @@ class Workshop:
         return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
 
     def figures(self, run: str) -> Mapping[str, float]:
-        """Return the figures that an engine program measured in its last run."""
+        """Return the figures that the last run of the engine program `run` has written."""
         figures: dict[str, float] = json.loads(
             (self.directory / "engine" / run / "figures.json").read_text()
         )
@@ -100,7 +100,7 @@ class Workshop:
         return Contender(peer, reset)
 
     def quilt(self) -> Contender:
-        """Return quilt from Debian's package, unpacked next to the trees but not installed."""
+        """Return a contender that runs quilt, from a Debian package that is unpacked here."""
         home = self.directory / "quilt-package"
         if not home.is_dir():
             packages = self.directory / "packages"
@@ -148,7 +148,7 @@ class Workshop:
             (root / name).write_bytes(data)
 
     def _repository(self, upstream: Upstream) -> None:
-        """Commit both releases, whose blobs `git am -3` needs; write the patches as an mbox."""
+        """Commit two releases, whose blobs `git am -3` needs, and write the patches as an mbox."""
         repository = self.directory / "git"
         repository.mkdir()
         _git(repository, "init", "-q")
@@ -166,7 +166,7 @@ class Workshop:
 
 
 def status() -> Peer:
-    """Return `tools/import.py status` of this workspace, in which nothing may be unfinished."""
+    """Return a peer that runs `tools/import.py status`, which fails if an import is unfinished."""
     command = (str(_WORKSPACE / "tools/import.py"), "status")
     return Peer("import.py status", command, dict(os.environ), expected=b"nothing is under way\n")
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make an upstream project of two real wheels, with a project's own series and more patches.
+"""Make an upstream project from two real wheels, a real patch series and generated patches.
 
-Binary files are left out. The series' own patches come first, except those that do not apply to the
-old wheel or need a decision on the new one. The other patches insert or replace a line of a Python
-file that the new release changed elsewhere, where the three lines on each side stayed the same.
+Binary files are left out. The real patches come first, except those that do not apply to the old
+wheel or need a decision on the new one. Each generated patch inserts or replaces a line of a Python
+file that differs between the wheels, at a place where three lines on each side are equal in both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AROUND = 3
 
 
 def read_upstream(wheels: tuple[Path, Path], series: Path, *, patches: int) -> Upstream:
-    """Return the text files of both wheels, and `patches` patches to the first."""
+    """Return the text files of both wheels as releases, and `patches` patches to the first."""
     old, new = (_texts(wheel) for wheel in wheels)
     now, steps = dict(old), list[tuple[str, dict[str, str]]]()
     for patch in _usable(load_series(series), old, new):
@@ -63,7 +63,7 @@ def _texts(wheel: Path) -> dict[str, str]:
 
 
 def _usable(series: Series, old: Mapping[str, str], new: Mapping[str, str]) -> list[Patch]:
-    """Return the patches of the series that need no decision on the new release."""
+    """Return the patches of the series that merge into the new release without a decision."""
     before, after = (
         DictSnapshot(label, {path: Blob(text.encode()) for path, text in texts.items()})
         for label, texts in (("old", old), ("new", new))
@@ -73,7 +73,10 @@ def _usable(series: Series, old: Mapping[str, str], new: Mapping[str, str]) -> l
 
 
 def _applied(patch: Patch, now: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the files that the patch changes, after it; None if it does not apply."""
+    """Return the patched texts of the files that `patch` changes.
+
+    Return None if the patch does not apply or deletes a file.
+    """
     texts: dict[str, str] = {}
     for diff in patch.files:
         blobs = {path: Blob(now[path].encode()) for path in diff.paths if path in now}
@@ -89,7 +92,10 @@ def _applied(patch: Patch, now: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _with_a_line(chance: random.Random, old: str, new: str, number: int) -> str | None:
-    """Return the old text with one line inserted or replaced, at a place that both texts have."""
+    """Return `old` with a line inserted or replaced where the lines around it are also in `new`.
+
+    Return None if there is no such place.
+    """
     lines = old.splitlines(keepends=True)
     places = range(_AROUND, len(lines) - _AROUND)
     for index in chance.sample(places, len(places)):

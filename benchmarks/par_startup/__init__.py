@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start-up cost of a program that is packed in six ways."""
+"""Benchmark of the start-up cost of one program, packed in six ways."""

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return a `Peer` for each option that adds one: a venv with another release, or a PAR."""
+    """Return the peers that options add: a venv with another torch release, and PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))
@@ -61,7 +61,7 @@ def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
 ) -> list[results.Figure]:
     print("measuring warm starts ...", flush=True)
-    # Fill all caches first, because an interrupted run may have left incomplete ones.
+    # Empty and refill all caches, because an interrupted run may have left incomplete ones.
     measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
     figures = _summarize("Warm start", warm)

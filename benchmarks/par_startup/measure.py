@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start programs in turn and measure them: mainly CPU time, because machines are shared."""
+"""Start programs in turn and measure them, mainly in CPU time, because machines are shared."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXPECTED = b"tensor([2., 2.])\n"
 
 
 class StartError(RuntimeError):
-    """The error for a program that ends with an unexpected status or output."""
+    """A measured program ended with an unexpected status or output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """One of the packed programs to compare, and how to start it.
+    """A program to compare with others, and how to start it.
 
-    `caches` lists the directories that a first start fills; `expected` is the expected output. If
-    `interpreter` is true, the first word of the command is an interpreter that accepts `-c`. If
-    `children` is true, the program also prints a line with the CPU seconds and peak KiB of its
-    child processes, and the sample contains those instead of the program's own.
+    `caches` lists the directories that a first start fills. The program must write exactly
+    `expected`. If `interpreter` is true, the first word of the command is an interpreter that
+    accepts `-c`. If `children` is true, the program prints one more line, with the CPU seconds and
+    peak KiB of its child processes, and the sample contains these instead of the program's own.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """A program's medians over all rounds. The ratio is the median of the ratios within a round."""
+    """The medians of a program's samples. `cpu_ratio` is the median of the ratios per round."""
 
     name: str
     wall: float
@@ -75,7 +75,10 @@ def interleaved(
 
 
 def start(peer: Peer) -> Sample:
-    """Start the program and wait for it to end. Raises `StartError`."""
+    """Start a program, wait for it to end, and measure it.
+
+    Raises StartError if its exit status is not 0 or its output differs from `peer.expected`.
+    """
     read_end, write_end = os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, write_end, 1),
@@ -105,9 +108,9 @@ def start(peer: Peer) -> Sample:
 
 
 def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
-    """Split the last line off the output; return the rest, and the line's CPU seconds and peak KiB.
+    """Split off the last line, which holds the CPU seconds and peak KiB of the child processes.
 
-    If that line is missing, add a note to the output, so that it differs from any expected output.
+    If that line is missing, append a note, so that the output differs from any expected output.
     """
     match = re.fullmatch(rb"(.*\n)?([0-9.]+) ([0-9]+)\n", output, re.DOTALL)
     if match is None:
@@ -116,10 +119,7 @@ def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
-    """Return a summary for each program in `samples`.
-
-    Ratios are relative to the program named `base`.
-    """
+    """Return a summary of each program in `samples`. Ratios are relative to the program `base`."""
     return [
         Summary(
             name=name,

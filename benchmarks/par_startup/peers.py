@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the same program with other packers, each only once, from the same wheels."""
+"""Build the same program with each packer, from the same wheels, and keep it between runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from collections.abc import Callable, Sequence
 from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-# The versions of the packers: the newest ones at the time of the figures in README.md.
+# The newest versions of the packers when the figures in README.md were measured.
 PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """The error for a program that a packer could not build.
-
-    The message ends with the last lines of the packer's output.
-    """
+    """A packer or pip failed. The message ends with the last lines of its output."""
 
 
 class Workshop:
@@ -46,7 +43,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """Return a workshop in a subdirectory, whose programs use another torch release."""
+        """Return a workshop in a subdirectory, whose programs use the torch release `release`."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,
@@ -62,9 +59,9 @@ class Workshop:
         caches: dict[str, str] | None = None,
         interpreter: bool = False,
     ) -> measure.Peer:
-        """Return a `Peer`.
+        """Return a `Peer` that runs `command`, with the directory of the program `name` as HOME.
 
-        `caches` maps environment variables to the cache directories that they select.
+        `caches` maps environment variables to subdirectories, which they select as caches.
         """
         home = self._home(name)
         directories = {key: home / below for key, below in (caches or {}).items()}
@@ -79,9 +76,9 @@ class Workshop:
         )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """Return the program's directory.
+        """Return the directory of the program `name`.
 
-        Call `build` to fill it, unless an earlier run has filled it completely.
+        Call `build` to fill it, unless an earlier run built it from the same packers and wheels.
         """
         home = self._home(name)
         recipe = json.dumps([self._python, self.requirements, PACKERS])
@@ -95,14 +92,14 @@ class Workshop:
         return home
 
     def environment(self, home: pathlib.Path, *packages: str) -> pathlib.Path:
-        """Create a virtual environment in home/env; return its bin directory."""
+        """Create a virtual environment with `packages` in home/env; return its bin directory."""
         self.run(self._python, "-m", "venv", home / "env")
         if packages:
             self.run(home / "env" / "bin" / "pip", "install", "--quiet", *packages)
         return home / "env" / "bin"
 
     def wheels(self) -> pathlib.Path:
-        """Return a directory with the wheels for the requirements and their dependencies."""
+        """Return a directory with the wheels of the requirements and of their dependencies."""
 
         def build(home: pathlib.Path) -> None:
             pip = self.environment(home) / "pip"
@@ -149,7 +146,7 @@ def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
 
 
 def venv_of(shop: Workshop, release: str) -> measure.Peer:
-    """Return a `Peer` for a venv with another torch release, built in a subdirectory."""
+    """Return a `Peer` for a venv with the torch release `release`, built in a subdirectory."""
     return venv(shop.beside(release), f"venv, torch {release}")
 
 
@@ -254,13 +251,13 @@ def idle(peer: measure.Peer) -> measure.Peer:
 
 
 def start(peer: measure.Peer, kind: str) -> measure.Peer:
-    """Return a `Peer` that starts the same program in one of the ways listed in `STARTS`."""
+    """Return a `Peer` that starts the same program in the way `kind`, a key of STARTS."""
     environment = {**peer.environment, "PYTHONPATH": str(PROGRAM.parents[2])}
     if kind == "door, -c":
         command = (peer.command[0], "-c", "import torch; print(torch.ones(2) + 1)")
         environment["PAR_INTERPRETER"] = "1"
     else:
-        # A PAR contains the module to run. An ordinary interpreter uses the workspace's copy of it.
+        # A PAR contains the module to run; an ordinary interpreter imports it from the workspace.
         inside = len(peer.command) == 1
         environment["PAR_MAIN"] = _STARTS_MODULE
         command = (peer.command[0], *(() if inside else ("-m", _STARTS_MODULE)), STARTS[kind])
@@ -273,7 +270,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return a program's version of torch. Programs in one table may have different versions."""
+    """Return the version of torch in a program; programs in one table may differ."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -290,7 +287,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """Return a `Peer` for the lower bound of first starts: copying torch's libraries once."""
+    """Return a `Peer` that copies torch's libraries, which is the lower bound of a first start."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
@@ -304,7 +301,7 @@ def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     return tuple(os.fspath(word) for word in command)
 
 
-# The ways to start the program, with their names in starts.py.
+# The ways to start the program, with the argument that selects each in starts.py.
 STARTS = {
     "door, -c": "",
     "door, module": "module",
@@ -315,7 +312,7 @@ STARTS = {
 _CHILDREN = ("spawn child", "DataLoader worker", "torchrun worker")
 _STARTS_MODULE = "benchmarks.par_startup.starts"
 
-# The packers by name. The first one is the baseline for ratios.
+# The packers by name. Ratios are relative to the first one.
 BUILDERS: dict[str, Callable[[Workshop], measure.Peer]] = {
     "venv": venv,
     "pex": pex,

@@ -27,7 +27,7 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int
 
 
 def starts(tables: Mapping[str, Sequence[Summary]], *, base: str) -> str:
-    """Return one table for all ways to start, with a row for each way and program."""
+    """Return a Markdown table with a row for each program and each way to start it."""
     rounds = next(iter(tables.values()))[0].rounds
     lines = [
         f"Starts through a door and as a child (medians of {rounds} interleaved rounds)",
@@ -44,7 +44,7 @@ def starts(tables: Mapping[str, Sequence[Summary]], *, base: str) -> str:
 
 
 def figures(case: str, summaries: Sequence[Summary], *, base: str) -> list[Figure]:
-    """Return the rows of a table as results."""
+    """Return the figures as benchmark results."""
     return [
         Figure(
             case=case,

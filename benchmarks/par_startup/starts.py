@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program, started as a module or in a child process: `starts.py KIND`.
+"""Run the program as a module or in a child process: `starts.py KIND`.
 
-For kinds with a child process, a second line gives the CPU seconds and peak KiB of only that child.
+If KIND starts a child process, a second line of output has the child's CPU seconds and peak KiB.
 """
 
 from __future__ import annotations

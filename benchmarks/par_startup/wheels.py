@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels for all packers: those pinned in third_party/, or those of another torch release."""
+"""Choose the wheels for all packers: those pinned in third_party/, or another torch release."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
 
 
 def requirements(release: str | None = None) -> list[str]:
-    """Return pip requirements for NumPy and torch, whose release defaults to the pinned one."""
+    """Return pip requirements for NumPy and for torch, by default the pinned release."""
     numpy = _read("pypi/lock.json")["packages"]["numpy"]["version"]
     return [f"torch=={release or _read('torch/pin.json')['version']}", f"numpy=={numpy}"]
 
 
 def index() -> str:
-    """Return the address of PyTorch's index of CPU builds."""
+    """Return the URL of PyTorch's package index for CPU builds."""
     address: str = _read("torch/pin.json")["wheel"]["extra_index"]
     return address
 
 
 def compiled_release() -> str:
-    """Return the version, in this index, of the release that --config=static compiles."""
+    """Return the version, as in `index()`, of the torch release that --config=static compiles."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares torch_google/serving with LitServe's own server; see README.md."""
+"""Benchmark that compares torch_google/serving with LitServe's own server; see README.md."""

@@ -20,12 +20,12 @@ from examples import model
 
 _OURS = "serve"
 _PEERS = ("LitServe", "LitServe, fast_queue")
-# Requests of the load mode before this part of its time are a warm-up.
+# The fraction of a --load run that counts as warm-up; memory samples from it are ignored.
 _WARM_UP = 0.2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the two modes."""
+    """Compare the servers, or load ours for a while if --load is given."""
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.serving", description=__doc__)
     parser.add_argument("--par", type=Path, help="serve.par; the default is the source")
     parser.add_argument("--rounds", type=int, default=5)
@@ -55,7 +55,7 @@ class _Benchmark:
         self._expected: list[float] = network(image[None])[0].tolist()
 
     def compare(self) -> list[results.Figure]:
-        """Measure all servers in each round, in alternating order."""
+        """Measure all servers once per round, in an order that alternates between rounds."""
         cases = {
             "Time of a request, 1 connection": 1,
             f"Time per request, {self._options.connections} connections": self._options.connections,
@@ -88,7 +88,7 @@ class _Benchmark:
         ]
 
     def load(self) -> list[results.Figure]:
-        """Load our server, and record the memory of its processes."""
+        """Send requests to our server for --load seconds, and record its processes' memory."""
         samples: list[tuple[float, float]] = []
         port = processes.free_port()
         with processes.running(self._command(_OURS, port), port) as session:

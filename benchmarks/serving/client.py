@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends requests over several connections, and measures their times."""
+"""Send requests over several connections, and measure their latencies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Load:
-    """The times of all requests, in seconds, and the time of the whole."""
+    """The latency of each request and the duration of the whole run, in seconds."""
 
     latencies: list[float]
     seconds: float
 
     def percentile(self, percent: float) -> float:
-        """Return a percentile of the times."""
+        """Return a percentile of the latencies."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
@@ -37,9 +37,9 @@ def run(
     check: Callable[[bytes], None],
     on_second: Callable[[float], None] = lambda elapsed: None,
 ) -> Load:
-    """Send requests on each connection, one after another, for some seconds.
+    """Send requests for `seconds` seconds, one at a time on each connection.
 
-    `check` gets each response. Raises RuntimeError if a status is not 200.
+    Call `check` with the content of each response. Raises RuntimeError if a status is not 200.
     """
     start = time.perf_counter()
     latencies: list[list[float]] = [[] for _ in range(connections)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer: the digits' network under LitServe's own server.
+"""Serve the same network as examples/serve.py with LitServe's own server, for comparison.
 
 python -m benchmarks.serving.plain_server CHECKPOINT PORT BATCH queue|zmq
 """
@@ -16,7 +16,7 @@ from examples import model
 
 
 class DigitsAPI(LitAPI):
-    """The API that LitServe's manual suggests: torch makes the batches."""
+    """The API as LitServe's manual recommends it. LitServe batches the tensors itself."""
 
     def __init__(self, checkpoint: str, **options: Any) -> None:
         super().__init__(**options)
@@ -28,7 +28,7 @@ class DigitsAPI(LitAPI):
         state = torch.load(self._checkpoint, weights_only=True)
         self._network.load_state_dict(state["state_dict"])
 
-    # LitServe looks at the annotation of `request`, and passes JSON only if there is none.
+    # LitServe passes parsed JSON only if `request` has no annotation.
     def decode_request(self, request, **kwargs):  # type: ignore[no-untyped-def]
         return torch.tensor(request["inputs"]["image"])
 
@@ -42,8 +42,8 @@ class DigitsAPI(LitAPI):
 
 
 def main(checkpoint: str, port: str, batch: str, transport: str) -> None:
-    """Serve until a signal ends the process."""
-    # Without a timeout, LitServe's loop polls its queue without a pause, and takes a core.
+    """Serve the network until a signal ends the process."""
+    # Without a timeout, LitServe busy-waits on its queue and occupies a core.
     api = DigitsAPI(checkpoint, max_batch_size=int(batch), batch_timeout=0.005)
     server = LitServer(api, accelerator="cpu", fast_queue=transport == "zmq")
     server.run(

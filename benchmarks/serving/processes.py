@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a server in a session of its own, and measures all processes of the session."""
+"""Start a server in its own session, and measure all processes of that session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _START_TIMEOUT = 300.0
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
+    """Return a TCP port that is currently free."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -26,7 +26,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], port: int) -> Iterator[int]:
-    """Start a server, wait until it is healthy, and yield its session."""
+    """Start a server, wait until it is healthy, and yield its session ID. Stop it at the end."""
     process = subprocess.Popen(command, start_new_session=True)
     try:
         _wait_until_healthy(process, port)
@@ -46,13 +46,13 @@ def cpu_seconds(session: int) -> float:
 
 
 def resident_mib(session: int) -> float:
-    """Return the resident memory of all processes of a session, shared pages counted each time."""
+    """Return the resident memory of a session. Shared pages count once per process."""
     pages = sum(int(fields[21]) for fields in _session(session).values())
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _session(session: int) -> dict[int, list[str]]:
-    """Return the fields of /proc/PID/stat after the name, for each process of a session."""
+    """Return, for each process of a session, the fields of /proc/PID/stat after its name."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

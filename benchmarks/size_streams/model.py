@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small model with Llama's operators: RMSNorm, rotary embeddings, SwiGLU, a growing cache."""
+"""A small model with Llama's building blocks: RMSNorm, rotary embeddings, SwiGLU and a KV cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VOCABULARY = 256
 
 
 class Norm(nn.Module):
-    """RMSNorm, from separate operators, as in transformers."""
+    """RMSNorm as a sequence of elementary operators, as in transformers."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Norm(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention with a cache, and a gated feed-forward network."""
+    """A transformer layer: attention with a KV cache, and a gated feed-forward network."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """The whole model. Returns logits and the cache."""
+    """A small Llama. `forward` returns the logits and the extended KV cache."""
 
     def __init__(self, width: int = 64, heads: int = 4, layers: int = 2) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one peer's stream of sizes in this process, and print its cost per step as JSON.
+"""Run a stream of changing sizes with one peer, and print its cost per step as JSON.
 
 Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the stream `train`
-is a forward and backward pass at a new length. A step of `generate` is one token,
-with a cache that grows.
+is a forward and backward pass with a new sequence length. A step of `generate` generates one token,
+which extends the KV cache.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of steps before the measurement. Programs for constant sizes are compiled during these
-# steps.
+# The number of warm-up steps, in which programs for constant sizes are compiled.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 
@@ -64,7 +63,7 @@ def main(argv: list[str]) -> int:
 
 
 def train(model: Any, device: str) -> Iterator[float]:
-    """Yield the loss of each step. Every length is new."""
+    """Train with a sequence that is one token longer in each step, and yield the losses."""
     length = 16
     while True:
         tokens = (torch.arange(2 * length) % VOCABULARY).reshape(2, length).to(device)
@@ -83,7 +82,7 @@ def _next_token(model: Any, token: torch.Tensor, cache: Any) -> tuple[torch.Tens
 
 
 def generate(model: Any, device: str) -> Iterator[float]:
-    """Yield each token of a generation with a growing cache."""
+    """Generate tokens with a growing KV cache, and yield each of them."""
     tokens = (torch.arange(8) % VOCABULARY).reshape(1, 8).to(device)
     token, cache = _next_token(model, tokens, None)
     while True:

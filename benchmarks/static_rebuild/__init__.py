@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build time of the static program, after an edit and from scratch."""
+"""Benchmark of the static program's build time, after an edit and from scratch."""

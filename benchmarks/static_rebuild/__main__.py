@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
-    # On SIGTERM, revert edits and stop Bazel, as on Ctrl-C.
+    # Make SIGTERM revert the current edit and stop Bazel, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load {load:.1f}; Bazel's output is in {options.work}/bazel.log")
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _shown(figures: Iterator[measure.Figure]) -> list[measure.Figure]:
-    """Return all figures; print each as soon as it has been measured."""
+    """Print each figure as soon as it has been measured, and return all of them."""
     print(report.HEAD, flush=True)
     shown = []
     for figure in figures:

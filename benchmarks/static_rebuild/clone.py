@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clone of this workspace with its own output base, and the cost of builds in it."""
+"""Build a clone of this workspace in its own output base, and measure the builds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _PROGRAM = "bazel-bin/examples/train.par"
 
 
 class BuildFailed(RuntimeError):
-    """The error for a failed Bazel or git command. It contains the end of the command's output."""
+    """A Bazel or git command failed. The message contains the last lines of its output."""
 
 
 @dataclass(frozen=True)
 class Build:
     """The cost of one build, in seconds and MiB.
 
-    `cpu` is the CPU time of all actions, `bazel_cpu` that of Bazel itself. `together` and `largest`
-    come from `MemoryWatch` and cover only actions. `runners` counts actions by Bazel's strategy.
+    `cpu` is the CPU time of all actions, `bazel_cpu` that of the Bazel server. `together` and
+    `largest` come from `MemoryWatch` and cover only actions. `runners` counts the actions by the
+    strategy that ran them, such as a sandbox or a cache.
     """
 
     wall: float
@@ -41,7 +42,7 @@ class Build:
 
 
 class Clone:
-    """A clone of a workspace's last commit, in work/clone. Its output base is work/`outputs`."""
+    """A clone of the HEAD commit of `source`, in work/clone. Its output base is work/`outputs`."""
 
     def __init__(
         self, source: Path, work: Path, *, outputs: str = "outputs", options: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ class Clone:
         self.work.mkdir(parents=True, exist_ok=True)
         if not (self.root / ".git").is_dir():
             self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
-        # These commands also remove files that an interrupted run left behind.
+        # Check out HEAD, and delete files that an interrupted run left behind.
         for command in (
             ["fetch", "--quiet", str(source.absolute()), "HEAD"],
             ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
@@ -66,13 +67,13 @@ class Clone:
 
     @property
     def series(self) -> Path:
-        """The directory of the patch series for the release that is compiled."""
+        """The directory with the patch series of the torch release that the build compiles."""
         pin = json.loads((self.root / "third_party/torch/source/pin.json").read_text())
         return self.root / "patches/torch" / str(pin["tag"])
 
     @property
     def source(self) -> Path:
-        """The folder into which the last build unpacked `@torch_source`."""
+        """The directory into which Bazel unpacked `@torch_source`."""
         sources = sorted((self.output_base / "external").glob("*[~+]torch_source"))
         if len(sources) != 1:
             raise BuildFailed(
@@ -82,14 +83,17 @@ class Clone:
         return sources[0]
 
     def own_tree(self) -> tuple[Path, str]:
-        """Copy `source` for edits; return the new tree, and the Bazel option that selects it."""
+        """Copy `source` so that edits can change it.
+
+        Return the copy, and the Bazel option that builds from it.
+        """
         tree = self.work / "torch_source"
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(self.source, tree, symlinks=True)
         return tree, f"--override_repository={self.source.name}={tree}"
 
     def build(self, *options: str) -> Build:
-        """Build the program, and return the cost. Raises `BuildFailed`."""
+        """Build the program, and return the cost. Raises BuildFailed if Bazel fails."""
         events = self.work / "events.json"
         events.unlink(missing_ok=True)
         pid = int(self._bazel("info", "server_pid").split()[-1])
@@ -113,18 +117,18 @@ class Clone:
         )
 
     def digest(self) -> str:
-        """Return the digest of the most recently built program."""
+        """Return the SHA-256 of the program that was built last."""
         with (self.root / _PROGRAM).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def close(self) -> None:
-        """Stop the clone's Bazel. The outputs remain, so that a later run starts warm."""
+        """Stop the clone's Bazel server, but keep its outputs, so that a later run starts warm."""
         self._bazel("shutdown")
 
     def remove_outputs(self) -> None:
-        """Stop the clone's Bazel and delete the outputs."""
+        """Stop the clone's Bazel server and delete its outputs."""
         self.close()
-        # Bazel makes its output folders read-only, so make them writable first.
+        # Bazel makes some output directories read-only.
         for folder, _, _ in os.walk(self.output_base):
             os.chmod(folder, 0o755)
         shutil.rmtree(self.output_base)
@@ -134,9 +138,9 @@ class Clone:
         return self._run(bazelw, f"--output_base={self.output_base}", *arguments, cwd=self.root)
 
     def _run(self, *command: str | os.PathLike[str], cwd: Path | None = None) -> str:
-        """Run a command and return its output. Its progress messages go to the log."""
-        # Unset GIT_DIR, which a git hook sets: `git -C` would check out and clean the caller's
-        # repository.
+        """Run a command and return its stdout. Append its stderr to the log."""
+        # git runs hooks with GIT_DIR set. If it stayed set, `git -C` would check out and clean the
+        # caller's repository instead of the clone.
         environment = {
             name: value
             for name, value in os.environ.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of edits that developers often make, and functions that apply and revert them."""
+"""A table of typical edits, and a context manager that applies and reverts them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEADER = (
 
 
 class EditError(RuntimeError):
-    """The error for a file that does not match the table. Its one line says what to do next."""
+    """An edit does not fit its file or does not change the program. The message says what to do."""
 
 
 class Way(enum.Enum):
-    """The place where an edit is made."""
+    """The kind of file that an edit changes."""
 
     WORKSPACE = "a file of the workspace"
     TREE = "a local tree (--override_repository)"
@@ -33,10 +33,10 @@ class Way(enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit that inserts a word into an error message, at the text `find`.
+    """An edit that inserts a word after the text `find`, which is in an error message.
 
-    `path` is relative to the workspace, to `@torch_source`, or to the tree to which patches apply.
-    `goal` is the time in seconds that we promise, or None.
+    `path` is relative to the workspace, or to the tree of torch's sources. `goal` is the build time
+    in seconds that we promise, or None.
     """
 
     name: str
@@ -72,9 +72,10 @@ EDITS = {
 
 @dataclass(frozen=True)
 class Places:
-    """The directories that edits change.
+    """The directories that edits read and change.
 
-    `source` is the tree that the build unpacked, read-only.
+    Edits change files in `workspace`, in `tree`, a copy of torch's sources, or in the patch series
+    `series`. They never change `source`, torch's sources as unpacked by the build.
     """
 
     workspace: Path
@@ -85,7 +86,7 @@ class Places:
 
 @contextmanager
 def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit with a given word. Revert the edit at the end."""
+    """Yield a function that makes the edit, given the word to insert. Revert it at the end."""
     if edit.way is Way.SERIES:
         with _patching(edit, places) as make:
             yield make
@@ -101,7 +102,7 @@ def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _patching(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit as a new patch at the end of the series."""
+    """Yield a function that makes the edit, given the word, as a new last patch of the series."""
     index, patch = places.series / "series", places.series / _PATCH
     listed, before = index.read_text(), _text(edit, places.source / edit.path)
 
@@ -133,7 +134,7 @@ def _edited(edit: Edit, text: str, word: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace a file instead of writing to it, because other hard links to it may exist."""
+    """Replace a file by a rename: writing to it would also change its other hard links."""
     staged = file.with_name(f".{file.name}.edited")
     staged.write_text(text, encoding="utf-8")
     staged.replace(file)

@@ -18,7 +18,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Figure:
-    """The medians over the rounds, in seconds and MiB like `Build`.
+    """The result for one edit: medians over the rounds of the fields of `Build`.
 
     `walls` holds the wall time of each round, `runners` the counts of the last round.
     """
@@ -37,7 +37,7 @@ class Figure:
 
 
 def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Figure]:
-    """Yield the cost of a build without changes, then the cost after each edit."""
+    """Yield the cost of a no-op build, then the cost of a build after each edit."""
     clone.build()  # This build is a warm-up and is not counted.
     yield _figure(NOTHING, "nothing", "", None, [clone.build() for _ in range(rounds)])
     option: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
 
 
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
-    """Yield the cost of fetching and loading, then that of a build without caches.
+    """Yield the cost of fetching and loading, then that of a build with an empty cache.
 
-    Delete the outputs at the end.
+    Delete all outputs at the end.
     """
     cache = work.absolute() / "cold_cache"
     shutil.rmtree(cache, ignore_errors=True)

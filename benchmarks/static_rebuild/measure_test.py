@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the whole benchmark with a fake Bazel: it makes edits, builds, and reverts the edits."""
+"""Test the whole benchmark with a fake Bazel: edits are made, built and reverted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from benchmarks.static_rebuild.edits import EDITS, Edit, EditError, Places, Way,
 from benchmarks.static_rebuild.measure import Figure
 from tools.importer import apply_series, load_series
 
-# The fake unpacks `upstream` as @torch_source, and "builds" a program from all files that a real
-# build would read.
+# A fake bazelw: it copies `upstream` as @torch_source, and "builds" a program by concatenating the
+# files that the edits change.
 _BAZELW = """#!/bin/sh
 output=${1#--output_base=}; shift
 source=$output/external/_main~torch~torch_source
@@ -64,7 +64,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    """Make Ctrl-C raise as in a terminal, even if the test runner ignores the signal."""
+    """Make SIGINT raise KeyboardInterrupt even if the test runner ignores it. Restore handlers."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -140,7 +140,7 @@ def test_every_edit_is_built_and_taken_back(
     assert table.count("| linux-sandbox 2 |") == 6
     builds = [call for call in _calls(work) if call.startswith("build --config=static")]
     assert all("--jobs=2" in call and call.endswith(" //examples:train.par") for call in builds)
-    # One warm-up build, two builds without changes, and three builds for each edit.
+    # One warm-up build, two no-op builds, and three builds for each edit.
     assert len(builds) == 1 + 2 + 3 * len(EDITS)
     assert len([call for call in builds if "--override_repository" in call]) == 6
     assert _calls(work)[-1] == "shutdown"
@@ -155,8 +155,8 @@ def test_every_edit_is_built_and_taken_back(
 def test_an_interrupt_takes_the_edit_back(
     name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Interrupt the fourth build, which is the first after an edit. The three builds before it are a
-    # warm-up, one without changes, and one before the edit.
+    # Interrupt the fourth build, which is the first after an edit. It follows a warm-up build, a
+    # no-op build, and the build just before the edit.
     (source / "interrupt").write_text("4")
     (source / "signal").write_text(name)
     _commit(source)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format the figures as a Markdown table and as results."""
+"""Format the figures as a Markdown table and as benchmark results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = (
 
 
 def row(figure: Figure) -> str:
-    """Return a figure as a row of the table."""
+    """Return a figure as a row of the Markdown table."""
     goal = "" if figure.goal is None else f"{figure.goal:g}"
     ran = ", ".join(f"{name} {count}" for name, count in figure.runners.items())
     return (
@@ -26,7 +26,7 @@ def row(figure: Figure) -> str:
 
 
 def results(figures: Sequence[Figure]) -> list[Result]:
-    """Return the rows of the table as results."""
+    """Return the figures as benchmark results."""
     return [
         Result(
             case=f"Edited: {figure.title}" if figure.way else figure.title,
@@ -41,5 +41,5 @@ def results(figures: Sequence[Figure]) -> list[Result]:
 
 
 def details(figures: Sequence[Figure]) -> dict[str, object]:
-    """Return all figures as dicts, by the name of the edit."""
+    """Return all figures as dicts, by edit name."""
     return {figure.name: dataclasses.asdict(figure) for figure in figures}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time and memory of a Bazel server and its actions, read from /proc."""
+"""Read the CPU time and memory of a Bazel server and its actions from /proc."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from types import TracebackType
 _PROC = Path("/proc")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
-# Indices of fields in /proc/PID/stat, counted after the program's name, which may contain spaces.
+# Indices of fields in /proc/PID/stat, counted from the one after the name, which may have spaces.
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12, 13, 14, 21
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """The CPU seconds of a process and, as `children`, of its descendants that have ended."""
+    """The CPU seconds of a process and, in `children`, of its descendants that have ended."""
 
     own: float
     children: float
@@ -57,11 +57,10 @@ def resident_below(pid: int) -> list[float]:
 
 
 class MemoryWatch:
-    """A context manager that samples memory twice a second, in MiB.
+    """A context manager that samples the memory of a process's descendants twice a second.
 
-    Shared pages count once per process.
-    together: the peak of the sum over all descendants.
-    largest: the peak of any single descendant.
+    together: the peak of their sum, in MiB. Shared pages count once per process.
+    largest: the peak of the largest one, in MiB.
     """
 
     def __init__(self, pid: int, *, interval: float = 0.5) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training speed of our compiled torch, compared with the release wheel."""
+"""Benchmark of training with the static build of torch, compared with the release wheel."""

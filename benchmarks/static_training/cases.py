@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of training runs."""
+"""The training runs to measure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """A training run. Its figure is the cost of one `unit`; a process measures `count` units."""
+    """A training run of `count` epochs or steps. `unit` says which; results are per unit."""
 
     name: str
     title: str

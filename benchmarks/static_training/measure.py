@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do a training run with each build of torch in turn, in new processes, and compute medians."""
+"""Train with each build of torch in turn, each time in a new process, and compute medians."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 
 class RunError(RuntimeError):
-    """The error for a build of torch that failed to train. The message is one line."""
+    """A training run failed. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A build of torch to compare: the command and environment that run `program.py` with it."""
+    """A build of torch to compare, with the command and environment that run program.py with it."""
 
     name: str
     command: tuple[str, ...]
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """A build's medians over the rounds, in seconds. Speeds are relative to the first build."""
+    """The median seconds of a build of torch, and its speeds relative to the first build."""
 
     peer: str
     cpu: float
@@ -51,7 +51,7 @@ class Figure:
 def interleaved(
     case: str, peers: Sequence[Peer], *, threads: int, rounds: int
 ) -> dict[str, list[Sample]]:
-    """Run all builds once per round, in rotated order, so that machine load affects all equally."""
+    """Train with each build once per round, in rotated order: load then affects all equally."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -61,7 +61,7 @@ def interleaved(
 
 
 def train(peer: Peer, case: str, *, threads: int) -> Sample:
-    """Do one training run on a processor per thread. Raises `RunError` if the program fails."""
+    """Do one training run on `threads` processors. Raises RunError if the program fails."""
     command = [*peer.command, case, f"--threads={threads}"]
     done = subprocess.run(
         command,
@@ -82,7 +82,7 @@ def train(peer: Peer, case: str, *, threads: int) -> Sample:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
-    """Return the figures, in the order of `samples`."""
+    """Return a figure for each build, in the order of `samples`."""
     base = next(iter(samples.values()))
     return [
         Figure(
@@ -99,5 +99,5 @@ def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
 
 
 def _pin(threads: int) -> None:
-    """Pin this process to the last processors that it is allowed to use."""
+    """Pin this process to the last `threads` processors that it may use."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])

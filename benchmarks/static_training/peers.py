@@ -16,13 +16,13 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def wheel(venv: startup.Peer, data: pathlib.Path) -> Peer:
-    """Return a `Peer` that runs the unpacked program with the torch in a virtual environment."""
+    """Return a `Peer` that runs the program from source, with torch from a virtual environment."""
     command = (venv.command[0], "-m", "benchmarks.static_training.program", f"--data={data}")
     return Peer(venv.name, command, {**venv.environment, "PYTHONPATH": str(_ROOT)})
 
 
 def par(shop: Workshop, path: pathlib.Path) -> Peer:
-    """Return a `Peer` that runs the program as packed by the static build."""
+    """Return a `Peer` that runs the PAR of the static build."""
     program = shop.peer(
         "static PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"}
     )
@@ -30,7 +30,7 @@ def par(shop: Workshop, path: pathlib.Path) -> Peer:
 
 
 def lesser(peer: Peer) -> list[Peer]:
-    """Return copies of a `Peer`: one without AVX-512, one without oneDNN, one without both."""
+    """Return copies of a `Peer` without AVX-512, without oneDNN, and without both."""
     avx2 = {**peer.environment, "ATEN_CPU_CAPABILITY": "avx2"}
     without = (*peer.command, "--without-onednn")
     return [
@@ -41,7 +41,7 @@ def lesser(peer: Peer) -> list[Peer]:
 
 
 def packed_data(peer: Peer, target: pathlib.Path) -> pathlib.Path:
-    """Write the digits packed in a PAR to `target`, for builds that do not contain them."""
+    """Write the digits data set from a PAR to `target`, for peers that do not contain it."""
     done = subprocess.run(
         [*peer.command, "data"],
         env=dict(peer.environment),

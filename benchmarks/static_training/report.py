@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format the figures as a Markdown table and as results."""
+"""Format the figures as a Markdown table and as benchmark results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from benchmarks.static_training.measure import Figure
 
 
 def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the table for one case.
-
-    A speed of 2 means that it took half the first build's time.
-    """
+    """Return the Markdown table of one case. A speed of 2 means half the first build's time."""
     base, rounds = figures[0].peer, figures[0].rounds
     lines = [
         f"{case.title}, one {case.unit}; threads: {threads} "
@@ -33,7 +30,7 @@ def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table with the settings with which each torch was built."""
+    """Return a Markdown table of the build settings of each torch."""
     lines = [
         "Build settings of each torch",
         "",
@@ -49,7 +46,7 @@ def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def results(case: Case, figures: Sequence[Figure], *, threads: int) -> list[Result]:
-    """Return the rows of a table as results. Their ratios compare seconds: 0.5 is twice as fast."""
+    """Return the figures as benchmark results. A ratio of 0.5 means twice as fast."""
     return [
         Result(
             case=f"{case.title}, one {case.unit}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training runs in `CASES`. Each warms up, measures, and returns the cost."""
+"""The functions for the training runs in `CASES`. Each warms up, and returns the measured cost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.static_training.cases import CASES
 from benchmarks.tpu_eager.models import workload
 from examples import digits, training
 
-# The number of warm-up steps, in which torch's libraries select and generate their kernels.
+# The number of warm-up steps, in which torch's libraries select and generate kernels.
 _WARM = 3
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one unit, in CPU and wall-clock seconds. `loss` is the last loss."""
+    """The CPU and wall-clock seconds of one epoch or step, and the last loss."""
 
     cpu: float
     wall: float
@@ -28,7 +28,7 @@ class Cost:
 
 
 def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Train the network from examples/train on its data for `count` epochs."""
+    """Train the network of examples/train for `count` epochs. `data` defaults to packed digits."""
     rows = digits.read(data or digits.packed())
 
     def epochs(number: int) -> float:
@@ -47,7 +47,7 @@ def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> C
 
 
 def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Run `count` steps of AdamW with the same batch."""
+    """Train a GPT for `count` steps of AdamW, always with the same batch."""
     del data  # The batch is generated from a seed instead.
     torch.set_num_threads(threads)
     work = workload("gpt")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of cases. The `peers` of a case are the programs that run it."""
+"""The cases to measure, and the programs that run each case."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ STEPS = ("inductor", "inductor_whole", "compile", "compile_whole", "compile_step
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the report. Ratios are relative to the first of `peers`.
+    """A case, which the programs `peers` run. Ratios are relative to the first of them.
 
-    `kind` is train (a step of model and optimizer, then reading the loss), infer, add (`x + y` with
-    8x8 matrices), or record (the same, measured only in the thread that issues it). `unit` is in
-    seconds.
+    The kinds are train (one step with its optimizer, including reading the loss), infer, add
+    (`x + y` of 8x8 matrices) and record (like add, but only the CPU time of the issuing thread).
+    `unit` is the unit of the printed times, in seconds.
     """
 
     name: str

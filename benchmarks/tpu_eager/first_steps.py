@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time from process start to the end of step 2, with an empty and with a filled compile cache.
+"""Measure a process's first two steps, with an empty and with a filled compile cache.
 
 `python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints the CPU and wall time from the first
-tensor to the end of the second step, as JSON. The process continues until nothing is left to
-compile, so that its cache is as complete as that of a longer run.
+tensor to the end of the second step, as JSON. The process then runs until nothing is left to
+compile, so its cache is as complete as that of a longer run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 from benchmarks.tpu_eager.measure import environment, pin
 
-# The number of processes that run with a filled cache. The figure is the median over them.
+# The number of processes that run with a filled cache. Their median is reported.
 WARM_RUNS = 3
 
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """CPU and wall-clock seconds of the process that fills the cache, and of later processes."""
+    """The seconds of the process that fills the cache (cold), and of later processes (warm)."""
 
     peer: str
     cold_cpu: float
@@ -36,7 +36,7 @@ class FirstSteps:
 
 
 def compare(peer: str, case: str, *, threads: int) -> FirstSteps:
-    """Run a program once with an empty cache, then `WARM_RUNS` times with the filled one."""
+    """Run a program once with an empty cache, then WARM_RUNS times with that cache filled."""
     cache = tempfile.mkdtemp(prefix="tpu_eager_cache_")
     try:
         cold, *again = (_run(peer, case, cache, threads) for _ in range(1 + WARM_RUNS))

@@ -19,18 +19,18 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# For each program, the answers that one process gave, one per round.
+# The answers of one worker process of each program, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The cost of running a case once with a program, in seconds: medians over all runs.
+    """The cost of a case in one program: median seconds over all rounds of all processes.
 
-    `ratio` compares CPU time with the case's first program. It is the median over processes of each
-    process's median ratio over rounds. `lowest` and `highest` are the extremes over processes:
-    costs differ between processes, but hardly within one. `value` is the result of the third run,
-    which shows whether programs agree. `error` is the reason if a program has no figures.
+    `ratio` compares its CPU time with that of the case's first program: the median over the rounds
+    of a process, and then over the processes. `lowest` and `highest` are the extremes over the
+    processes, because costs differ between processes more than within one. `value` is the result of
+    the third run, which must be equal in all programs. `error` says why a program has no figures.
     """
 
     peer: str
@@ -44,7 +44,7 @@ class Figure:
 
 
 class Worker:
-    """A program's worker process, pinned to as many processors as it has threads."""
+    """A worker process of a program, pinned to as many processors as it has threads."""
 
     def __init__(self, peer: str, *, python: str, threads: int) -> None:
         self.peer = peer
@@ -60,7 +60,10 @@ class Worker:
         )
 
     def ask(self, case: str, seconds: float) -> dict[str, Any]:
-        """Send a request and return the worker's answer, or an error if the worker has died."""
+        """Ask the worker to run a case for `seconds` seconds, and return its answer.
+
+        If the worker has died, return an answer with an error.
+        """
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -76,7 +79,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Close the worker's standard input, and wait until it ends."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # The process has already ended.
             self._process.stdin.close()
@@ -88,19 +91,18 @@ def environment(threads: int) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
-        # Write bytecode, so that modules are compiled only once, like those of an installed
-        # package.
+        # Let Python write bytecode, so that each module is compiled only once.
         "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
-        # Measure compiled programs, as on a TPU. ../size_streams measures CPU kernels.
+        # Run compiled programs only, as on a TPU. ../size_streams measures CPU kernels.
         "TORCH_TPU_CPU_KERNELS": "0",
         "JAX_PLATFORMS": "cpu",
     }
 
 
 def pin(threads: int) -> None:
-    """Pin this process and its children to the last processors that it may use."""
+    """Pin this process and its children to the last `threads` processors that it may use."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
@@ -114,7 +116,7 @@ def interleaved(
     rounds: int,
     seconds: float,
 ) -> Iterator[tuple[str, list[Figure]]]:
-    """Yield each case's name and figures, after `processes` processes of each program have run."""
+    """Run all cases in `processes` processes of each program; yield each case and its figures."""
     answers: dict[str, list[Answers]] = {name: [] for name in cases}
     for number in range(processes):
         workers = {
@@ -134,7 +136,7 @@ def interleaved(
 def _measured_rounds(
     name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
 ) -> Answers:
-    """Run the rounds of a case, in rotated order, so that machine load affects all equally."""
+    """Run a case once per round in each worker, in rotated order: load affects all equally."""
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
     for number in range(-1, rounds):  # Round -1 is a warm-up.
@@ -148,7 +150,7 @@ def _measured_rounds(
 
 
 def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
-    """Return a figure for each program in a case. One that did not run has the error "absent"."""
+    """Return a figure for each program of a case. The error of a program not run is "absent"."""
     return [_figure(peer, case.peers[0], processes) for peer in case.peers]
 
 

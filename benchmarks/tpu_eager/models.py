@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured models, written with torch.nn, each with inputs and a loss."""
+"""The models to measure, written with torch.nn, each with inputs and a loss."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Workload:
     optimizer: Callable[[nn.Module], torch.optim.Optimizer]
 
     def loss(self, model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss of `model`, a copy of this workload's model, for inputs on any device."""
+        """Return the loss of `model`, a copy of this workload's model on any device."""
         return functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
 
 
 def workload(name: str) -> Workload:
-    """Create a workload from `WORKLOADS`, with the same weights and inputs every time."""
+    """Create the workload `name` of WORKLOADS. Its weights and inputs are deterministic."""
     torch.manual_seed(0)
     return WORKLOADS[name]()
 
 
 class Mlp(nn.Sequential):
-    """A network of equally wide hidden layers with ReLU in between, and ten output classes."""
+    """An MLP with ReLU, hidden layers of equal width, and ten output classes."""
 
     def __init__(self, width: int = 256, layers: int = 4) -> None:
         hidden = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
@@ -64,7 +64,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A small language model. It maps tokens (batch, length) to scores (batch, length, words)."""
+    """A small GPT that maps tokens (batch, length) to logits (batch, length, vocabulary)."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, length: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Gpt(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """A block of two 3x3 convolutions with normalisation and a residual connection."""
+    """A residual block of two 3x3 convolutions with batch normalization."""
 
     def __init__(self, wide_in: int, wide_out: int, stride: int) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Sequential):
-    """A ResNet-18. It maps images (batch, 3, height, width) to scores for a thousand classes."""
+    """A ResNet-18 that maps images (batch, 3, height, width) to logits (batch, 1000)."""
 
     def __init__(self) -> None:
         stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]

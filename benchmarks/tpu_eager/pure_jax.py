@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in plain JAX, with torch's weights. They show the cost of XLA without torch."""
+"""The workloads in plain JAX, with the weights of the torch models: XLA's cost without torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def train(name: str) -> Callable[[], float]:
 
 
 def infer(name: str) -> Callable[[], float]:
-    """Return a function that runs the ResNet once and returns the sum of its scores."""
+    """Return a function that runs the ResNet once and returns the sum of its logits."""
     work = workload(name)
     # Weights and images are channels-last, the usual layout in JAX.
     parameters = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plain JAX workloads compute the same results as torch, so their figures are comparable."""
+"""Test that the plain JAX workloads compute the same results as torch: their times then compare."""
 
 from __future__ import annotations
 

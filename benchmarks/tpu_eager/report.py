@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format the measurements as Markdown tables and as records of results."""
+"""Format the measurements as Markdown tables and as benchmark results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.tpu_eager.measure import Figure
 
 
 def markdown(name: str, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the Markdown table for one case."""
+    """Return the Markdown table of one case."""
     case = CASES[name]
     unit = case.unit_name
     base = case.peers[0]
@@ -39,7 +39,7 @@ def markdown(name: str, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
-    """Return the table of the first steps in new processes."""
+    """Return a Markdown table that compares first steps with a cold and a warm cache."""
     lines = [
         f"{CASES[case].title}: from the first tensor to the end of step 2; threads: {threads}",
         "",
@@ -55,7 +55,7 @@ def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
 
 
 def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) -> list[Result]:
-    """Return the figures of one case as results, without programs that have no figures."""
+    """Return the figures of one case as benchmark results. Programs that failed are omitted."""
     case = CASES[name]
     return [
         Result(
@@ -77,7 +77,7 @@ def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) ->
 
 
 def first_step_results(case: str, rows: Sequence[FirstSteps], *, threads: int) -> list[Result]:
-    """Return the first steps as results, which compare a filled cache with an empty one."""
+    """Return benchmark results that compare first steps with a warm and a cold cache."""
     return [
         Result(
             case=f"{CASES[case].title}: start to the end of step 2, warm compile cache",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in torch: on the CPU, eager and with inductor, and on tpu in each eager mode."""
+"""The workloads in torch: on the CPU and on the device tpu, eager and compiled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import torch
 
 from benchmarks.tpu_eager.models import workload
 
-# For each name, the device, its eager mode, and which part of a step is compiled: nothing, the
-# model, the step function, or the whole step as one program. For inference, there is only the
-# model.
+# The device of each program, its eager mode, and the part of a training step that is compiled:
+# nothing, the model, the step without zero_grad (whole), or all of it with compile_step (program).
 SETTINGS: dict[str, tuple[str, str | None, str]] = {
     "torch": ("cpu", None, ""),
     "inductor": ("cpu", None, "model"),
@@ -28,7 +27,7 @@ SETTINGS: dict[str, tuple[str, str | None, str]] = {
 
 
 class Torch:
-    """The workloads in torch, run in this process."""
+    """The workloads of the program `name`, run in this process."""
 
     def __init__(self, name: str) -> None:
         self.device, mode, self._compiled = SETTINGS[name]
@@ -66,7 +65,7 @@ class Torch:
         return run
 
     def infer(self, name: str) -> Callable[[], float]:
-        """Return a function that runs the model once and returns the sum of its scores."""
+        """Return a function that runs the model once and returns the sum of its logits."""
         work = workload(name)
         model = copy.deepcopy(work.model).to(self.device).eval()
         inputs = work.inputs.to(self.device)
@@ -94,7 +93,7 @@ class Torch:
             torch.tpu.synchronize()
 
     def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
-        """Run the step until nothing is compiled any more, not even in the background."""
+        """Run a step repeatedly until it compiles nothing more, not even in the background."""
         if self.device != "tpu":
             return
         for _ in range(rounds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads with torchax. Whole steps are jitted; `x + y` runs in torchax's eager mode."""
+"""The workloads in torchax. Training steps and models are jitted; `x + y` runs eagerly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """The workloads with torchax, in a separate process: torchax claims the backend's name."""
+    """The workloads in torchax, which needs its own process: it renames the PrivateUse1 backend."""
 
     def __init__(self) -> None:
         with _overloads_that_are_gone():
@@ -54,7 +54,7 @@ class Torchax:
         return run
 
     def infer(self, name: str) -> Callable[[], float]:
-        """Return a jitted function that runs the model once and returns the sum of its scores."""
+        """Return a function that runs the jitted model once and returns the sum of its logits."""
         interop: Any = import_module("torchax.interop")
         work = workload(name)
         with self._env:
@@ -85,7 +85,7 @@ class Torchax:
 
 @contextmanager
 def _overloads_that_are_gone() -> Iterator[None]:
-    """Let torchax refer to the overloads for named tensors, which torch 2.13 removed."""
+    """Let torchax's import name the overloads for named tensors, which torch 2.13 removed."""
     original = OpOverloadPacket.__getattr__
 
     def overload(self: OpOverloadPacket, key: str) -> Any:

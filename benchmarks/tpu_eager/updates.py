@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads' optimizers as plain arithmetic on JAX arrays or torch tensors."""
+"""The optimizers of the workloads, as plain arithmetic on JAX arrays or torch tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Arrays = dict[str, Any]
 
 
 def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """Apply torch.optim.SGD(lr=0.01, momentum=0.9). `state` is the momentum, zero at first."""
+    """Apply a step of torch.optim.SGD(lr=0.01, momentum=0.9). `state` is the momentum buffer."""
     speed = {name: state[name] * 0.9 + grads[name] for name in grads}
     return {name: parameters[name] - speed[name] * 0.01 for name in grads}, speed
 
@@ -17,7 +17,10 @@ def sgd(parameters: Arrays, grads: Arrays, state: dict[str, Any]) -> tuple[Array
 def adamw(
     parameters: Arrays, grads: Arrays, state: dict[str, Any]
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Apply torch.optim.AdamW(lr=1e-3). `state` holds `step`, `mean`, `square`; zeros at first."""
+    """Apply a step of torch.optim.AdamW(lr=1e-3).
+
+    `state` holds the step count, and the running means of the gradients and of their squares.
+    """
     step = state["step"] + 1
     mean = {n: state["mean"][n] * 0.9 + grads[n] * 0.1 for n in grads}
     square = {n: state["square"][n] * 0.999 + grads[n] * grads[n] * 0.001 for n in grads}
@@ -30,7 +33,7 @@ def adamw(
 
 
 def zeros(parameters: Arrays, optimizer: str) -> dict[str, Any]:
-    """Return the initial state of an optimizer, `sgd` or `adamw`."""
+    """Return the initial state, all zeros, of the optimizer `sgd` or `adamw`."""
 
     def each() -> Arrays:
         return {name: value * 0 for name, value in parameters.items()}

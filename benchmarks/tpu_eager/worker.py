@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one compared program in this process: read names of cases, answer with their costs.
+"""Run one of the compared programs: read the names of cases, and answer with their costs.
 
 Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and answers are lines of JSON. A
 request is `{"case", "seconds"}`. An answer is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
-with the seconds for one run. The value is the result of the third run: a loss or a sum of scores.
+with the seconds of one run. The value is the result of the third run: a loss or a sum of logits.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# The number of operators to issue at once. Fused mode only records this many. If more were issued,
-# it would start to run them.
+# The number of operators issued in a row. Fused mode only records this many; with more, it would
+# start to run them.
 _BURST = 48
-# The number of warm-up runs. The last one's result shows whether the programs agree.
+# The number of warm-up runs. The result of the last one must be equal in all programs.
 _WARM = 3
 
 
 @dataclass
 class _Ready:
-    """A case, ready to measure after its warm-up. One call of `run` does `size` units of work."""
+    """A case after its warm-up, ready to measure. One call of `run` counts as `size` runs."""
 
     run: Callable[[], Any]
     wait: Callable[[], None]
@@ -95,7 +95,10 @@ def _prepare(peer: Any, case: Case) -> _Ready:
 
 
 def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
-    """Run a case for about `seconds`. Except for `record`, times include the wait for results."""
+    """Run a case for about `seconds` seconds, and return its cost.
+
+    The times include waiting for the results, except in a `record` case.
+    """
     spent, wall, runs = 0.0, 0.0, 0
     alone = case.clock is time.thread_time
     while runs == 0 or wall < seconds:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose upstream's files for our tree, and their paths there.
+"""Select the upstream files that our tree contains, and map their paths.
 
-Moves come first: `{"src/": ""}` puts `src/x/a.py` at `x/a.py`. The globs of `include` and
-`exclude` then match our paths, so that they mean the same for each origin: an sdist has the folder
-`src/`, and a wheel lacks it. `*` does not match slashes, `**` does.
+`move` is applied first: `{"src/": ""}` maps `src/x/a.py` to `x/a.py`. The globs of `include` and
+`exclude` then match our paths. The same globs thus work for an sdist, which has a `src/` directory,
+and for a wheel, which does not. `*` does not match slashes, `**` does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.importer.snapshot import Blob, Snapshot
 
 @dataclass(frozen=True)
 class Selection:
-    """A project's `include`, `exclude` and `move`; without `include`, all files are included."""
+    """A project's `include`, `exclude` and `move` keys. An empty `include` matches all files."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -29,21 +29,24 @@ class Selection:
         return bool(self.include or self.exclude or self.move)
 
     def ours(self, path: str) -> str | None:
-        """Return our path for upstream's `path`; None if the file is left out."""
+        """Return our path for upstream's `path`, or None if the file is not selected."""
         moved = self._moved(path)
         if self.include and not self._included.fullmatch(moved):
             return None
         return None if self._excluded.fullmatch(moved) else moved
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for our path, even if only a patch creates the file."""
+        """Return upstream's path for our path, including the path of a file that a patch adds."""
         for old, new in sorted(self.move.items(), key=lambda row: (-len(row[1]), row)):
             if path.startswith(new) and self._moved(old + path[len(new) :]) == path:
                 return old + path[len(new) :]
         return path
 
     def table(self, paths: Iterable[str], where: str) -> dict[str, str]:
-        """Return upstream's path for each of our paths. Raises UserError if two files collide."""
+        """Return a map from our paths to upstream's `paths`.
+
+        Raises UserError if two of upstream's files would get the same path.
+        """
         table: dict[str, str] = {}
         for path in paths:
             ours = self.ours(path)
@@ -58,7 +61,7 @@ class Selection:
         return table
 
     def _moved(self, path: str) -> str:
-        # The longest prefix wins, so that {"src/": "", "src/x/": "y/"} needs no order.
+        # The longest prefix wins, so the order of {"src/": "", "src/x/": "y/"} does not matter.
         for old in sorted(self.move, key=len, reverse=True):
             if path.startswith(old):
                 return self.move[old] + path[len(old) :]
@@ -74,7 +77,7 @@ class Selection:
 
 
 class SelectedSnapshot:
-    """The selected files of the tree `below`, at our paths, as the release `label`."""
+    """The selected files of the snapshot `below`, at our paths. `label` is the release's name."""
 
     def __init__(
         self, below: Snapshot, selection: Selection, *, label: str, natives: bool, where: str
@@ -95,11 +98,11 @@ class SelectedSnapshot:
         return None if upstreams is None else self.below.read(upstreams)
 
     def ours(self, path: str) -> str | None:
-        """Return our path for upstream's `path`; None if the file is left out."""
+        """Return our path for upstream's `path`, or None if the file is not selected."""
         return self._selection.ours(path)
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for our path, even if only a patch creates the file."""
+        """Return upstream's path for our path, including the path of a file that a patch adds."""
         return self._paths.get(path) or self._selection.upstreams(path)
 
     def carries(self, path: str) -> bool:
@@ -110,17 +113,17 @@ class SelectedSnapshot:
 
 
 def whole(snapshot: Snapshot) -> Snapshot:
-    """Return the whole tree of which `snapshot` is a selection, or `snapshot` itself."""
+    """Return the snapshot from which `snapshot` is selected; `snapshot` itself if it is whole."""
     return snapshot.below if isinstance(snapshot, SelectedSnapshot) else snapshot
 
 
 def ours_in(snapshot: Snapshot, path: str) -> str | None:
-    """Return the path that upstream's `path` has in `snapshot`; None if it is left out there."""
+    """Return the path of upstream's `path` in `snapshot`, or None if it is not selected."""
     return snapshot.ours(path) if isinstance(snapshot, SelectedSnapshot) else path
 
 
 def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
-    # (?!) matches nothing, so that an empty list of globs matches no path.
+    # (?!) never matches, so an empty list of globs matches no path.
     return re.compile("|".join(map(_expression, globs)) or r"(?!)", re.DOTALL)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a patch series: a directory with `series` (the order) and one `<subject>.patch` per line.
+"""Read a patch series: a directory of `<subject>.patch` files, and `series`, which orders them.
 
 A patch begins with a header, one `Key: value` per line. A line that starts with white space
 continues the previous value. The header ends at the first empty line; prose may follow. The diff
@@ -23,7 +23,7 @@ REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
 OPTIONAL = ("Id", "Expires", "Budget", "Cherry-pick", "Rewrite")
 
-# Placeholders in a new patch's header. The header check rejects each until the author replaces it.
+# Placeholders in a new patch's header. The header check rejects a patch that still has one.
 TEMPLATE = {
     "Owner": "<the team or person responsible>",
     "Reason": f"<{' | '.join(REASONS)}>",
@@ -33,7 +33,7 @@ TEMPLATE = {
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
-# Enough for any hand-written header; a longer one means that the file is not a patch.
+# More than any hand-written header needs. A file that exceeds a limit is not a patch.
 _HEADER_LINES = 200
 _HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
@@ -41,12 +41,12 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """An error for a defect in a series. The message says where it is and what the user must do."""
+    """A defect in a series. The message names the file and line, and says how to fix it."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A patch's limits: its added lines and, if given, its touched files."""
+    """The most lines that a patch may add and, unless None, the most files that it may touch."""
 
     lines: int
     files: int | None = None
@@ -54,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch. `line` is its line in `series`; `header` contains every key in REQUIRED."""
+    """A patch. `line` is its line number in `series`; `header` contains every key in REQUIRED."""
 
     name: str
     line: int
@@ -69,7 +69,7 @@ class Patch:
 
     @property
     def budget(self) -> Budget | None:
-        """The header's Budget: `12`, or `12 lines, 2 files`."""
+        """The parsed Budget header, such as `12` or `12 lines, 2 files`."""
         return _budget(self.header["Budget"]) if "Budget" in self.header else None
 
     @property
@@ -81,7 +81,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Series:
-    """Patches in the order in which they apply."""
+    """The patches of a directory, in the order in which they apply."""
 
     root: Path
     patches: tuple[Patch, ...]
@@ -94,7 +94,7 @@ class Series:
 
 
 def load_series(root: Path) -> Series:
-    """Read and check `root`/series and its patches. Raises SeriesError at the first fault."""
+    """Read and check `root`/series and its patches. Raises SeriesError for the first defect."""
     index = root / "series"
     if not index.is_file():
         raise SeriesError(f"{index}: no such file. A series directory needs it: list the patches")
@@ -127,16 +127,15 @@ def load_series(root: Path) -> Series:
 
 
 def overdue(series: Series, today: datetime.date) -> list[Patch]:
-    """Return the patches whose Expires date has passed, in the series' order.
+    """Return the patches whose Expires date has passed, in series order.
 
-    `load_series` does not check this, because a build of old sources must not fail because of the
-    date.
+    `load_series` does not check this: building an old commit must not fail as time passes.
     """
     return [patch for patch in series.patches if patch.expires and patch.expires < today]
 
 
 def parse_header(text: str, where: str) -> dict[str, str]:
-    """Return a patch's checked header. Errors call the file `where`."""
+    """Parse and check a patch's header. Error messages refer to the file as `where`."""
     header: dict[str, str] = {}
     key = ""
     for number, line in enumerate(text.split("\n", _HEADER_LINES + 1), start=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of series: order, owners and reasons are required; an error is one line long."""
+"""Tests of `load_series`: listed order, required header keys, and one-line errors."""
 
 from __future__ import annotations
 

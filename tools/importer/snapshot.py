@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common interface of origins: a pinned upstream tree, read by path."""
+"""The interface of a pinned upstream tree, whatever its origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = (REGULAR, EXECUTABLE, SYMLINK)
 
 @dataclass(frozen=True)
 class Blob:
-    """A file: its bytes and its git mode (one of MODES). A link's bytes are its target."""
+    """The bytes and git mode (one of MODES) of a file. The bytes of a symlink are its target."""
 
     data: bytes
     mode: str = REGULAR
@@ -48,24 +48,24 @@ class Snapshot(Protocol):
 
     @property
     def pin(self) -> Mapping[str, object]:
-        """JSON data for fetching exactly these bytes again: `kind` first, then hashes."""
+        """The JSON data that fetches exactly this tree again: `kind`, then names and hashes."""
 
     def paths(self) -> Collection[str]:
         """Return the paths of all files, relative to upstream's repository."""
 
     def read(self, path: str) -> Blob | None:
-        """Return one file, or None if the tree has no such path."""
+        """Return the file at `path`, or None if the tree has none."""
 
     def carries(self, path: str) -> bool:
         """Return whether this origin would contain `path` if upstream had it.
 
-        False for tests and C++ sources in a wheel, for example. A patch to them is then `not
-        applicable` and kept, instead of being treated as a patch to a removed file.
+        A wheel, for example, contains no tests and no C++ sources. A patch to such a file is kept
+        as `not applicable`, instead of being treated as a patch to a file that upstream removed.
         """
 
 
 class DictSnapshot:
-    """A tree in memory, for tests and for trees computed by a command."""
+    """A tree in memory, for tests and for trees that a command computes."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class DictSnapshot:
 
 
 class OverlaySnapshot:
-    """A tree with some files replaced; None removes a file."""
+    """The tree `below` with `files` replaced; None deletes a file."""
 
     def __init__(self, below: Snapshot, files: Mapping[str, Blob | None]) -> None:
         self.label = below.label

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that tools/import.py watches all inputs of the importer's build, as Bazel lists them."""
+"""Test that tools/import.py checks all build inputs that Bazel lists for changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIST = _HERE / "import_inputs"
 
 
 def _inputs() -> list[PurePosixPath]:
-    """Return the paths in this workspace of the inputs that Bazel lists."""
+    """Return the build inputs in Bazel's list that are in this workspace."""
     if not _LIST.exists():
         pytest.skip("Bazel writes the list: `bazelw test //tools/importer:start_inputs_test`")
     labels = _LIST.read_text().split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of tools/import.py with a fake bazelw: output, arguments, exit status."""
+"""Test the output, arguments and exit status of tools/import.py with a fake bazelw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# A fake Bazel: it prints to both outputs, builds the program, and writes a script that starts it.
+# A fake bazelw: prints to stdout and stderr, builds a program, and writes a script that starts it.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2
@@ -72,7 +72,7 @@ def test_the_importers_output_and_status_come_through_alone(
         "Bazel's words",
         "Bazel's other words",
     ]
-    # Bazel itself must be called inside the workspace.
+    # bazelw must run in the workspace, although the importer was started elsewhere.
     assert (workspace.parent / "cwd").read_text().strip() == str(workspace)
 
 
@@ -102,7 +102,7 @@ def test_no_bazelw_is_the_machines_problem(workspace: Path) -> None:
 
 
 def builds(workspace: Path) -> int:
-    """Return how often Bazel was called."""
+    """Return how often bazelw was called."""
     return len((workspace.parent / "builds").read_text())
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One hash for a directory tree: names, contents, the executable bit and symlink targets.
+"""Hash a directory tree: its names, contents, executable bits and symlink targets.
 
-Times, owners and empty directories are ignored, so the same bytes give the same hash on every
+Timestamps, owners and empty directories are ignored, so equal trees have equal hashes on every
 machine. The hash is the sha256 of lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
-Modes are git's: 100644, 100755 and 120000 (a link; its digest is the sha256 of its target path).
+Modes are git's: 100644, 100755, and 120000 for a symlink, whose digest is the sha256 of its target.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Entry:
-    """One file or link: its git mode and the sha256 of its content."""
+    """The git mode of a file or symlink, and the sha256 of its content."""
 
     mode: str
     digest: str
 
 
 def tree_hash(root: Path) -> str:
-    """Return the hex hash of the tree below `root`. A file that cannot be read raises OSError."""
+    """Return the hex hash of the tree below `root`. Raises OSError if a file cannot be read."""
     return hash_entries(tree_entries(root))
 
 
@@ -64,7 +64,7 @@ def _entry(full: str, link: bool) -> Entry:
 
 
 def _read(full: str) -> tuple[int, str]:
-    """Return a file's mode and digest. Most files are small, so one read suffices."""
+    """Return a file's mode and digest. One read suffices for most files, because they are small."""
     with open(full, "rb", buffering=0) as source:
         status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pin of a project whose tree is upstream's files with our series, whatever their origin."""
+"""The pin of a project whose tree is upstream's files with our series applied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXTS = ("tag", "tree_hash")
 
 @dataclass(frozen=True)
 class TreePin:
-    """A pin. `tag` names the series, `origin` holds the hashes of upstream's files.
+    """The content of pin.json. `tag` names the series; `origin` pins upstream's files by hash.
 
     `previous` holds the tag, the origin and the tree hash of the previous release.
     """
@@ -29,17 +29,17 @@ class TreePin:
     previous: Mapping[str, object] | None = None
 
     def as_json(self) -> dict[str, object]:
-        """Return pin.json's content."""
+        """Return the JSON object for pin.json."""
         return {key: value for key, value in vars(self).items() if value is not None}
 
 
 def pin_bytes(pin: Mapping[str, object]) -> bytes:
-    """Return the bytes of pin.json. The same pin gives the same bytes."""
+    """Return the bytes of pin.json. Deterministic."""
     return (json.dumps(pin, indent=2) + "\n").encode()
 
 
 def read_tree_pin(file: Path) -> TreePin:
-    """Read pin.json. Raises UserError, which names the file and the key."""
+    """Read pin.json. Raises a UserError naming the file and the key if it is invalid."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -48,7 +48,7 @@ def read_tree_pin(file: Path) -> TreePin:
 
 
 def parse_tree_pin(file: Path, data: object) -> TreePin:
-    """Return the pin in a JSON document. Raises UserError, which names the file and the key."""
+    """Parse the JSON document of `file`. Raises a UserError naming the key if it is invalid."""
     if not isinstance(data, dict):
         raise UserError(f"{file}: not a JSON object. Restore it from version control")
     for key in _TEXTS:

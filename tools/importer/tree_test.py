@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the tree hash depends on a tree's relevant properties and nothing else."""
+"""Test that the tree hash depends only on names, contents, executable bits and link targets."""
 
 from __future__ import annotations
 

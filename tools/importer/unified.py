@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read unified diffs, as bytes, into hunks.
+"""Parse unified diffs.
 
 Diffs are bytes, not text: upstream files may have CRLF line endings, any encoding, or no newline at
-the end, and a patch must state all of that exactly. The dialect is git's: changed, added, deleted
-and renamed files, modes, symlinks, binary files and quoted names. Copies are rejected; write a new
-file.
+the end, and a patch must reproduce all of that exactly. The dialect is git's: changed, added,
+deleted and renamed files, modes, symlinks, binary files and quoted names. Copies are rejected; a
+patch must add the copy as a new file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BINARY = b"GIT binary patch"
 
 
 class DiffError(UserError):
-    """An error for text that this reader does not accept as a diff. `line` counts from 1."""
+    """An invalid or unsupported diff. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -47,11 +47,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class Hunk:
-    """A hunk. `old` and `new` have whole lines with their endings; `added` counts `+` lines.
+    """A hunk. `old` and `new` hold its lines with their endings; `added` counts the `+` lines.
 
-    `old_start` counts from 1; it is 0 only for a new file. If `old` is empty, `old_start` is the
-    line *before* the insertion, as in every unified diff. `edits` lists the changes inside the
-    hunk, and `section` is the text after the second `@@`.
+    `old_start` counts from 1. If `old` is empty, `old_start` is the line *before* the insertion, as
+    in every unified diff, and thus 0 for a new file. `edits` lists the changes inside the hunk, and
+    `section` is the text after the second `@@`.
     """
 
     old_start: int
@@ -69,10 +69,10 @@ class Hunk:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """One file's change. `old_path` is None for a new file, `new_path` for a deleted one.
+    """The diff of one file. `old_path` is None for a new file, `new_path` for a deleted one.
 
-    A mode is None if the diff does not state it. `binary` is set instead of hunks. `span` is the
-    half-open range of lines in the patch file, counted from 0.
+    A mode is None if the diff does not state it. For a binary file, `binary` is set and `hunks` is
+    empty. `span` is the half-open range of the diff's lines in the patch file, counted from 0.
     """
 
     old_path: str | None
@@ -91,7 +91,7 @@ class FileDiff:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The old and the new path; only one if they are equal."""
+        """The old and new paths, without None and without duplicates."""
         return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
 
     @property
@@ -100,13 +100,13 @@ class FileDiff:
 
 
 def parse_diff(data: bytes) -> tuple[FileDiff, ...]:
-    """Parse a diff. Text before the first file is ignored. Raises DiffError if invalid."""
+    """Parse a diff, ignoring text before the first file. Raises DiffError if it is invalid."""
     return _Reader(data).files()
 
 
 @dataclass
 class _Header:
-    """The extended header lines after one `diff --git`."""
+    """The parsed `diff --git` line of a file, and the extended header lines after it."""
 
     line: int
     paths: tuple[str, str] | None = None
@@ -165,7 +165,7 @@ class _Reader:
         return self.headers_only(head)
 
     def check_header(self, head: _Header) -> None:
-        """Reject extended header lines that contradict each other."""
+        """Raise DiffError if extended header lines contradict each other."""
         renames = (head.rename_from is not None) + (head.rename_to is not None)
         if renames == 1:
             raise self.error("'rename from' and 'rename to' belong together", index=head.line)
@@ -219,9 +219,9 @@ class _Reader:
         return mode
 
     def git_paths(self) -> tuple[str, str] | None:
-        """Return the two paths of a `diff --git` line if they are equal, else None.
+        """Return both paths of a `diff --git` line if they are equal, else None.
 
-        A rename states its paths on separate lines.
+        If they differ, the file is renamed, and the rename lines state the paths.
         """
         rest = self.lines[self.at][len(b"diff --git ") :]
         quoted = _QUOTED.match(rest)
@@ -274,7 +274,7 @@ class _Reader:
         return FileDiff(old, new, (), head.old_mode, head.new_mode, binary)
 
     def headers_only(self, head: _Header) -> FileDiff:
-        """Return a rename, a mode change, or the creation or deletion of an empty file."""
+        """Parse a diff without hunks: a rename, a mode change, or a new or deleted empty file."""
         old, new = self.header_paths(head)
         moved = old != new or head.old_mode != head.new_mode
         if not moved:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of reading diffs: which are accepted, and which line each error names."""
+"""Test which diffs the parser accepts, and which line each error names."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ _READS = (
     b"import torch\n\ndef words():\n    with open(HERE / 'words.txt') as f:\n        return f\n"
 )
 _V1 = {"torch/a.py": b"HERE = Path(__file__).parent\n" + _READS, "torch/b.py": b"open(path)\n"}
-# The next release moved the call, and another file reads a file next to a different module.
+# In v2, the call in torch/a.py passes the path in a variable, and torch/b.py has a new call that
+# opens another module's file.
 _V2 = {
     "torch/a.py": _V1["torch/a.py"].replace(b"with open(HERE / 'words.txt')", b"with open(WORDS)")
     + b"\nWORDS = HERE / 'words.txt'\n",
@@ -53,8 +54,7 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
     series = _series(tmp_path, rule, _V1)
     new = _snapshot(_V2, "v2")
 
-    # A three-way merge changes only the call that the patch contains, not the one that upstream has
-    # added.
+    # A three-way merge changes only the call in the patch, not the one that upstream added in v2.
     merged = carry(series, record_base(series, _snapshot(_V1)), new, keep_going=True)
     assert "torch/b.py" not in merged.files
 
@@ -65,7 +65,7 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
         "open(torch.util.__file__)]. Look whether each should be rewritten, then give v2 its numbers "
         "in patches/torch/rewrites.txt, or list it there as kept"
     )
-    # Once the user has recorded the new call, the rule rewrites both calls, without a merge.
+    # Once the user has recorded the new call, the rule rewrites both calls; no merge is needed.
     known = _rule({"v1": {"torch/a.py": 1}, "v2": {"torch/a.py": 1, "torch/b.py": 1}})
     decided = decisions(series, new, "v2", rules=[known])
     carried = carry(series, record_base(series, _snapshot(_V1)), new, decisions=decided)
@@ -217,7 +217,7 @@ def _program(parts: tuple[list[str], str, bool, bool]) -> bytes:
 
 
 def _free(data: bytes) -> bytes:
-    """Rewrite one file like run_rule, but accept any number of calls."""
+    """Rewrite one file with run_rule, expecting as many calls as the file contains."""
     snapshot = _snapshot({"torch/a.py": data})
     want = {"torch/a.py": _count(data)}
     done = run_rule(_rule({"v1": {path: n for path, n in want.items() if n}}), snapshot, "v1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls in a file that read a path from `__file__`, with their bytes."""
+"""Find the calls in a source file that read a path derived from `__file__`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WRITES = frozenset("wax+")
 
 @dataclass(frozen=True)
 class Site:
-    """A call: its position, its callee, and its bytes (from `start` up to `end` in the file).
+    """The position, callee and text of a call. `start` and `end` are byte offsets in the file.
 
     `column` counts bytes within the line, as in `ast`. A site does not refer to an `ast` node,
-    because that would keep the whole tree in memory.
+    because that would keep the whole syntax tree in memory.
     """
 
     path: str
@@ -57,13 +57,13 @@ def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
 
 
 def line_starts(data: bytes) -> list[int]:
-    """Return the offsets of lines, as Python counts them; a byte order mark is skipped."""
+    """Return the byte offset of each line, split as Python does. Line 1 starts after any BOM."""
     mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     return [mark, *(newline.end() for newline in _NEWLINE.finditer(data))]
 
 
 def _on(flow: Flow, node: ast.AST) -> Iterator[ast.Call]:
-    """Yield the call that has `node` as its first argument, or before its dot."""
+    """Yield the call, if any, whose first argument or method receiver is `node`."""
     parent = flow.module.parents.get(node)
     match parent:
         case ast.Call(args=[first, *_]) if first is node:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's rewrite rules: changes that single-file programs need at every matching place.
+"""torch's rewrite rules: changes that single-file programs need at every matching call.
 
-Exceptions and match counts are data: patches/torch/rewrites.txt (known_calls.py).
+Exemptions and expected match counts are in patches/torch/rewrites.txt, which known_calls.py reads.
 """
 
 from __future__ import annotations

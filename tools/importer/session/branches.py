@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last import from each branch of a project, so that the next one continues there.
+"""Record the last import from each branch of a project, to continue from it next time.
 
-patches/<project>/branches.json is published with the series. Without it, each import of a branch
-would begin at the release, and ask again for decisions that were made before.
+The record, patches/<project>/branches.json, is published with the series. Without it, each import
+of a branch would start from the release and ask for the same decisions again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.importer.project import Project
 
 FILE = "branches.json"
 
-# The files that an import writes in a series directory.
+# The directory of the patches that landed upstream, and globs for all files in a series directory.
 LANDED = "landed"
 _FILES = ("*.patch", "series", "base.json", "base.lines")
 SERIES_FILES = (*_FILES, *(f"{LANDED}/{name}" for name in _FILES))
@@ -24,7 +24,7 @@ SERIES_FILES = (*_FILES, *(f"{LANDED}/{name}" for name in _FILES))
 
 @dataclass(frozen=True)
 class Last:
-    """The last import from a branch: its series and its commit."""
+    """The last import from a branch: the label of its series, and the branch's commit."""
 
     label: str
     commit: str
@@ -49,7 +49,7 @@ def last_of(project: Project, ref: str | None) -> Last | None:
 
 
 def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dict[str, bytes]:
-    """Return the file that records an import, by its path; {} if it was not from a branch."""
+    """Return branches.json with the import `label` added, by path; {} if not from a branch."""
     ref, commit = pin.get("ref"), pin.get("commit")
     if pin.get("tag") or not isinstance(ref, str) or not ref.startswith("refs/heads/"):
         return {}
@@ -62,10 +62,10 @@ def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dic
 def superseded_files(
     project: Project, label: str, pin: Mapping[str, object], *, built: str | None
 ) -> dict[str, None]:
-    """Return the files of the branch's last series, which the new series `label` replaces.
+    """Return the files of the branch's previous series, to delete once `label` replaces it.
 
-    Otherwise, a branch that is imported daily would add a directory each day. The series that the
-    build uses (`built`) stays, and so does the last one of another branch.
+    Without this, a branch that is imported daily would add a directory each day. The series that
+    the build uses (`built`) and the last series of every other branch are kept.
     """
     if not branch_files(project, label, pin):
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the build's pin to the imported tree, with the hash of that tree after our series."""
+"""Update the build's pin to the imported release, with the hash of the patched tree."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tools.importer.snapshot import Snapshot
 def moved_pin(
     project: Project, new: Snapshot, carried: Carried, report: Report
 ) -> dict[str, object] | None:
-    """Return the new content of pin.json, or None if the build cannot use that origin.
+    """Return the new content of pin.json, or None if the build cannot use the import's origin.
 
     Raises UserError if the patched tree cannot be built.
     """
-    # Imported lazily, because `status` needs no builder.
+    # Imported lazily: commands such as `status` need no builder.
     from tools.importer.builders import builder_of
 
     return builder_of(project).after_import(project, new, carried.files, report)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files for the user to resolve: written below `.import/conflict`, read back as a decision.
+"""Write files with conflicts to `.import/conflict`, and read the user's resolution back.
 
-Each file is at its path in the new tree. Conflicting text has markers. If a merge cannot write
-markers (for a binary file, or one that upstream deleted), the user must change the file or confirm
-it.
+Each file is at its path in the new tree, and conflicting text is between markers. A binary file, or
+one that upstream deleted, has no markers: the user must change it, or add it to the index as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MIDDLE = b"======="
 
 @dataclass(frozen=True)
 class Unsettled:
-    """The work left on one file. `line` counts from 1; 0 means the whole file."""
+    """An unresolved conflict in a file. `line` counts from 1; 0 means the whole file."""
 
     path: str
     line: int
@@ -48,13 +47,13 @@ class Unsettled:
 
 
 def stop_of(result: PatchResult) -> Stop:
-    """Return the files of an undecided patch that the user must resolve."""
+    """Return the files that the user must resolve before `result`'s patch is decided."""
     files = {file.new_path: _stop_file(result, file) for file in _open_files(result)}
     return Stop(result.patch.name, result.outcome.value, files)
 
 
 def stage_conflict(state: Path, result: PatchResult) -> None:
-    """Stage the files of an undecided patch. `show_conflict` publishes them."""
+    """Write the files to resolve to a staging directory, for `show_conflict` to publish."""
     shutil.rmtree(state / STAGED, ignore_errors=True)
     (state / STAGED).mkdir(parents=True)
     for file in _open_files(result):
@@ -69,7 +68,7 @@ def stage_conflict(state: Path, result: PatchResult) -> None:
 
 
 def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
-    """Publish the staged files with one rename, and write their summary."""
+    """Publish the staged files with one rename, and write CONFLICT.md."""
     os.rename(state / STAGED, state / DIRECTORY)
     replace_file(state / SUMMARY, _summary(result, series).encode("utf-8", "surrogateescape"))
 
@@ -82,7 +81,7 @@ def hide_conflict(state: Path) -> None:
 
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
-    """Return the work left, in path order: markers and unchanged files."""
+    """Return the remaining conflict markers and untouched files, in path order."""
     problems: list[Unsettled] = []
     others = [path for path in _laid_out(state, stop) if path not in stop.files]
     added: Collection[str] | None = None
@@ -92,7 +91,7 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        # The user may have moved the change to another file.
+        # A deleted file counts as resolved if the user has changed or added another one.
         moved = digest is None and bool(others)
         if not markers and digest == file.digest and not moved:
             added = added_paths(state / DIRECTORY) if added is None else added
@@ -103,7 +102,7 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
 
 
 def changed_files(state: Path, stop: Stop) -> list[str]:
-    """Return the files that the user has changed, added or deleted since they were written."""
+    """Return the files that the user has changed, added or deleted in `.import/conflict`."""
     out = [path for path in _laid_out(state, stop) if path not in stop.files]
     for path, file in stop.files.items():
         blob = _read(state, path, StopFile(None, REGULAR, ""))
@@ -114,7 +113,10 @@ def changed_files(state: Path, stop: Stop) -> list[str]:
 
 
 def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
-    """Return the files as the user left them; a missing file is deleted. Raises UserError."""
+    """Return the files as the user left them; None for a file that the user deleted.
+
+    Raises UserError if the user added a file that neither the new tree nor the patch contains.
+    """
     files: dict[str, Blob | None] = {
         path: _read(state, path, file) for path, file in stop.files.items()
     }
@@ -162,7 +164,7 @@ def _like_marker(line: bytes) -> bool:
 
 
 def _laid_out(state: Path, stop: Stop) -> list[str]:
-    """Return the user's files, without those of git and its mergetool."""
+    """Return the files in `.import/conflict`, except those of git and its mergetool."""
     root = state / DIRECTORY
     paths = (
         path.relative_to(root).as_posix()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: kill a process, or make the disk fail, at its n-th change to the file system."""
+"""Test support: kill a process, or make its disk fail, at the n-th file system call."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 
 from tools.importer.errors import EnvironmentProblem
 
-# All calls that change a file system or make a change durable.
+# The functions of `os` that change a file system or make a change durable.
 CALLS = ("open", "write", "fsync", "rename", "replace", "link", "unlink", "mkdir", "rmdir", "chmod")
 
 
 def killed_at(number: int, action: Callable[[], object]) -> bool:
-    """Run `action` in a child process that kills itself before its `number`-th call of CALLS.
+    """Run `action` in a child process that kills itself before its `number`-th call in CALLS.
 
-    `number` counts from 0. Return whether the child was killed. An action with fewer calls runs to
-    its end and must not fail.
+    `number` counts from 0. Return whether the child was killed. If `action` makes fewer calls, it
+    runs to its end and must not fail.
     """
     child = os.fork()
     if not child:
@@ -39,7 +39,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 
 
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
-    """Run `action`; the `number`-th call of CALLS raises OSError(`code`), once.
+    """Run `action` with OSError(`code`) raised by its `number`-th call in CALLS, and only there.
 
     Return the exception that the action raised, or None.
     """
@@ -59,7 +59,7 @@ def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseExce
 
 
 def disk_full_at(number: int, action: Callable[[], object]) -> BaseException | None:
-    """Run `action` on a disk that is full during one call."""
+    """Run `action` with a full disk (ENOSPC) at its `number`-th call in CALLS."""
     return failing_at(number, errno.ENOSPC, action)
 
 

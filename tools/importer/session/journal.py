@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a publication: its moves, and how to finish or roll back after a crash.
+"""The journal of a publication: finish, roll back or undo a change of several files.
 
-A publication is a directory in the state directory. Its name is its phase, and each phase change is
-one rename:
+A publication is a directory in the state directory. The directory's name is the phase of the
+publication, and each change of phase is one rename:
 
-    publish.new    staged or rolled back: the tree is the old one; may be deleted
+    publish.new    staged or rolled back: the workspace is unchanged; may be deleted
     publish        committed: the next command finishes it
-    publish.done   the tree is the new one; the command's own state must still be moved away
-    undo           the last publication, kept so that `undo` can take it back
+    publish.done   all files are in place; the command's own state must still be moved away
+    undo           the last publication, kept for `import.py undo`
     publish.back   rolling back: the next command finishes the rollback
 
-In it, `new/N` is the new content of file N, `old/N` a hard link to the old file, and `journal.json`
-lists the files. Each file is moved by one rename. If `new/N` is missing, that move is done.
-`state/` holds the state of the command that the publication ended, so that `undo` restores it, too.
+In this directory, `new/N` is the new content of file N, `old/N` is a hard link to the old file, and
+`journal.json` lists the files. One rename moves `new/N` into place, so a missing `new/N` means that
+the move is done. `state/` holds the state files of the command that published, because `undo`
+restores them as well.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _STATE = "state"
 
 @dataclass(frozen=True)
 class Move:
-    """A file, by its path in the workspace. A hash is None if the file does not exist."""
+    """A file of a publication, with its sha256 before and after; None if it does not exist."""
 
     path: str
     before: str | None
@@ -45,9 +46,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """A publication. `made` lists new directories; `clears`, state files to move away at the end.
+    """A publication; error messages call it `what`.
 
-    `what` is its name in messages.
+    `made` lists the directories that it creates, and `clears` the state files that it moves away at
+    the end.
     """
 
     what: str
@@ -57,7 +59,7 @@ class Journal:
 
 
 def write_journal(stage: Path, journal: Journal) -> None:
-    """Write the journal into a staged publication, durably."""
+    """Write and sync the journal of a staged publication."""
     write_durably(stage / _JOURNAL, json.dumps(asdict(journal), indent=1).encode())
 
 
@@ -67,10 +69,10 @@ def pending(state: Path) -> bool:
 
 
 def recover(workspace: Path, state: Path) -> str | None:
-    """Finish an interrupted publication, or its rollback.
+    """Finish a publication or rollback that was interrupted.
 
-    Return a line that reports it, or None if nothing was interrupted. Raises UserError if a file
-    was edited before it was moved: edits are never overwritten.
+    Return a message for the user, or None if nothing was interrupted. Raises UserError if a file
+    was edited after the interruption: edits are never overwritten.
     """
     if (state / BACK).is_dir():
         return roll_back(workspace, state)
@@ -85,7 +87,7 @@ def recover(workspace: Path, state: Path) -> str | None:
 
 
 def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
-    """Move everything into place and end the publication. Idempotent."""
+    """Move all new files into place and end the publication. Idempotent."""
     root = state / VALID
     journal = _read(root)
     with _one_line(journal, "`import.py status` finishes it, `import.py abort` takes it back"):
@@ -100,7 +102,10 @@ def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
 
 
 def roll_back(workspace: Path, state: Path) -> str | None:
-    """Restore the old files. Idempotent. Return None if no publication was started."""
+    """Restore the old files, and return a message for the user. Idempotent.
+
+    Return None if no publication was committed.
+    """
     if (state / VALID).is_dir():
         os.rename(state / VALID, state / BACK)  # from now on, no command finishes the publication
     if not (state / BACK).is_dir():
@@ -115,15 +120,15 @@ def undoable(state: Path) -> Journal | None:
 
 
 def edited_since(workspace: Path, journal: Journal) -> list[str]:
-    """Return the files of a publication that differ from what it wrote."""
+    """Return the files that have changed since the publication wrote them."""
     return [move.path for move in journal.moves if digest_of(workspace / move.path) != move.after]
 
 
 def undo(workspace: Path, state: Path) -> None:
-    """Take back the last publication, which `undoable` returns, and restore the state before it.
+    """Roll back the last publication, including the state files of its command.
 
-    If the process is killed, the next command finishes the rollback. Raises UserError if a file was
-    edited.
+    `undoable` must have returned a journal. If the process is killed, the next command finishes the
+    rollback. Raises UserError if a file was edited after the publication.
     """
     journal = _read(state / UNDO)
     edited = edited_since(workspace, journal)
@@ -140,7 +145,7 @@ def undo(workspace: Path, state: Path) -> None:
 
 
 def _finish_rollback(workspace: Path, state: Path) -> str:
-    """Move everything back and return the name of the publication. Idempotent."""
+    """Restore all old files, and return the name of the publication. Idempotent."""
     root = state / BACK
     journal = _read(root)
     with _one_line(journal, "the next command goes on taking it back"):
@@ -161,7 +166,7 @@ def _finish_rollback(workspace: Path, state: Path) -> str:
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a new file and sync it to the disk. The caller publishes it with a rename."""
+    """Create a file and sync it to disk. The caller then renames it into place."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         remaining = memoryview(data)
@@ -173,7 +178,7 @@ def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory to the disk, so that the names in it are durable."""
+    """Sync a directory to disk, which makes renames in it durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -225,7 +230,7 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 
 
 def _clear(state: Path) -> None:
-    """End a publication whose files are all in place: it replaces the previous one."""
+    """End a publication whose files are all in place, and make it the one that `undo` reverts."""
     root = state / DONE
     journal = _read(root)
     with _one_line(journal, "the next command cleans up"):

@@ -23,7 +23,7 @@ _NAMED = 5
 def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
     """Raise UserError if git reports edits or new files below any of `paths`.
 
-    Return False if the workspace is not in a git repository, so edits cannot be detected.
+    Return False if the workspace is not in a git repository, in which case nothing is checked.
     """
     edited = uncommitted(workspace, paths)
     if edited is None:
@@ -46,9 +46,9 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     tool = git.cmd.Git(workspace)
     tool.update_environment(**_CALM)
     try:
-        # -z: unquoted names. all: list the files in new directories. No optional locks: do not
-        # refresh the index, which another git may be using. safe.directory: git may read this
-        # checkout even if another user owns it, because the caller named it.
+        # -z leaves names unquoted. --untracked-files=all lists the files in new directories.
+        # --no-optional-locks avoids refreshing the index, which another git may be using.
+        # safe.directory lets git read a checkout that another user owns; the caller named it.
         out = tool.execute(
             [
                 "git",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allow one command at a time in a workspace; the kernel releases the lock if its holder dies."""
+"""Run one command at a time in a workspace. The kernel releases the lock if its holder dies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _IGNORE = ".gitignore"
 
 @contextmanager
 def lock(state: Path) -> Iterator[None]:
-    """Hold the workspace's lock. Raises UserError, naming the process, if another command holds it.
+    """Hold the workspace's lock. If another command holds it, raise a UserError naming the process.
 
-    Create the state directory, which git ignores, and delete it at the end if it is empty.
+    Create the state directory with a .gitignore, and delete it at the end if it holds nothing else.
     """
     handle = _acquire(state)
     try:

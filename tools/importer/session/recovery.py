@@ -9,14 +9,14 @@ from tools.importer.session import journal, stepping
 
 
 def pending(state: Path) -> bool:
-    """Return whether something was started in the state directory but not finished."""
+    """Return whether a publication, rollback or step back was interrupted."""
     return journal.pending(state) or stepping.returning(state)
 
 
 def recover(workspace: Path, state: Path) -> str | None:
-    """Finish an interrupted operation, if any. Return a line that reports it, or None.
+    """Finish an interrupted operation. Return a message for the user, or None if there was none.
 
-    Raises UserError if a file was edited before it was moved.
+    Raises UserError if a file was edited after the interruption.
     """
     line = journal.recover(workspace, state)
     if stepping.returning(state):

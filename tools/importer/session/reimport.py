@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One import: rebase a release's series onto another upstream tree, and write its files."""
+"""Import a release: rebase a patch series onto another upstream tree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Source:
-    """The series to rebase. `base` is None if no base was recorded."""
+    """The series to rebase. `base` is None if it was never recorded."""
 
     label: str
     series: Series
@@ -44,9 +44,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Carried:
-    """A complete result: the new series directory's files, by name.
+    """The result of a finished import: the files of the new series directory, by name.
 
-    `landed` holds the files of its series of landed patches, by path.
+    `landed` holds the patches that have landed upstream, as a series below it, by path.
     """
 
     label: str
@@ -55,7 +55,7 @@ class Carried:
 
 
 def current_label(project: Project) -> str:
-    """Return the label in the build's pin. Raises UserError if the pin is missing or damaged."""
+    """Return the release in the build's pin. Raises UserError if the pin is missing or damaged."""
     try:
         label = json.loads(project.pin.read_text(encoding="utf-8"))["tag"]
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def current_label(project: Project) -> str:
 
 
 def load_source(project: Project, label: str) -> Source:
-    """Read a release's series and its base. Raises UserError if it does not exist."""
+    """Read a release's series and its base. Raises UserError if the series does not exist."""
     directory = project.series_of(label)
     if not directory.is_dir():
         known = sorted(path.parent.name for path in project.series.glob("*/series"))
@@ -81,7 +81,7 @@ def load_source(project: Project, label: str) -> Source:
 
 
 def _check_names(source: Source) -> None:
-    """Reject paths with a backslash: upstream may have them, but builds do not unpack them."""
+    """Raise UserError if a patch touches a path with a backslash, which a build cannot unpack."""
     for patch in source.series.patches:
         for path in (path for diff in patch.files for path in diff.paths):
             if "\\" in path:
@@ -92,9 +92,9 @@ def _check_names(source: Source) -> None:
 
 
 def digest_of_directory(directory: Path) -> str:
-    """Return a hash of an import's inputs: the patches' order, their diffs and the base.
+    """Return a hash over the series file, the patches' diffs and the base.
 
-    Headers are excluded, because they may be corrected while an import waits.
+    Patch headers are excluded: the user may correct them while an import waits for a decision.
     """
     total = hashlib.sha256()
     for path in sorted({path for pattern in SERIES_FILES for path in directory.glob(pattern)}):
@@ -115,11 +115,12 @@ def replay(
     old: Snapshot | None = None,
     settlements: Settlements | None = None,
 ) -> Carry:
-    """Merge the series until a patch needs another decision. Deterministic. Raises UserError.
+    """Merge the series up to the first patch that needs a decision not in `decisions`.
 
-    A place that no rule covers stops the merge before the first patch, like a conflict. Pass the
-    same `rewrites` object to `finish`, so that files are parsed only once. `old`, the base's tree,
-    only adds text to conflicts. `settlements` are reused if the same conflict appears.
+    A call that no rewrite rule covers stops the merge like a conflict, usually before the first
+    patch. Pass the same `rewrites` object to `finish`, so that files are parsed only once. `old` is
+    the base's tree; it only adds text to conflicts. `settlements` resolve conflicts that the user
+    has resolved before. Raises UserError if the base is unknown or a path has a backslash.
     """
     _check_names(source)
     if source.base is None:
@@ -170,7 +171,10 @@ def forecast(
     old: Snapshot | None = None,
     settlements: Settlements | None = None,
 ) -> tuple[PatchResult, ...]:
-    """Return the later patches that need a decision if the first such patch is left out."""
+    """Return the patches after the current stop that will need a decision, too.
+
+    The patch of the stop is left out of the merge, so this is an estimate.
+    """
     if source.base is None:
         return ()
     every = {**rewrites.decide(source.series)[0], **decisions}
@@ -196,9 +200,10 @@ def finish(
     rewrites: Rewrites | None = None,
     complete: Callable[[Mapping[str, bytes]], Mapping[str, bytes]] = dict,
 ) -> Carried:
-    """Return the new series directory, after checking that its patches apply strictly to `new`.
+    """Return the files of the new series directory.
 
-    `complete` adds patches that are not in `result`. Raises UserError.
+    `complete` may add patches that are not in `result`. Raises UserError if a patch does not apply
+    cleanly to `new`, or if the patched tree has a call that no rewrite rule covers.
     """
     (rewrites or Rewrites(new)).check(result.series, result.files)
     files = complete(result.series_files())
@@ -221,9 +226,9 @@ def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 def directory_changes(
     project: Project, carried: Carried, source: Source, *, overwrite: bool
 ) -> dict[str, bytes | None]:
-    """Return the files to write or delete in the new release's series directory, by path.
+    """Return the files to write in the new release's series directory, by path; None deletes one.
 
-    Raises UserError if a different series of that release already exists.
+    Raises UserError if the release already has a different series, unless `overwrite` is set.
     """
     directory = project.series_of(carried.label)
     files: dict[str, bytes | None] = {}

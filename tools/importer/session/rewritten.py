@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches with a header `Rewrite: <rule>`: their rule generates them again; they are never merged.
+"""Regenerate the patches with a `Rewrite: <rule>` header, instead of merging them.
 
-The import stops at places that no rule covers. It writes `rewrites.txt`, the rules' data file, with
-a proposed line for each. The user edits the file, and it is published with the series.
+The import stops if it finds calls that no rule covers. It then writes `rewrites.txt`, the rules'
+data file, with a proposed line for each call. The user edits the file, and the import publishes it
+with the series.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KNOWN_CALLS = "rewrites.txt"
 
 
 def read_known_calls(project: Project) -> bytes:
-    """Return the data for the project's rules; empty if it has none."""
+    """Return the content of the project's rewrites.txt; empty if the file does not exist."""
     file = project.series / KNOWN_CALLS
     return file.read_bytes() if file.exists() else b""
 
@@ -32,7 +33,11 @@ def read_known_calls(project: Project) -> bytes:
 def settled_calls(
     decisions: Mapping[str, Decision], known: bytes
 ) -> tuple[bytes, dict[str, Decision]]:
-    """Return the rules' data as the user resolved it, and the decisions on patches."""
+    """Return rewrites.txt as the user resolved it, and the decisions without it.
+
+    Return `known` if the user has not resolved it. Raises UserError if the file is missing, or if
+    the user resolved another file with it.
+    """
     others = dict(decisions)
     settled = others.pop(KNOWN_CALLS, None)
     if settled is None:
@@ -47,7 +52,7 @@ def settled_calls(
 
 
 class Rewrites:
-    """The rules applied to one new tree. All checks share a cache of parsed files."""
+    """The rewrite rules, applied to one new tree. All methods share a cache of parsed files."""
 
     def __init__(self, new: Snapshot, known: bytes = b"") -> None:
         self.unread: tuple[str, ...] = ()  # files that the rules need but could not read
@@ -57,13 +62,13 @@ class Rewrites:
         self._rules: Sequence[Rule] | None = None
 
     def decide(self, series: Series) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-        """Return the generated patches as decisions, together with the findings.
+        """Return the regenerated patches as decisions, and the calls that no rule covers.
 
-        Raises UserError if the rules' data is wrong.
+        Raises UserError if rewrites.txt is invalid.
         """
         if not _has_rewrites(series):
             return {}, ()
-        # Imported lazily, because rules need libcst, and many series have no rules.
+        # Imported lazily: rules need libcst, and many series have no rules.
         from tools.importer import rewrites
 
         rules, modules = self._loaded()
@@ -76,9 +81,9 @@ class Rewrites:
         *,
         unsettled: Collection[str] = (),
     ) -> tuple[Finding, ...]:
-        """Return the places that no rule covers, in the tree with the patches' `files`.
+        """Return the calls that no rule covers, in the new tree with `files` replaced.
 
-        Findings in `unsettled` files, which wait for a decision, are omitted.
+        Calls in the files `unsettled`, which wait for a decision, are omitted.
         """
         if not _has_rewrites(series):
             return ()
@@ -90,7 +95,7 @@ class Rewrites:
         return tuple(each for each in guarded.findings if each.path not in unsettled)
 
     def check(self, series: Series, files: Mapping[str, Blob | None]) -> None:
-        """Raise UserError if the tree with all patches' `files` has places that no rule covers."""
+        """Raise UserError if the new tree, with `files` replaced, has calls that no rule covers."""
         findings = self.look(series, files)
         if findings:
             from tools.importer import rewrites
@@ -98,7 +103,7 @@ class Rewrites:
             rewrites.refuse(findings, self._new.label)
 
     def stop(self, findings: Sequence[Finding]) -> PatchResult:
-        """Return findings as an undecided result: the rules' data with one proposed line each."""
+        """Return a conflict in rewrites.txt, with one proposed line for each finding."""
         from tools.importer import rewrites
 
         count = len(findings)
@@ -121,7 +126,7 @@ class Rewrites:
 
 
 def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[str, Decision]:
-    """Return the generated patches for the new tree, as decisions. Raises UserError."""
+    """Return the regenerated patches as decisions. Raises UserError if no rule covers a call."""
     decisions, findings = Rewrites(new, known).decide(series)
     if findings:
         from tools.importer import rewrites
@@ -133,11 +138,11 @@ def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[s
 def check_rewrites(
     series: Series, new: Snapshot, files: Mapping[str, Blob | None], known: bytes = b""
 ) -> None:
-    """Raise UserError if the new tree with all patches' `files` has places that no rule covers."""
+    """Raise UserError if the new tree, with `files` replaced, has calls that no rule covers."""
     Rewrites(new, known).check(series, files)
 
 
-# A placeholder for the rules' data, because an undecided result needs a patch.
+# Stands for rewrites.txt in a PatchResult, which needs a patch.
 _DATA = Patch(
     KNOWN_CALLS,
     0,

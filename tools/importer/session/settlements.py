@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolved conflicts of a project, in patches/<project>/settled, to resolve each only once.
+"""Store resolved conflicts in patches/<project>/settled, so that each is resolved only once.
 
-Each file has one decision. It is published with the import that needed it, and committed with the
-series, so that all users of the repository share it. It has no text of either side, only the
-conflict's hash and the user's lines.
+Each file stores one resolution. The import that needed it publishes the file with the series; once
+committed, all users of the repository share it. A file contains the conflict's hash and the user's
+lines, not the conflicting text itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ID = 12  # the number of digits of the conflict's hash in a file's name
 
 @dataclass(frozen=True)
 class Remembered:
-    """A stored settlement. `patch`, `old` and `new` name the import in which the user decided."""
+    """A stored settlement. The user resolved it importing `patch` from `old` to `new`."""
 
     id: str
     file: Path
@@ -36,7 +36,7 @@ class Remembered:
 
 
 def read_settlements(project: Project) -> dict[str, Remembered]:
-    """Return all stored settlements by the conflict's key, in the order of their files."""
+    """Return all stored settlements by conflict hash, in the order of their file names."""
     out: dict[str, Remembered] = {}
     for file in sorted((project.series / DIRECTORY).glob("*.json")):
         each = _read(project, file)
@@ -45,7 +45,10 @@ def read_settlements(project: Project) -> dict[str, Remembered]:
 
 
 def settlements_of(project: Project) -> dict[str, Settlement]:
-    """Return the settlements that an import may reuse, by key. Raises UserError."""
+    """Return the settlements that an import may reuse, by conflict hash.
+
+    Raises UserError if a file is damaged.
+    """
     return {key: each.settlement for key, each in read_settlements(project).items()}
 
 
@@ -57,7 +60,7 @@ def settlement_files(
     old: str,
     new: str,
 ) -> dict[str, bytes]:
-    """Return the files that store the user's decisions on the patches `decided`, by path."""
+    """Return the files that store how the user resolved the patches `decided`, by path."""
     out: dict[str, bytes] = {}
     for result in results:
         settlement = result.settlement
@@ -80,7 +83,10 @@ def settlement_files(
 
 
 def find_settlements(project: Project, name: str) -> list[Remembered]:
-    """Return the settlement with an id, or all of a patch. Raises UserError if there is none."""
+    """Return the settlement whose id is `name`, or all settlements of the patch `name`.
+
+    Raises UserError if there is none.
+    """
     known = list(read_settlements(project).values())
     names = {name, f"{name}.patch"}
     matches = [each for each in known if each.id == name or each.patch in names]
@@ -113,7 +119,7 @@ def _read(project: Project, file: Path) -> Remembered:
 
 
 def _data(answer: bytes) -> object:
-    """Return a text as a list of lines, which are easy to review; other bytes as base64."""
+    """Return UTF-8 text as a list of lines, which is easy to review, and other bytes as base64."""
     try:
         text = answer.decode("utf-8")
     except UnicodeDecodeError:

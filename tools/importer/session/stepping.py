@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Go back one step in a command that waits for decisions.
 
-Before a decision replaces the files of one stop with those of the next, the state and the files are
-copied to `.import/earlier`. To go back, that directory is first renamed; from then on, any later
-command finishes the step back.
+Before the files of the next stop replace those of the current one, `keep_step` copies the state and
+the files to `.import/earlier`. `step_back` first renames that directory. If it is then killed, the
+next command finishes the step back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RETURNING = "earlier.back"
 
 
 def keep_step(state: Path) -> None:
-    """Keep the state and the files of the current stop. Do nothing if there are none."""
+    """Copy the state and the files of the current stop to `.import/earlier`, if there is a stop."""
     unfinished = read_unfinished(state)
     if unfinished is None or (unfinished.stop is None and unfinished.command != EDITING):
         return
@@ -50,7 +50,7 @@ def keep_step(state: Path) -> None:
 
 
 def earlier_step(state: Path) -> Unfinished | None:
-    """Return the state before the last decision; None if there was no decision, or no copy."""
+    """Return the state before the last decision, or None if no decision can be undone."""
     if not (state / EARLIER / STATE_FILE).is_file():
         return None
     if (state / EARLIER / STATE_FILE).read_bytes() == (state / STATE_FILE).read_bytes():
@@ -59,25 +59,25 @@ def earlier_step(state: Path) -> Unfinished | None:
 
 
 def edited_in(state: Path, unfinished: Unfinished) -> Collection[str]:
-    """Return the files of the current stop that the user has changed."""
+    """Return the files of `unfinished`'s stop that the user has changed."""
     if unfinished.stop is None or not (state / DIRECTORY).is_dir():
         return ()  # the process was killed before it wrote the files
     return changed_files(state, unfinished.stop)
 
 
 def step_back(state: Path) -> None:
-    """Restore the state before the last decision. The caller has called `earlier_step`."""
+    """Restore the state before the last decision. `earlier_step` must have returned a state."""
     os.rename(state / EARLIER, state / _RETURNING)
     finish_step(state)
 
 
 def returning(state: Path) -> bool:
-    """Return whether a step back was started but not finished."""
+    """Return whether a step back was interrupted."""
     return (state / _RETURNING).is_dir()
 
 
 def finish_step(state: Path) -> None:
-    """Finish a step back. Idempotent."""
+    """Finish an interrupted step back. Idempotent."""
     root = state / _RETURNING
     file = root / STATE_FILE
     if file.exists():
@@ -89,19 +89,19 @@ def finish_step(state: Path) -> None:
                 _clear(state / name)
             if (root / name).exists():
                 os.rename(root / name, state / name)
-        # Move the state last: a killed step back is then repeated.
+        # Move the state last: until then, a killed step back is repeated from the start.
         os.replace(file, state / STATE_FILE)
         sync_directory(state)
     shutil.rmtree(root)
 
 
 def digest_of_header(header: bytes) -> str:
-    """Return the hash that records a patch header before the user edits it."""
+    """Return a hash of a patch header, to detect later whether the user has edited it."""
     return hashlib.sha256(header).hexdigest()
 
 
 def refuse_edited(paths: Collection[str], what: str) -> None:
-    """Raise UserError if `paths`, the files whose edits an undo would delete, is not empty."""
+    """Raise UserError if `paths`, the edited files that an undo would overwrite, is not empty."""
     if paths:
         named = ", ".join(sorted(paths)[:3]) + (", ..." if len(paths) > 3 else "")
         raise UserError(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop a command at a patch, or discard it; after every step, the state is valid.
+"""Stop a command at a patch that needs a decision, or discard the command.
 
-The order of writes matters, because the process may be killed between any two. The files that the
-user edits belong to the patch that the state names. So the state records the user's decision before
-the next patch's files replace them. It then names no patch until the new files can be shown.
+The order of writes matters, because the process may be killed between any two. The state must never
+name one patch while the files of another are on disk. So it first records the user's decision and
+names no patch. Then the old files are deleted, the state names the next patch, and that patch's
+staged files are published.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SESSION_FILES = (
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
-    """Record the decisions so far, and write the files of the patch that needs a decision."""
+    """Record the decisions so far, and write the conflicts of `result`'s patch for the user."""
     keep_step(state)
     stage_conflict(state, result)
     write_unfinished(state, dataclasses.replace(unfinished, stop=None))
@@ -57,14 +58,17 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 
 
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
-    """Return whether the files for the user exist. They do not if the import was killed earlier."""
+    """Return whether the command waits for the user to resolve files in `.import/conflict`.
+
+    False if the command was killed before it wrote them.
+    """
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
 def back_to_desk(state: Path) -> Unfinished | None:
-    """Undo a rebase that waits for a decision; the edit in `.import/edit` is unchanged.
+    """Discard a rebase that waits for a decision, and return to the edit that started it.
 
-    Return the unfinished edit, or None if there is no edit.
+    The files in `.import/edit` are kept. Return the edit's state, or None if no edit started it.
     """
     try:
         unfinished = read_unfinished(state)
@@ -91,7 +95,7 @@ def forget(state: Path) -> None:
 
 
 def refuse_unfinished(state: Path) -> None:
-    """Raise UserError if a command waits for a decision, which a new one must not overwrite."""
+    """Raise UserError if a command is unfinished: a new one would overwrite its state."""
     unfinished = read_unfinished(state)
     if unfinished is not None and unfinished.command == EDITING:
         raise UserError(
@@ -106,7 +110,7 @@ def refuse_unfinished(state: Path) -> None:
 
 
 def require_unfinished(state: Path) -> Unfinished:
-    """Return the command that waits for a decision. Raises UserError if there is none."""
+    """Return the state of the unfinished command. Raises UserError if there is none."""
     unfinished = read_unfinished(state)
     if unfinished is None:
         raise UserError(f"{state}: nothing is under way. Start with `import.py --tag TAG`")

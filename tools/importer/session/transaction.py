@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish a set of files in the workspace atomically.
 
-Everything is staged and synced before one rename commits the journal; only then are files moved
-into place, by renames. If the process is killed before that rename, the old tree is untouched. If
-it is killed later, the next command finishes the work (see journal.py). An error while files move
-rolls all of them back. Unchanged files are not rewritten, so their times stay and nothing is
-rebuilt for them.
+The new files are staged and synced, one rename commits the journal, and only then are the files
+renamed into place. If the process is killed before the commit, the workspace is unchanged. If it is
+killed later, the next command finishes the publication (see journal.py). If a rename fails, all
+files are rolled back. Unchanged files keep their timestamps, so builds that use them stay valid.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tools.importer.session.journal import (
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a publication: paths in the workspace, sorted."""
+    """The sorted workspace paths that a publication adds, changes and deletes."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -46,18 +45,24 @@ class Changes:
 
 
 class Transaction:
-    """Collects files and publishes them. `what` is for messages: "the import of v2.14.1"."""
+    """Collects file changes and publishes them together.
+
+    `what` names the publication in messages: "the import of v2.14.1".
+    """
 
     def __init__(self, workspace: Path, state: Path, *, what: str) -> None:
         self._workspace, self._state, self._what = workspace, state, what
         self._files: dict[str, bytes | None] = {}
 
     def write(self, path: str, data: bytes) -> None:
-        """Write this file on publication. An existing file keeps its mode. Raises UserError."""
+        """Write the file `path` on publication. An existing file keeps its mode.
+
+        Raises UserError if `path` is a directory, leads through a symlink, or leaves the workspace.
+        """
         self._files[self._checked(path)] = data
 
     def delete(self, path: str) -> None:
-        """Delete this file on publication. Raises UserError."""
+        """Delete the file `path` on publication. Raises UserError for the same paths as `write`."""
         self._files[self._checked(path)] = None
 
     def changes(self) -> Changes:
@@ -70,10 +75,10 @@ class Transaction:
         )
 
     def publish(self, *, last: Sequence[str] = (), clears: Sequence[str] = ()) -> Changes:
-        """Move everything into place; paths in `last` move after all others, in that order.
+        """Move all files into place. The paths in `last` are moved after all others, in that order.
 
-        `clears` names files in the state directory to delete at the end. The caller must hold the
-        lock. Raises EnvironmentProblem, after restoring the workspace.
+        `clears` names files to remove from the state directory at the end. The caller must hold the
+        lock. If a file cannot be written, restore the workspace and raise EnvironmentProblem.
         """
         changes = self.changes()
         moves = self._moves(last)
@@ -163,7 +168,10 @@ class Transaction:
 
 
 def _keep(target: Path, old: Path) -> None:
-    """Keep a file as a hard link, so that a rollback restores its inode; otherwise as a copy."""
+    """Keep `target` as the hard link `old`, or as a copy if the file system has no hard links.
+
+    With a link, a rollback restores the same inode.
+    """
     try:
         os.link(target, old, follow_symlinks=False)
     except OSError as error:

@@ -112,7 +112,7 @@ def test_killed_at_any_call_the_next_command_finds_the_old_tree_or_finishes(tmp_
         assert now in (OLD, NEW), number
         assert not message or begun
         assert not begun or now == NEW
-        # The publication itself deletes the command's inputs; they must exist until then.
+        # The command's state must exist until the publication has moved all files.
         assert (workspace / ".import/state.json").exists() == (now == OLD)
         assert set(os.listdir(workspace / ".import")) <= {"state.json", "undo"}
         outcomes.append(now == NEW)
@@ -144,7 +144,7 @@ def test_killed_at_any_call_abort_takes_everything_back(tmp_path: Path) -> None:
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=4), st.integers(25, 60))
 def test_killed_again_and_again(kills: list[tuple[int, bool]], first: int) -> None:
-    """Recoveries and rollbacks are killed too, in any order; the final tree is always complete."""
+    """Kill recoveries and rollbacks as well, in any order: the final tree is all old or all new."""
     with tempfile.TemporaryDirectory() as directory:
         workspace, state = Path(directory), Path(directory) / ".import"
         lay(workspace, OLD)

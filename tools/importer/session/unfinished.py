@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a command that waits for the user: its inputs and the decisions so far.
 
-No computed results are stored. The command is replayed from its inputs, which takes less than a
-second and gives the same bytes. A decision is one small file that is written atomically, so a kill
-loses no decision.
+Computed results are not stored: to continue, the command is replayed from its inputs, which takes
+less than a second and gives the same bytes. The state is one small file and is replaced atomically,
+so killing the process loses no decision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.importer.snapshot import Blob
 
 STATE_FILE = "state.json"
 
-# The state of `import.py edit`: it waits for `refresh`, without an undecided patch.
+# The command name of an unfinished `import.py edit`, which waits for `refresh`, not for a decision.
 EDITING = "edit"
 DESK = "edit"
 _FORMAT = 1
@@ -32,8 +32,8 @@ _FORMAT = 1
 class StopFile:
     """A file that the user must resolve, as written to `.import/conflict`.
 
-    `digest` is its original sha256; None if no file was written. `marks` lists upstream's and the
-    patch's own lines that look like conflict markers.
+    `digest` is the sha256 of the file as written; None if no file was written. `marks` lists the
+    lines of upstream and of the patch that look like conflict markers but are not.
     """
 
     digest: str | None
@@ -53,7 +53,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A stopped command's state. `command` is its name; `inputs` are needed to replay it."""
+    """The state of a stopped command. `command` and `inputs` suffice to replay it."""
 
     command: str
     project: str
@@ -63,7 +63,7 @@ class Unfinished:
 
 
 def read_unfinished(state: Path) -> Unfinished | None:
-    """Return the unfinished command, or None. Raises UserError if its file is unusable."""
+    """Return the unfinished command's state, or None. Raises UserError if state.json is invalid."""
     file = state / STATE_FILE
     try:
         data = json.loads(file.read_bytes())
@@ -96,7 +96,7 @@ def read_unfinished(state: Path) -> Unfinished | None:
 
 
 def write_unfinished(state: Path, unfinished: Unfinished) -> None:
-    """Write the state atomically."""
+    """Replace state.json atomically."""
     stop = unfinished.stop
     data = {
         "format": _FORMAT,
@@ -116,7 +116,7 @@ def write_unfinished(state: Path, unfinished: Unfinished) -> None:
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """Write one file of the state directory: to a temporary name, synced, then renamed."""
+    """Write a file of the state directory atomically, through a synced temporary file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(aside_of(file.name))
     aside.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def replace_file(file: Path, data: bytes) -> None:
 
 
 def aside_of(name: str) -> str:
-    """Return the temporary name of a file that is about to be renamed."""
+    """Return the temporary name that a file has until it is renamed to `name`."""
     return f"{name}.new"
 
 

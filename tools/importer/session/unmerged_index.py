@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git repository around the files of a conflict, so that `git mergetool` can resolve them.
+"""Write a git repository around conflicting files, so that `git mergetool` can resolve them.
 
-Its index holds the three versions of each file as git leaves them after a conflicting merge: base,
-upstream's and the patch's. They differ only between the conflict markers, because the merge has
-settled everything else. The repository is written directly, because git may not be installed.
+Its index contains three versions of each file, as after a conflicting merge: the base's, upstream's
+and the patch's. They differ only between the conflict markers, because all other lines are already
+merged. The repository is written without calling git, which may not be installed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tools.importer.snapshot import Blob
 REPOSITORY = ".git"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tautocrlf = false\n"
 
-# Names that `git mergetool` gives to its own files, next to the file `name.ext`.
+# The names of the files that `git mergetool` creates to merge a file.
 _MERGETOOL = r"{stem}_(?:BACKUP|BASE|LOCAL|REMOTE)_\d+{suffix}"
 
 
 def write_repository(directory: Path, files: Mapping[str, Blob]) -> None:
-    """Write `directory`/.git for the files with conflict markers, by path."""
+    """Write `directory`/.git. `files` maps paths to contents; only files with markers are added."""
     root = directory / REPOSITORY
     (root / "refs" / "heads").mkdir(parents=True)
     (root / "HEAD").write_text("ref: refs/heads/main\n")
@@ -47,7 +47,7 @@ def added_paths(directory: Path) -> Collection[str]:
     """Return the files that the user, or mergetool, has added to the index as resolved."""
     if not (directory / REPOSITORY).is_dir() or shutil.which("git") is None:
         return ()
-    # Imported lazily, because few commands need git.
+    # Imported lazily: few commands need git.
     from tools.importer.git_repo.client import Client
 
     client = Client(directory, {"GIT_DIR": str(directory / REPOSITORY)})
@@ -56,7 +56,7 @@ def added_paths(directory: Path) -> Collection[str]:
 
 
 def is_mergetools(path: str, files: Collection[str]) -> bool:
-    """Return whether a path is git's own: the repository, or mergetool's copy of one of `files`."""
+    """Return whether `path` is in the repository, or is a copy that mergetool made of a file."""
     if path.split("/")[0] == REPOSITORY:
         return True
     name = PurePosixPath(path)
@@ -70,7 +70,10 @@ def is_mergetools(path: str, files: Collection[str]) -> bool:
 
 
 def _versions(marked: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """Return base, upstream's and the patch's text; None if there are no complete markers."""
+    """Split text with conflict markers into the base's, upstream's and the patch's version.
+
+    Return None if a marker is missing.
+    """
     versions: tuple[list[bytes], ...] = ([], [], [])
     part = 0  # position: 0 outside markers, 1 in upstream's lines, 2 base's, 3 patch's
     conflicts = 0
@@ -108,7 +111,7 @@ def _write_blob(objects: Path, data: bytes) -> bytes:
 
 
 def _entry(path: bytes, mode: int, oid: bytes, stage: int) -> bytes:
-    """Return an entry of git's index, version 2. Its file status is zero, so git reads the file."""
+    """Return an entry of git's index, version 2. Its stat data is zero, so git rereads the file."""
     flags = stage << 12 | min(len(path), 0xFFF)
     entry = struct.pack(">6I", 0, 0, 0, 0, 0, 0) + struct.pack(">4I", mode, 0, 0, 0)
     entry += oid + struct.pack(">H", flags) + path

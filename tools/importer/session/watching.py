@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch the patches that have landed, so that a patch comes back if upstream reverts it.
+"""Watch the patches that upstream has merged, to restore a patch that upstream reverts.
 
-`landed/` in a series directory is a series itself: the landed patches, on upstream's tree without
-them. Each import carries it to the new tree. As long as a patch is landed there, it stays in
-`landed/`. If upstream has reverted it, it is in the series again, before all others.
+The directory `landed/` of a series is itself a series: it contains the landed patches, rebased onto
+upstream's tree minus their changes. Each import rebases it onto the new tree. A patch that the new
+tree still contains stays in `landed/`. A patch that upstream has reverted becomes the first of the
+series again.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 @dataclass(frozen=True)
 class Watched:
-    """The landed patches on a new tree.
+    """The status of the landed patches on a new tree.
 
-    `returned` holds the patches that upstream reverted, by name, and `files` the tree's files with
-    them. `landed` holds the patches that upstream still contains. `lost` names patches whose lines
-    upstream has changed since.
+    `returned` holds the patches that upstream reverted, by name, and `files` the files of the tree
+    that they change. `landed` holds the patches that upstream still contains. `lost` names patches
+    that can be watched no longer, because upstream has changed their lines.
     """
 
     returned: Mapping[str, bytes]
@@ -47,12 +48,15 @@ class Watched:
     lost: tuple[str, ...]
 
     def tree(self, new: Snapshot) -> Snapshot:
-        """Return the new tree with the returned patches."""
+        """Return the new tree with the returned patches applied."""
         return OverlaySnapshot(new, self.files) if self.files else new
 
 
 def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
-    """Carry the landed patches of a series to a new tree. Raises UserError for a bad `landed/`."""
+    """Check which landed patches a new tree still contains.
+
+    Raises UserError if `landed/` is not a valid series.
+    """
     directory = ours.root / LANDED
     if base is None or not (directory / "series").is_file():
         return Watched({}, {}, (), ())
@@ -79,7 +83,7 @@ def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
 def landed_files(
     source: Source, new: Snapshot, watched: Watched, result: Carry
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the files of `landed/` on the new tree, and the patches that cannot be watched."""
+    """Return the files of `landed/` for the new tree, and the names of patches it must omit."""
     if source.base is None:
         return {}, ()
     names = {each.patch.name for each in result.results if each.outcome is Outcome.LANDED}
@@ -101,7 +105,7 @@ def landed_files(
 
 
 def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], set[str]]:
-    """Return the files of a series of landed patches, and the patches that are not landed in it."""
+    """Return the files of `landed/` for `items`, and the patches that would not count as landed."""
     taken = take_out(items, new)
     if not taken.files:
         return {}, set()
@@ -119,7 +123,7 @@ def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], s
 
 
 def with_returned(files: Mapping[str, bytes], returned: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a series directory's files with the returned patches before all others."""
+    """Return the files of a series directory, with `returned` added in front of its patches."""
     if not returned:
         return dict(files)
     lines = files["series"].decode().splitlines(keepends=True)

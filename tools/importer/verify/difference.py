@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two trees path by path and list all differences."""
+"""Compare two trees path by path, and list their differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A wrong path in `where` (the pin, the wheel, the base, or a tree)."""
+    """A path that is wrong in `where`: in the pin, the wheel, the base, or a tree."""
 
     where: str
     kind: Kind
@@ -47,8 +47,8 @@ def compare(
 ) -> list[Difference]:
     """Return the differences between `entries` and `want`, sorted by path.
 
-    A path whose bytes and mode both differ gives two differences. Both sides must use the same kind
-    of digest: sha256, or git's blob ids.
+    A path whose bytes and mode both differ is listed twice. Both trees must use the same kind of
+    digest: sha256, or git's blob ids.
     """
     differences: list[Difference] = []
     for path in sorted(want.keys() | entries.keys()):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hash whole trees and wheels in parallel.
 
-Threads suffice: hashlib and zlib release the GIL. Each thread holds one buffer, so memory does not
-grow with the tree.
+Threads suffice, because hashlib and zlib release the GIL. Each thread has one buffer, so memory use
+does not grow with the tree.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class WheelContents:
-    """All files in a wheel by path; `damaged` maps unreadable paths to reasons."""
+    """The files in a wheel, by path. `damaged` maps each unreadable path to the reason."""
 
     members: dict[str, Member]
     damaged: dict[str, str]
 
 
 def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
-    """Return an entry for each file and link below `root`. Raises UserError, EnvironmentProblem."""
+    """Return an entry for each file and symlink below `root`, by path.
+
+    Raises UserError if `root` is not a directory, EnvironmentProblem if a file is unreadable.
+    """
     if not root.is_dir():
         raise UserError(f"{root}: no such directory. Name the tree to compare")
     paths = [path for _, path in sorted(_sizes(root, ""), reverse=True)]  # large files first
@@ -55,7 +58,7 @@ def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
 
 
 def hash_wheel(wheel: Path, report: Report) -> WheelContents:
-    """Return an entry for each file in `wheel`. Raises UserError if it is not a wheel."""
+    """Read and hash all files in `wheel`. Raises UserError if it is not a zip file."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             items = [item for item in archive.infolist() if not item.is_dir()]

@@ -19,7 +19,7 @@ from tools.importer.verify.wheel_record import check_record
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The rebuilt tree; it has no entries if it could not be rebuilt."""
+    """The result of `rebuild`. `entries` is empty if the tree could not be rebuilt."""
 
     tree_hash: str | None
     series_digest: str | None
@@ -31,7 +31,7 @@ class Rebuilt:
 def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) -> Rebuilt:
     """Check all files in the wheel, rebuild the tree in memory, and compare it with the pin.
 
-    Each defect is a difference with its path. Raises UserError if `wheel` is not a wheel.
+    Report each defect as a Difference. Raises UserError if `wheel` is not a zip file.
     """
     differences: list[Difference] = []
     with report.progress("Checking the wheel"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of rebuilding the tree from the wheel: all damage is reported with its path."""
+"""Test that rebuilding the tree from a damaged wheel reports every damaged path."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the records in base.json with upstream's files."""
+"""Compare the hashes in base.json with upstream's files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _WHERE = "base"
 
 
 def check_base(base: Base, series: Series, snapshot: Snapshot) -> list[Difference]:
-    """Return the files whose record differs from upstream. Digests are git's blob ids.
+    """Return the files whose hash or mode in base.json differs from upstream's.
 
-    The series determines the recorded files, so it must apply to upstream.
+    base.json must record exactly the files that the series touches. If the series does not apply to
+    upstream, return a difference that says so.
     """
     try:
         fresh = record_base(series, snapshot)

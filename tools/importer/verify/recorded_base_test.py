@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a recorded base that differs from upstream is detected, file by file."""
+"""Test that `check_base` reports each file whose record differs from upstream."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a small wheel with its pin, series and seam, complete enough to verify."""
+"""Test support: a workspace with a small wheel, its pin, series and seam, which can be verified."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ diff --git a/torch/__init__.py b/torch/__init__.py
 
 @dataclass(frozen=True)
 class SampleWheel:
-    """The files of a sample workspace below `root`."""
+    """The paths of a sample workspace at `root`, and methods that write its files."""
 
     root: Path
 
@@ -76,7 +76,7 @@ class SampleWheel:
         return read_pin(self.pin_file)
 
     def pack(self, files: Mapping[str, bytes], *, record: str | None = None) -> None:
-        """Write the wheel; `record` replaces the correct RECORD."""
+        """Write a wheel of `files`. A test of a wrong RECORD passes it as `record`."""
         with zipfile.ZipFile(self.wheel, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in {**files, RECORD: (record or record_of(files)).encode()}.items():
                 item = zipfile.ZipInfo(name)
@@ -84,14 +84,14 @@ class SampleWheel:
                 archive.writestr(item, data, zipfile.ZIP_DEFLATED)
 
     def write_pin(self, **changes: str) -> None:
-        """Write a pin for the current wheel."""
+        """Write pin.json for the current wheel, with the keys `changes` replaced."""
         pin = {"tag": "v1.0", "commit": COMMIT, "version": "1.0+cpu", "tree_hash": "", **changes}
         sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         pinned = {**pin, "wheel": {"filename": self.wheel.name, "sha256": sha256}}
         self.pin_file.write_text(json.dumps(pinned))
 
     def build(self, out: Path) -> Path:
-        """Build the tree on disk and pin it."""
+        """Build the tree below `out`, pin its hash, and return its directory."""
         build = build_tree(self.wheel, self.pin, self.patches, self.seam, out)
         self.write_pin(tree_hash=build.tree_hash)
         return out / "site"
@@ -117,7 +117,7 @@ class SampleWheel:
 
 
 def make_sample(root: Path) -> SampleWheel:
-    """Write everything; the pin has no tree_hash yet."""
+    """Write a sample workspace. Its pin has no tree_hash until `build` is called."""
     sample = SampleWheel(root)
     sample.seam.mkdir(parents=True)
     (sample.seam / "_utils_internal.py").write_text("USE_GLOBAL_DEPS = False\n")

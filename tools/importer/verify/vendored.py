@@ -20,7 +20,10 @@ _WHERE = "vendored"
 
 @dataclass(frozen=True)
 class VendoredTree:
-    """A directory's files on a branch; digests are git's blob ids. `labels` name the import."""
+    """A vendored directory at a commit. `entries` has git's blob ids as digests.
+
+    `labels` come from the message of the commit that vendored it.
+    """
 
     place: str
     labels: Labels
@@ -28,7 +31,10 @@ class VendoredTree:
 
 
 def read_vendored(path: Path, destination: str, branch: str | None = None) -> VendoredTree:
-    """Read a vendored tree from the commit of `branch`, or of HEAD. Raises UserError."""
+    """Read the tree vendored at `destination`, from the tip of `branch` or from HEAD.
+
+    Raises UserError if the branch does not exist, or if no commit vendored `destination`.
+    """
     repository = Repository.open(path)
     try:
         name = f"refs/heads/{branch.removeprefix('refs/heads/')}" if branch else "HEAD"
@@ -52,7 +58,7 @@ def read_vendored(path: Path, destination: str, branch: str | None = None) -> Ve
 def check_vendored(
     vendored: VendoredTree, patched: Snapshot, series_digest: str, report: Report
 ) -> list[Difference]:
-    """Return the differences between a vendored tree and `patched`, upstream plus the series."""
+    """Compare a vendored tree with `patched`, upstream's tree with the series applied."""
     kept = Globs(vendored.labels.keep)
     differences = []
     if vendored.labels.series != series_digest:

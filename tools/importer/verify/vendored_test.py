@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with a vendored tree in a real repository: every changed path is reported."""
+"""Test that each changed path of a tree vendored in a real repository is reported."""
 
 from __future__ import annotations
 

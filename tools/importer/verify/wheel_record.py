@@ -15,12 +15,12 @@ from tools.importer.verify.difference import Difference, Kind
 from tools.importer.verify.hashing import WheelContents
 
 _WHERE = "wheel"
-# RECORD cannot contain its own hash, and signatures are added later.
+# RECORD cannot contain its own hash or those of its signatures.
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
 def check_record(wheel: Path, contents: WheelContents) -> list[Difference]:
-    """Return the files in a wheel that differ from its RECORD, sorted by path."""
+    """Return the differences between a wheel's files and its RECORD, sorted by path."""
     differences = [
         Difference(_WHERE, Kind.DAMAGED, path, why) for path, why in contents.damaged.items()
     ]
@@ -57,7 +57,10 @@ def _rows(wheel: Path, contents: WheelContents) -> dict[str, tuple[str, str]]:
 
 
 def _hex(digest: str) -> str:
-    """Convert a RECORD hash (url-safe base64 without padding) to hex; keep a bad one as is."""
+    """Convert a RECORD hash (URL-safe base64 without padding) to hex.
+
+    Return any other text unchanged, to compare as different.
+    """
     kind, _, text = digest.partition("=")
     if not digest:
         return ""
