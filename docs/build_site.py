@@ -61,10 +61,9 @@ def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
 
 
 def name_repository_files(markdown: str) -> str:
-    """Return the page, with each link to a file outside docs/ replaced by the file's path.
+    """Replace each link to a file outside docs/ with the file's path.
 
-    The site does not contain these files, and there is no address for them that is right for every
-    clone.
+    The site does not contain these files, and no URL is right for every clone of the repository.
     """
     return "\n".join(
         line if code else _REPOSITORY_LINK.sub(_path, line)
@@ -78,7 +77,7 @@ def _path(link: re.Match[str]) -> str:
 
 
 def _lines(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """Yield (whether the line is part of a code block, line) for each line."""
+    """Yield each line, preceded by whether it is part of a code block."""
     in_code = False
     for line in lines:
         fence = line.lstrip().startswith("```")
@@ -87,7 +86,7 @@ def _lines(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
 
 
 class _Warnings(logging.Handler):
-    """A logging handler that collects the texts of warnings and errors."""
+    """A logging handler that collects the messages of warnings and errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

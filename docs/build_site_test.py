@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site has every page and needs no network; a dead link is an error."""
+"""Test that the site has every page and needs no network, and that a dead link is an error."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ docs_site = rule(
         "_builder": attr.label(
             default = Label("//docs:build_site.par"),
             executable = True,
-            # Use the interpreter that programs contain, so that CPython is built only once.
+            # With the target configuration, the builder uses the same interpreter as all PARs, so
+            # CPython is built only once.
             cfg = "target",
         ),
     },

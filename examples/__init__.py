@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that each show one idea, and that use only public APIs."""
+"""Example programs. Each shows one idea and uses only public APIs."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model from its last checkpoint, which may be in S3 or Google Cloud Storage.
+"""Train a small model, with checkpoints in S3, Google Cloud Storage or a local directory.
 
-Each start loads the newest checkpoint below --checkpoint, if there is one, trains for a few steps,
-and replaces the checkpoint. --format is `single` (one file, written by torch.save) or `distributed`
-(a directory, written by torch.distributed.checkpoint). Credentials and endpoints come from the
+The program loads the checkpoint below --checkpoint, if there is one, trains for a few steps, and
+replaces the checkpoint. --format is `single` (one file, written by torch.save) or `distributed` (a
+directory, written by torch.distributed.checkpoint). Credentials and endpoints come from the
 environment: AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST select servers other than Amazon's and
 Google's.
 """
@@ -31,7 +31,7 @@ _READ_ONLY = flags.DEFINE_bool("read_only", False, "Load and train, but write no
 
 
 class Trainer:
-    """A linear model and its optimizer. `step` counts the steps since the very first start."""
+    """A linear model and its optimizer. `step` counts the steps of all runs together."""
 
     def __init__(self, width: int) -> None:
         torch.manual_seed(0)
@@ -41,7 +41,7 @@ class Trainer:
         self._width = width
 
     def train(self, steps: int) -> float:
-        """Train for some steps; return the loss of the final weights."""
+        """Train for `steps` steps, and return the loss with the final weights."""
         for _ in range(steps):
             self.optimizer.zero_grad()
             self._loss().backward()
@@ -51,7 +51,7 @@ class Trainer:
             return self._loss().item()
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state. Before the first step, the optimizer's momentum is zero."""
+        """Return the step count, the weights and the momentum, which is zero before step 1."""
         momentum = {
             name: self.optimizer.state[value].get("momentum_buffer", torch.zeros_like(value))
             for name, value in self.model.named_parameters()
@@ -76,7 +76,7 @@ class Trainer:
 
 
 def load(trainer: Trainer, directory: str, form: str) -> bool:
-    """Restore the checkpoint, if there is one; return whether there was."""
+    """Restore the checkpoint below `directory`. Return False if there is none."""
     if form == "single":
         path = f"{directory}/checkpoint.pt"
         if not gfile.Exists(path):
@@ -94,7 +94,7 @@ def load(trainer: Trainer, directory: str, form: str) -> bool:
 
 
 def save(trainer: Trainer, directory: str, form: str) -> None:
-    """Replace the checkpoint atomically: readers see either the old one or the new one."""
+    """Replace the checkpoint atomically: readers see either the old or the new checkpoint."""
     gfile.MakeDirs(directory)
     if form == "single":
         with gfile.Open(f"{directory}/checkpoint.pt", "wb") as file:

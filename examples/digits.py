@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handwritten digits: 8x8 greyscale images and their labels, read from CSV.
 
-The data set that is packed into the program is the test set of UCI's "Optical Recognition of
-Handwritten Digits" (1797 rows), taken from scikit-learn's wheel. Users' own files have the same
-format; see README.md.
+The packed data set is the test set of UCI's "Optical Recognition of Handwritten Digits", with 1797
+rows, as in scikit-learn's wheel. A user's own file must have the same format; see README.md.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DataError(ValueError):
-    """The error for an invalid data file. The message is one line for the user."""
+    """A data file is invalid. The message is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Digits:
-    """Digits. `images` is float32 [n, 1, 8, 8] in 0..1 (0 = paper), `labels` int64 [n] in 0..9."""
+    """Images, float32 [n, 1, 8, 8] in 0..1 (0 is paper), and their labels, int64 [n] in 0..9."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -55,7 +54,10 @@ def packed() -> Traversable:
 
 
 def read(source: Traversable | pathlib.Path) -> Digits:
-    """Read digits from a CSV or gzipped CSV file with 65 integer columns. Raises `DataError`."""
+    """Read digits from a CSV or gzipped CSV file with 65 integer columns.
+
+    Raises DataError if the file is unreadable or invalid, or has too few rows.
+    """
     pixels: list[list[int]] = []
     labels: list[int] = []
     for number, line in _lines(source):
@@ -72,14 +74,14 @@ def read(source: Traversable | pathlib.Path) -> Digits:
 
 
 def split(digits: Digits, *, seed: int) -> tuple[Digits, Digits]:
-    """Return (training part, test part). The test part is a fifth of the rows, chosen by `seed`."""
+    """Split the rows into a training and a test set, which is a fifth of them, chosen by `seed`."""
     order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(seed))
     held_out = len(digits) // 5
     return digits.select(order[held_out:]), digits.select(order[:held_out])
 
 
 def _lines(source: Traversable | pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is not blank."""
+    """Yield the line number and the text of each nonblank line."""
     for number, line in enumerate(_text(source).splitlines(), start=1):
         if line.strip():
             yield number, line
@@ -92,7 +94,7 @@ def _text(source: Traversable | pathlib.Path) -> str:
         raise DataError(
             f"{source}: cannot be read: {error.strerror}. Give --data the path of a CSV file."
         ) from error
-    # Check the content, not the name, because browsers may remove or add ".gz".
+    # Check the content, not the name, because browsers may add or remove ".gz".
     if content.startswith(_GZIP_MAGIC):
         try:
             content = gzip.decompress(content)

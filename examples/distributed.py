@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains small transformers on handwritten digits, in several processes that torchrun starts.
+"""Train a small transformer on handwritten digits, in several processes that torchrun starts.
 
 --strategy selects how the processes share the work. All strategies compute the same losses. With
---checkpoint, the training resumes after SIGTERM, or with fewer processes after one was lost.
+--checkpoint, training that was stopped by SIGTERM or by the loss of a process can resume, also with
+fewer processes.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _LOGGED = 10  # the number of times that the loss is logged
 
 
 def main(argv: list[str]) -> None:
-    """Check the flags, join the other processes, and train."""
+    """Check the flags, join the process group, and train."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
@@ -110,11 +111,11 @@ def _check(ranks: int) -> None:
 
 @contextlib.contextmanager
 def _joined(ranks: int) -> Iterator[bool]:
-    """Join the process group if there are several processes.
+    """Join the process group if torchrun started this process, and leave it at the end.
 
-    Yield whether this process is the first.
+    Yield whether this process is rank 0.
     """
-    # Imported here, because parsed flags affect the import of torch.
+    # Import torch only now, after flag parsing, because flags affect its import.
     import torch
     from torch import distributed
 
@@ -130,7 +131,7 @@ def _joined(ranks: int) -> Iterator[bool]:
 
 
 def _losses() -> Iterator[tuple[int, float]]:
-    """Train; yield each step's number and loss, which are the same in all processes."""
+    """Train, and yield the number and the loss of each step. All processes yield equal losses."""
     import torch
 
     from examples import digits, distributed_models, distributed_strategies
@@ -147,8 +148,8 @@ def _losses() -> Iterator[tuple[int, float]]:
             if isinstance(layer, distributed_models.Block):
                 layer.compile()
     share = distributed_strategies.STRATEGIES[_STRATEGY.value](model, device)
-    # With tp, some parameters are plain and some distributed. foreach operators do not accept a
-    # mixture.
+    # With tp, some parameters are DTensors and others plain tensors, which foreach operators do not
+    # accept together.
     optimizer = torch.optim.AdamW(share.parameters, lr=_LEARNING_RATE.value, foreach=False)
     shuffle = torch.Generator().manual_seed(_SEED.value)
     steps: Iterable[int] = range(_STEPS.value)

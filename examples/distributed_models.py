@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two small transformers for the handwritten digits: one classifies them, one draws them.
+"""Two small transformers for handwritten digits: one classifies them, the other draws them.
 
-Both are an `nn.Sequential` of an embedding, blocks and a head, so the strategies can treat them in
-the same way.
+Each model is an `nn.Sequential` of an embedding, blocks and a head, so that every strategy can
+split either model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # The tokens are the pixel value
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A model and its data. Each row of `inputs` and `targets` is one digit."""
+    """A model to train, and its data. Each row of `inputs` and `targets` belongs to one digit."""
 
     new_model: Callable[[], nn.Sequential]
     inputs: torch.Tensor
@@ -32,7 +32,7 @@ class Task:
 
 
 def classifier(data: digits.Digits) -> Task:
-    """Return the task of predicting a digit's label from its rows of pixels."""
+    """Return the task of classifying a digit; its tokens are its rows of pixels."""
     return Task(
         lambda: nn.Sequential(_RowEmbedding(), *(Block(False) for _ in range(BLOCKS)), _Classes()),
         data.images.squeeze(1),
@@ -41,7 +41,7 @@ def classifier(data: digits.Digits) -> Task:
 
 
 def gpt(data: digits.Digits) -> Task:
-    """Return the task of predicting a digit's next pixel from its label and earlier pixels."""
+    """Return the task of predicting each pixel of a digit from its label and the earlier pixels."""
     pixels = data.images.flatten(1).mul(digits.BRIGHTEST).round().long()
     labels = data.labels[:, None] + digits.BRIGHTEST + 1
     return Task(
@@ -59,7 +59,7 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 class Block(nn.Module):
-    """A block with attention and two linear layers, each added to its input [n, length, WIDTH]."""
+    """A pre-norm transformer block, which maps [n, length, WIDTH] to the same shape."""
 
     def __init__(self, is_causal: bool) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm1(x)
-        # With tensor parallelism, each rank has only some of the heads.
+        # The number of heads is inferred: with tensor parallelism, a rank has only some of them.
         q, k, v = (
             layer(y).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
             for layer in (self.query, self.key, self.value)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks share a model and its batches. Each strategy trains the same model.
+"""The strategies by which ranks share a model and its batches. All train the same model.
 
-For `spmd`, XLA splits the work. For all other strategies torch does, on any device.
+With `spmd`, XLA splits the work. With all other strategies, torch splits it, on any device.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples import distributed_models as models
 
-# A function of a batch's inputs and targets, which all ranks have. It computes the gradients and
-# returns the mean loss of the rows.
+# A function of the inputs and targets of a whole batch, which every rank has. It computes gradients
+# and returns the mean loss over the rows of the batch.
 Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """A rank's part of the training: its module, and a function that computes gradients."""
+    """A rank's part of the training: its module, and the function that computes its gradients."""
 
     module: nn.Module
     backward: Backward
@@ -48,7 +48,7 @@ def single(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def spmd(model: nn.Sequential, device: torch.device) -> Share:
-    """One process. Each device has a shard of each parameter, and some rows of each batch."""
+    """Train in one process, with a shard of each parameter and of each batch on every device."""
     from torch_google.tpu import spmd as tpu_spmd
 
     def is_block(module: nn.Module, recurse: bool, nonwrapped_numel: int) -> bool:
@@ -68,26 +68,26 @@ def spmd(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def ddp(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has the whole model, and some rows of each batch."""
+    """Give each rank a copy of the model, and some rows of each batch."""
     replica = DistributedDataParallel(model)
     rows = _on_rows(replica, device, dist.get_rank(), dist.get_world_size())
     return Share(replica, rows)
 
 
 def fsdp(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has a shard of each parameter, and some rows of each batch."""
+    """Give each rank a shard of each parameter, and some rows of each batch."""
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     return _sharded(model, device, mesh)
 
 
 def tp(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has some heads of each block, and all rows of each batch."""
+    """Split the heads and linear layers of each block over the ranks. Each rank has all rows."""
     _split_blocks(model, init_device_mesh(device.type, (dist.get_world_size(),)))
     return Share(model, _on_rows(model, device, 0, 1))
 
 
 def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
-    """Ranks of a pair split the heads. The pairs split each parameter, and each batch's rows."""
+    """Combine tp within pairs of ranks with fsdp across the pairs."""
     shape = (dist.get_world_size() // 2, 2)
     mesh = init_device_mesh(device.type, shape, mesh_dim_names=("data", "model"))
     _split_blocks(model, mesh["model"])
@@ -95,9 +95,9 @@ def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def pipeline(model: nn.Sequential, device: torch.device) -> Share:
-    """Each rank has some of the blocks. It sends results to the next rank, a few rows at once."""
+    """Give each rank some of the blocks. Microbatches of rows pass from rank to rank."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    # The embedding goes to the first rank, the head to the last one.
+    # The first rank also has the embedding, and the last one the head.
     ends = [0, *(1 + models.BLOCKS * (i + 1) // ranks for i in range(ranks - 1)), len(model)]
     layers = model[ends[rank] : ends[rank + 1]]
     stage = PipelineStage(layers, rank, ranks, device)
@@ -150,7 +150,7 @@ def _split_blocks(model: nn.Sequential, mesh: DeviceMesh) -> None:
 
 
 def _on_rows(model: nn.Module, device: torch.device, index: int, count: int) -> Backward:
-    """Return a function that trains on one of `count` equal parts of a batch: part `index`."""
+    """Return a function that computes gradients on part `index` of `count` parts of a batch."""
 
     def backward(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         part = inputs.chunk(count)[index].to(device), targets.chunk(count)[index].to(device)

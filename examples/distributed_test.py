@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All strategies reach the same loss, even if one resumes the training of another."""
+"""Test that all strategies reach the same loss, even if one resumes another's checkpoint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(*flags: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
 
 @functools.cache
 def _environment() -> dict[str, str]:
-    """Return an environment in which `import torch` registers the device, as the wheel does."""
+    """Return an environment in which `import torch` registers the device, as if installed."""
     installed = Path(tempfile.mkdtemp(), "torch_google_sources-0.dist-info")
     installed.mkdir()
     (installed / "METADATA").write_text("Name: torch_google_sources\nVersion: 0\n")
@@ -42,7 +42,7 @@ def _environment() -> dict[str, str]:
         "TORCH_TPU_CPU_DEVICES": str(_DEVICES),
         "PYTHONPATH": os.pathsep.join([str(installed.parent), *filter(None, sys.path)]),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
-        # Compile quickly, with two flags of torch_google/tpu/testing/quick_compiler.py.
+        # Compile faster, with two of the flags in torch_google/tpu/testing/quick_compiler.py.
         "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
     }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains on handwritten digits in several processes, with the libraries of torch_google.
+"""Train on handwritten digits in several processes, with the libraries of torch_google.
 
-After each epoch, the first worker saves a checkpoint in memory. At the end, it saves one to
---output, which may be any path that torch_google.gfile supports.
+After each epoch, the first worker saves a checkpoint in memory. At the end, it saves the last
+checkpoint to --output, which may be any path that torch_google.gfile supports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEARNING_RATE = 3e-3
 
 
 def main(argv: list[str]) -> None:
-    """Start the workers, and log the accuracy that they reach."""
+    """Start the workers, and log the test accuracy that they reach."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     start = time.monotonic()
@@ -45,8 +45,8 @@ def main(argv: list[str]) -> None:
 
 
 def train(epochs: int, output: str) -> float:
-    """Train in one worker on its share of the digits; return the test accuracy, 0..1."""
-    # Imported here, because parsed flags affect the import of torch.
+    """Train one worker on its share of the digits, and return the test accuracy, 0..1."""
+    # Import torch only now, after flag parsing, because flags affect its import.
     import torch
     from torch import distributed, nn
     from torch.nn.parallel import DistributedDataParallel

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language models on the device `meta`, for `python -m torch_google.tpu.estimate`.
+"""Language models for `python -m torch_google.tpu.estimate`, which never runs them.
 
-The models have the shapes of GPT-2 and Llama 2, but no weights, because they are never run.
+The models have the architectures of GPT-2 and Llama 2. They are on the device `meta`, so they have
+no weights.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Step = tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
 
 
 def gpt2(batch: int = 8, length: int = 1024, layers: int = 12, heads: int = 12) -> Step:
-    """Return a training step of GPT-2 small: 124 million parameters with 12 layers."""
+    """Return a training step of GPT-2 small, which has 124 million parameters with 12 layers."""
     return _step(Gpt2(50257, 768, layers, heads, length), 50257, batch, length)
 
 
@@ -31,13 +32,13 @@ def llama(
     vocabulary: int = 32000,
     dtype: str = "bfloat16",
 ) -> Step:
-    """Return a training step of a model with Llama 2's shape: 6.7 billion parameters by default."""
+    """Return a training step of a Llama 2, which by default has 6.7 billion parameters."""
     model = Llama(vocabulary, width, layers, heads, inner).to(getattr(torch, dtype))
     return _step(model, vocabulary, batch, length)
 
 
 class Gpt2Block(nn.Module):
-    """A layer of GPT-2: causal attention and two linear layers, each after a norm."""
+    """A layer of GPT-2: causal attention and an MLP, each with a preceding norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ class Gpt2(nn.Module):
 
 
 class LlamaBlock(nn.Module):
-    """A layer of Llama: attention with rotary positions, and a gated linear unit."""
+    """A layer of Llama: attention with rotary embeddings, and a SwiGLU."""
 
     def __init__(self, width: int, heads: int, inner: int) -> None:
         super().__init__()
@@ -95,7 +96,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """A model with Llama 2's shape."""
+    """A model with Llama 2's architecture."""
 
     def __init__(self, words: int, width: int, layers: int, heads: int, inner: int) -> None:
         super().__init__()

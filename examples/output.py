@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output files of a run: a checkpoint and a plot of the loss, each written atomically."""
+"""Write the output files of a run atomically: a checkpoint and a plot of the loss."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CURVE = "loss.svg"
 
 
 class OutputError(OSError):
-    """The error for an output directory that cannot be used. The message is one line."""
+    """An output directory cannot be written. The message is one line for the user."""
 
 
 def prepare(directory: pathlib.Path) -> None:
-    """Create `directory` and check that it is writable. Raises `OutputError`.
+    """Create `directory`. Raises OutputError if it is not writable.
 
-    Call this before training, so that an hour of work does not end with "permission denied".
+    Call this before training: an hour of work must not end with "permission denied".
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def prepare(directory: pathlib.Path) -> None:
 def write_checkpoint(
     directory: pathlib.Path, result: training.Result, options: training.Options, *, data: str
 ) -> pathlib.Path:
-    """Save the weights and metadata in a form that `torch.load(weights_only=True)` accepts."""
+    """Save the weights and metadata so that `torch.load(weights_only=True)` accepts the file."""
     metadata = {
         **dataclasses.asdict(options),
         "accuracy": result.accuracy,
@@ -49,14 +49,14 @@ def write_checkpoint(
         "torch": str(torch.__version__),
     }
     content = io.BytesIO()
-    # Move the weights to the CPU, because the machine that loads them may lack the device.
+    # Save CPU tensors, because the machine that loads them may lack the device.
     weights = {name: value.cpu() for name, value in result.network.state_dict().items()}
     torch.save({"metadata": metadata, "state_dict": weights}, content)
     return _write(directory / CHECKPOINT, content.getbuffer())
 
 
 def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
-    """Plot the mean loss of each epoch as an SVG file that needs no other files."""
+    """Plot the mean loss of each epoch as a self-contained SVG file."""
     import pygal  # Import late, because only a run with output needs pygal.
 
     chart = pygal.Line(
@@ -73,7 +73,7 @@ def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
 
 
 def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
-    """Replace the file `path` atomically with `content`. Raises `OutputError`."""
+    """Write `content` to `path` atomically. Raises OutputError if this fails."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = pathlib.Path(name)
@@ -92,7 +92,7 @@ def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
 
 
 def _umask() -> int:
-    # The umask can be read only by setting it.
+    # The only way to read the umask is to set it.
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -7,9 +7,9 @@
 
 namespace torch_google::examples {
 
-// Starts y[i] = scale * tanh(x[i]) for `count` floats in the memory of GPU
-// number `device`, on `stream` (a cudaStream_t; null: the default stream).
-// Returns at once. Throws std::runtime_error.
+// Enqueues y[i] = scale * tanh(x[i]) for `count` floats on GPU `device`, on
+// `stream` (a cudaStream_t, or null for the default stream). Does not wait for
+// the result. Throws std::runtime_error if the kernel cannot be launched.
 void launch_scaled_tanh(const float* x, float* y, std::int64_t count,
                         float scale, int device, void* stream);
 

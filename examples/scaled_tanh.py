@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CUDA kernel as an operator of torch: scale * tanh(x).
+"""A torch operator with a CUDA kernel: scale * tanh(x).
 
-The C++ code contains the kernel and the operator for the CPU. This module has the operator for
-cuda, which needs torch's current stream, and the parts that autograd and torch.compile need.
+The C++ code contains the kernel and the operator's implementation for CPU tensors. This module adds
+the implementation for CUDA tensors, which needs torch's current stream, and the functions that
+autograd and torch.compile need.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NAME = "torch_google_examples::scaled_tanh"
 
 
 def scaled_tanh(x: torch.Tensor, scale: float) -> torch.Tensor:
-    """Return scale * tanh(x), in one kernel on cuda, where x must be float32."""
+    """Return scale * tanh(x). On cuda, x must be float32, and one kernel computes the result."""
     result: torch.Tensor = torch.ops.torch_google_examples.scaled_tanh(x, scale)
     return result
 
@@ -27,7 +28,7 @@ def scaled_tanh(x: torch.Tensor, scale: float) -> torch.Tensor:
 def _on_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
-    # The context manager restores the current device, which the launch changes.
+    # Restore the current device at the end, because the launch changes it.
     with torch.cuda.device(x.device):
         stream = torch.cuda.current_stream().cuda_stream
         torch.ops.torch_google_examples.scaled_tanh_launch(x, y, scale, stream)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator torch.ops.torch_google_examples.scaled_tanh. It needs only the
-// headers of torch for the CPU. scaled_tanh.py has the parts for which Python
-// has the better API.
+// The operator torch.ops.torch_google_examples.scaled_tanh. This file compiles
+// with the headers of torch's CPU wheel. scaled_tanh.py registers the parts
+// that are simpler in Python.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tanh.h>
@@ -17,8 +17,8 @@ at::Tensor on_cpu(const at::Tensor& x, double scale) {
   return at::tanh(x).mul_(scale);
 }
 
-// The stream is a number, torch.cuda.Stream.cuda_stream, because torch's C++
-// API for it is in headers that the wheel for the CPU lacks.
+// `stream` is torch.cuda.Stream.cuda_stream, passed as an integer because the
+// CPU wheel lacks the headers of torch's C++ API for streams.
 void launch(const at::Tensor& x, at::Tensor y, double scale, int64_t stream) {
   torch_google::examples::require_gpu();
   for (const at::Tensor& tensor : {x, y}) {

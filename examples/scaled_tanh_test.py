@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator with the CUDA kernel. Without a GPU, everything except the kernel's own run."""
+"""Test the operator with a CUDA kernel. Without a GPU, test everything except the kernel."""
 
 from __future__ import annotations
 

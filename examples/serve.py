@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a model over HTTP. By default, it is the network that train.par has trained.
+"""Serve a model over HTTP, by default the network that train.par trains.
 
-The paths of --model and --checkpoint may be any that torch_google.gfile supports. The server ends
-after SIGTERM, once it has answered all requests.
+--model and --checkpoint may be any paths that torch_google.gfile supports. After SIGTERM, the
+server answers all pending requests and exits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DRAIN_TIMEOUT = flags.DEFINE_float(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until a signal ends the process."""
+    """Serve the model until a signal ends the process."""
     if len(argv) > 1:
         return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
     if _MODEL.value == _MODEL.default and not _CHECKPOINT.value:
@@ -85,7 +85,7 @@ def _serve() -> None:
 
 
 def _from_here(path: str) -> str:
-    """Return `path` relative to the directory of the user's shell, which `bazel run` passes on."""
+    """Resolve `path` in the user's working directory, which differs from ours under `bazel run`."""
     if ":" in path:  # a URL or a function
         return path
     return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)

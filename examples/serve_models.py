@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that serve.py can serve. Only its workers import this module, and with it torch."""
+"""Models that serve.py can serve. Only its worker processes import this module, and thus torch."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from torch_google.serving import TensorSpec
 
 
 def digits() -> tuple[nn.Module, list[TensorSpec]]:
-    """Return the network of train.py, and its input: one image in 0..1, where 0 is paper."""
+    """Return the network of train.py, and the spec of its input: an image in 0..1 (0 is paper)."""
     return model.DigitNet(), [TensorSpec.of("image", "float32", (1, 8, 8))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run serve as a user does: a single file, on the CPU and on the device tpu."""
+"""Run serve.par as a user does, on the CPU and on the device tpu."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMAND = [str(_PAR)] if _PAR.exists() else [sys.executable, "-m", "examples.se
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> model.DigitNet:
-    """Return a network, and write its checkpoint to the current directory."""
+    """Return a network, and write its checkpoint to a new current directory."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     network = model.DigitNet().eval()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small convolutional network on handwritten digits.
+"""Train a small convolutional network on handwritten digits.
 
-The digits are packed into this program; --data=PATH trains on your own file instead. The run writes
-checkpoint.pt and loss.svg to --output, and no other files.
+The digits are packed into this program; --data=PATH trains on your own file instead. The program
+writes checkpoint.pt and loss.svg to --output, and no other files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) > 1:
         return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
     if "WORLD_SIZE" in os.environ:
-        # torchrun has started this process as one of several.
+        # torchrun sets WORLD_SIZE: this process is one of several.
         distributed.init_process_group(distributed.get_default_backend_for_device(_DEVICE.value))
     try:
         _run()
@@ -110,8 +110,8 @@ def _run() -> None:
 def _train_with_progress(
     data: digits.Digits, options: training.Options, *, show: bool
 ) -> training.Result:
-    # By default, tqdm synchronises processes with a semaphore in /dev/shm, which one process does
-    # not need. With disable=None, it shows no bar if stderr is not a terminal.
+    # tqdm's default lock creates a semaphore in /dev/shm to synchronize processes, which a single
+    # process does not need. With disable=None, tqdm shows no bar if stderr is not a terminal.
     tqdm.set_lock(threading.RLock())
     with tqdm(total=options.epochs, unit="epoch", disable=None if show else True) as bar:
 
@@ -123,7 +123,7 @@ def _train_with_progress(
 
 
 def _from_here(path: str) -> pathlib.Path:
-    """Return `path` relative to the directory of the user's shell, which `bazel run` passes on."""
+    """Resolve `path` in the user's working directory, which differs from ours under `bazel run`."""
     return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the complete program in this process: its messages, output files and errors."""
+"""Run the complete program in this process, and test its messages, output files and errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop: Adam and cross entropy, deterministic for a given seed."""
+"""A training loop with Adam and cross entropy, deterministic for a given seed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from examples import digits, model
 
 
 class TrainingError(RuntimeError):
-    """The error for a failure caused by the user's options. The message is one line."""
+    """Training failed because of the user's options. The message is one line for the user."""
 
 
-# How the device tpu executes operators. "compile" applies torch.compile to the network.
+# The eager modes of the device tpu, and "compile", which applies torch.compile on any device.
 MODES = ("strict", "fused", "debug", "compile")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Training options. With the data and the machine's arithmetic, they determine the result."""
+    """Training options. Together with the data and the device, they determine the result."""
 
     epochs: int
     batch_size: int
@@ -38,7 +38,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The trained network, its mean training loss in each epoch, and its test accuracy, 0..1."""
+    """The trained network, the mean training loss of each epoch, and the test accuracy, 0..1."""
 
     network: model.DigitNet
     losses: list[float]
@@ -46,12 +46,12 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device with this name, after testing it with a sum. Raises `TrainingError`."""
+    """Return the device `name`. Raises TrainingError if it cannot compute a sum."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
-    # If a device is not available, backends raise different errors: torch.device() and meta tensors
-    # raise RuntimeError, CUDA raises AssertionError, and others raise NotImplementedError.
+    # The error for an unusable device depends on the backend: torch.device() and meta tensors raise
+    # RuntimeError, CUDA raises AssertionError, and others raise NotImplementedError.
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise TrainingError(
             f"--device={name}: this program cannot compute there ({_first_sentence(error)}). "
@@ -71,12 +71,12 @@ def train(
     """Train on four fifths of the rows and test on the rest.
 
     Call `on_epoch(epoch, loss)` after each epoch. If there is a process group, its processes share
-    each batch and get the same result.
+    each batch and return the same result.
     """
     device = usable_device(options.device)
-    # One thread is the default, because it gives the same sums for any number of cores. Batches
-    # this small gain nothing from a second one. On a busy machine, threads that wait for each other
-    # take twenty times as long.
+    # The default is one thread, so that sums do not depend on the number of cores. More threads do
+    # not speed up batches this small. On a busy machine, where they wait for each other, they take
+    # twenty times as long.
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(options.seed)
@@ -111,7 +111,7 @@ def accuracy(network: nn.Module, data: digits.Digits) -> float:
 def _epoch(
     network: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[digits.Digits]
 ) -> float:
-    """Train on all rows once; return the mean loss per row."""
+    """Train on all batches once, and return the mean loss per row."""
     network.train()
     total, rows = 0.0, 0
     for batch in batches:
@@ -129,7 +129,7 @@ def _epoch(
 
 
 def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterator[digits.Digits]:
-    # Index once per batch: a DataLoader would copy row by row.
+    # Index once per batch, because a DataLoader would copy row by row.
     order = torch.randperm(len(data), generator=shuffle).to(data.labels.device)
     ranks = _ranks()
     for rows in torch.split(order, size):
@@ -140,7 +140,7 @@ def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterat
 
 
 def _ranks() -> int:
-    """Return the number of processes that train together; 1 if there is no process group."""
+    """Return the world size, or 1 if there is no process group."""
     if distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_world_size())
     return 1

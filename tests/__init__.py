@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that span several packages; a package's own tests are next to its code."""
+"""Tests that span several packages. A package's own tests are next to its code."""

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds //examples:train.par in two clones, in different directories, without a shared action
-# cache, and compares the results byte by byte. Takes two full builds; both use Bazel's download
-# cache.
+# Build //examples:train.par in two clones of the repository without an action cache, and compare
+# the results byte by byte. This takes two full builds, which share only Bazel's download cache.
 #
-#   tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a new one)
+#   tests/determinism.sh [DIRECTORY]     clone and build in DIRECTORY (default: a temporary one)
 
 set -euo pipefail
 
@@ -19,11 +18,12 @@ else
 fi
 readonly target source work
 
-# The clones' names differ in length, so a path in the output would move all bytes after it.
+# The paths of the clones differ in length, so that a path in the output would shift the bytes after
+# it.
 build() {
   local clone="$1"
   rm -rf "${clone}"
-  # Unset the variables of a git hook: with its GIT_WORK_TREE, git would check out the clone there.
+  # Unset the variables of a calling git hook: git would check out the clone in GIT_WORK_TREE.
   env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git clone --quiet "${source}" "${clone}"
   local bazel=(./bazelw --output_base="${clone}.output")
   (

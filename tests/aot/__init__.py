@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the device's programs for TPUs from descriptions, without a TPU."""
+"""Compile the device's programs for TPUs without a TPU, from a description of the chip."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures the programs that the device compiles, by also lowering them for another platform."""
+"""Capture the programs that the device compiles on the CPU, lowered for another platform."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from torch_google.tpu.runtime import compiler
 
 
 class Capture:
-    """Captures the programs of calls on the platform cpu, lowered for another platform.
+    """Captures the programs of calls on the platform cpu, lowered for `platform`.
 
-    If the process has already compiled a program, it is captured again, but not compiled again.
+    A program that this process has compiled before is captured again, but not compiled again.
     """
 
     def __init__(self, store: Store, platform: str = "tpu") -> None:
@@ -38,13 +38,13 @@ class Capture:
         self._compiled = compiler.compiled
 
     def take(self) -> tuple[Program, ...]:
-        """Return the distinct programs that were captured since the last call."""
+        """Return the distinct programs that were captured since the last call of `take`."""
         programs = tuple(self._programs.values())
         self._programs.clear()
         return programs
 
     def add(self, name: str, traced: jax.stages.Traced) -> Program:
-        """Lower a traced function for the platform and store the result."""
+        """Lower a traced function for `platform`, store the program, and return its record."""
         lowered = self._lowered(name, traced)
         self._programs[lowered.digest or f"{name} {lowered.refusal}{lowered.error}"] = lowered
         return lowered
@@ -53,12 +53,12 @@ class Capture:
     def running(self) -> Iterator[None]:
         """Capture the programs of all threads until the block ends."""
         check = dtypes.check
-        # PJRT's name for cuda is gpu.
+        # PJRT calls the platform cuda `gpu`.
         platform = {"cuda": "gpu"}.get(self._platform, self._platform)
         with (
             mock.patch.object(jax.stages.Traced, "lower", self._recording_lower()),
             mock.patch.object(compiler, "compiled", self._compile),
-            # Do not reorder products: only programs for the platform cpu need that.
+            # Do not reorder matrix products, because only the platform cpu needs that.
             mock.patch.object(program, "reordered", return_value=None),
             mock.patch.object(dtypes, "check", lambda dtype, _: check(dtype, platform)),
         ):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every program of a call is captured and lowered for a TPU."""
+"""Test that every program of a call is captured and lowered for a TPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A child process that answers questions. If it dies or hangs, it is replaced."""
+"""A child process that answers questions, and is replaced if it dies or hangs."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from typing import Any, Self
 
 Serve = Callable[..., Callable[[Any], Any]]
 
-# A child that uses no CPU time counts as hung after this multiple of its time limit, in real time.
+# A child also counts as hung if an answer takes this multiple of its CPU limit in wall-clock time,
+# because it may be blocked without using the CPU.
 _STUCK = 5
 
 
 class Died(Exception):
-    """Raised if the child ended before it answered. The message gives its exit status."""
+    """The child ended before it answered. The message contains its exit status."""
 
 
 class Hung(Exception):
-    """Raised if the child exceeded its time limit and was killed."""
+    """The child exceeded its time limit and was killed."""
 
 
 class Child:
-    """A process that starts lazily, on first use. Leaving the context ends it."""
+    """A child process, started by the first question and stopped at the end of the context."""
 
     def __init__(self, serve: Serve, *args: Any, seconds: float, most: int = 1000) -> None:
         """`serve(*args)` runs in the child and returns the function that answers questions.
 
-        `seconds` limits the CPU time of an answer, not the real time, because other processes may
-        use this machine. A child is replaced after `most` answers, to limit its memory.
+        `seconds` limits the CPU time of an answer rather than its wall-clock time, which depends on
+        the load of the machine. A child is replaced after `most` answers, to limit its memory.
         """
         self._serve = serve
         self._args = args
@@ -48,9 +49,10 @@ class Child:
         self._connection: Connection | None = None
 
     def ask(self, question: Any) -> Any:
-        """Return the answer. Raises Died or Hung; the next question then starts a new child.
+        """Return the child's answer to a question.
 
-        Raises RuntimeError with the traceback if answering raises an error in the child.
+        Raises Died if the child dies, or Hung if it hangs; the next question then starts a new
+        child. Raises a RuntimeError with the child's traceback if answering raises an error.
         """
         if self._answers >= self._most:
             self.stop()
@@ -66,7 +68,7 @@ class Child:
         return answer
 
     def stop(self) -> int | None:
-        """End the process and return its exit status."""
+        """Stop the child and return its exit status, or None if there is no child."""
         process, connection = self._process, self._connection
         if process is None or connection is None:
             return None
@@ -94,7 +96,7 @@ class Child:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            # Spawn, because a process that has loaded libtpu or started a device cannot be forked.
+            # Spawn, because forking is unsafe once this process has loaded libtpu or used a device.
             context = multiprocessing.get_context("spawn")
             self._connection, child_end = context.Pipe()
             self._process = context.Process(
@@ -151,7 +153,7 @@ def _status(code: int | None) -> str:
 
 
 def _cpu_seconds(pid: int | None) -> float:
-    """Return the CPU time that a process has used, with all of its threads."""
+    """Return the CPU time that all threads of a process have used."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that the child process of child_test.py runs. The child cannot import it from the test."""
+"""Functions that child_test.py runs in a child process, which cannot import the test itself."""
 
 from __future__ import annotations
 

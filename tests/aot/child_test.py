@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If a child dies or hangs, only the current question is lost."""
+"""Test that only the current question is lost if a child dies or hangs."""
 
 from __future__ import annotations
 

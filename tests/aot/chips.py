@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chips that programs are compiled for, from descriptions: no chip or driver is needed."""
+"""The chips for which programs are compiled. Their descriptions suffice: no chip is needed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import jax
 
-# For each chip, the platform that its programs are lowered for.
+# The platform of each chip, for which its programs are lowered.
 PLATFORMS = {"v5e": "tpu", "v6e": "tpu", "h100": "cuda"}
 
 
 def device(chip: str) -> jax.Device:
-    """Return a compile-only device. Raises RuntimeError if its compiler is not installed."""
-    # Import JAX here, because it reads the environment when it is imported.
+    """Return a device that can only compile. Raises RuntimeError if its compiler is missing."""
+    # Import JAX only now, because its import reads the environment.
     from jax.experimental import topologies
 
     if PLATFORMS[chip] == "tpu":
         from torch_google.tpu.runtime.topology import topology
 
         return topology(chip).devices[0]
-    # Without this variable, JAX looks for a driver and NVIDIA's libraries, which compiling does not
-    # need.
+    # Keep JAX from checking the driver and NVIDIA's libraries, which compiling does not need.
     os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
     config = Path(__file__).with_name(f"{chip}.txtpb").read_text(encoding="utf-8")
     described = topologies.get_topology_desc(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run cases on the device in a child process, and store the programs that it compiles."""
+"""Run cases on the device in a child process, and store the programs that the device compiles."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# Part of the error that `dtypes.check` raises. Capture makes it check for the platform tpu.
+# Part of the error of `dtypes.check`, which Capture applies to the platform tpu.
 _DTYPE_REFUSED = "the platform tpu has no torch."
-# Compiled programs are never freed, so a new child starts after this many cases.
+# The number of cases after which a new child starts, because compiled programs are never freed.
 _CASES = 300
 
 
 def collect(
     cases: Sequence[Case], store: Store, *, platform: str, samples: int | None = None
 ) -> Iterator[tuple[Case, list[Sample]]]:
-    """Collect the cases that the store lacks, and yield all of them in order.
+    """Run the cases that the store lacks, and yield the samples of all cases in order.
 
-    The programs are lowered for `platform`, tpu or cuda. Use a separate store for each platform.
+    Their programs are lowered for `platform`, tpu or cuda. Use a separate store for each platform.
     """
     known = store.cases()
     with Child(
@@ -42,7 +42,7 @@ def collect(
 
 
 def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], list[Sample]]:
-    # The child process sets these variables before it imports JAX.
+    # Set the environment before JAX is imported.
     from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
@@ -56,7 +56,8 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
     torch.set_num_threads(1)
     autoload()
     torch.tpu.init()
-    # Share one context among all modules: creating one for each would take a fifth of the time.
+    # Share one MLIR context among all modules, because creating one for each would take a fifth of
+    # the time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
 
@@ -73,8 +74,8 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
             return [Sample(0, capture.take())]
         found = []
         for index, call in subjects.calls(case, count):
-            # A call whose program is already compiled does not reach Capture, so evict all compiled
-            # programs.
+            # Evict all compiled programs, because a call that finds its program compiled would not
+            # reach Capture.
             _C.clear_programs()
             found.append(_run(capture, index, call))
         return found

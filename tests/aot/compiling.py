@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile stored programs for a described chip, in a child process that may die or hang."""
+"""Compile stored programs for a chip, in a child process that may die or hang."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from tests.aot.child import Child, Died, Hung
 from tests.aot.rows import Compilation, Outcome
 from tests.aot.store import Store
 
-# Limits on CPU time per program: for an operator, and for a whole training step.
+# The limits on the CPU seconds of compiling one program: an operator, or a whole training step.
 SECONDS = 120
 STEP_SECONDS = 900
 
-# libtpu leaks some memory for each program: a child uses 1.2 GB after 600 programs.
+# The number of programs after which a new child starts, because libtpu leaks memory: a child uses
+# 1.2 GB after 600 programs.
 _PROGRAMS = 400
 
 
 def compile_programs(
     digests: Sequence[str], store: Store, chip: str, *, seconds: float = SECONDS
 ) -> Iterator[Compilation]:
-    """Compile the programs that have no outcome for the chip yet. Yield the outcomes of all."""
+    """Compile those of the programs that have no outcome for `chip` yet. Yield all outcomes."""
     known = store.compilations(chip)
     with Child(_serve, chip, seconds=seconds, most=_PROGRAMS) as child:
         for digest in digests:
@@ -59,7 +60,7 @@ def _serve(chip: str) -> Callable[[str], tuple[str, float]]:
     devices = xla_client.DeviceList((device,))
 
     def answer(program: str) -> tuple[str, float]:
-        """Return the compiler's error, or an empty string, and the CPU time in seconds."""
+        """Return the compiler's error, which is empty on success, and its CPU seconds."""
         since = time.process_time()
         return compiled(program), time.process_time() - since
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aborts and errors of libtpu are recorded as outcomes, and later programs are still compiled."""
+"""Test that libtpu's aborts and errors become outcomes, and later programs are still compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bits() -> Iterator[None]:
 
 
 def lowered(function: Callable[[jax.Array], object], dtype: str) -> str:
-    """Return the text of a function of one matrix, lowered for a TPU."""
+    """Lower a function of one matrix for a TPU, and return the program's text."""
     traced = jax.jit(function).trace(jax.ShapeDtypeStruct((4, 4), dtype))
     return str(traced.lower(lowering_platforms=("tpu",)).as_text())
 
@@ -31,7 +31,7 @@ def lowered(function: Callable[[jax.Array], object], dtype: str) -> str:
 @pytest.mark.parametrize("chip", ["v5e", "v6e"])
 def test_every_outcome_is_stored_and_no_program_is_lost(chip: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    # With 64-bit types, JAX's SVD has 64-bit indices, which abort libtpu.
+    # With 64-bit types enabled, JAX's SVD uses 64-bit indices, which make libtpu abort.
     programs = [
         lowered(jnp.sin, "float32"),
         lowered(jnp.linalg.svd, "float32"),

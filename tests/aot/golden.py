@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden files: the expected outcome of every case, one file per chip."""
+"""Read and write the golden files: one per chip, with the expected outcome of every case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str, Case]
 def read(folder: Path = FOLDER) -> dict[Key, Row]:
     """Return the rows of all golden files, ordered by chip and subject.
 
-    Raises ValueError for an invalid cell.
+    Raises ValueError if a file contains an invalid cell.
     """
     rows: dict[Key, Row] = {}
     for file in sorted(folder.glob("*.json")):
@@ -31,7 +31,7 @@ def read(folder: Path = FOLDER) -> dict[Key, Row]:
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Add or replace the given rows in the golden files. Other rows stay unchanged."""
+    """Add `rows` to the golden files, replacing those of the same cases."""
     known = read(folder) | {(row.chip, row.case): row for row in rows}
     folder.mkdir(exist_ok=True)
     for chip in dict.fromkeys(chip for chip, _ in known):
@@ -42,7 +42,7 @@ def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
 
 
 def text(rows: Mapping[Key, Row], chip: str) -> str:
-    """Return the text of a chip's golden file: a line per subject."""
+    """Return the text of a chip's golden file, with one line per subject."""
     cells: dict[str, dict[str, str]] = {}
     order = sorted(
         (row for row in rows.values() if row.chip == chip),
@@ -60,7 +60,7 @@ def text(rows: Mapping[Key, Row], chip: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how a row differs from its expected outcome, or an empty string."""
+    """Return how a row differs from the golden file; an empty string if it does not."""
     before = known.get((row.chip, row.case))
     if before is None:
         return f"{row}: not in the golden"
@@ -70,7 +70,7 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 
 def _cell(row: Row) -> str:
-    """Return a row as `compiled/samples`, plus the first failing sample's outcome and index."""
+    """Return a row as `compiled/samples`, plus the outcome and index of any first failure."""
     cell = f"{row.compiled}/{row.samples}"
     return cell if row.first is None else f"{cell} {row.outcome.value} at {row.first}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden files, the reasons and TABLE.md agree."""
+"""Test that TABLE.md and exceptions.json match the golden files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pallas kernels with their gradients: as `custom_kernel`s, and of torch's attention.
+"""The Pallas kernels to compile, with their gradients: `custom_kernel`s, and torch's attention.
 
-Their programs are lowered, not run, because Pallas would interpret them on the platform cpu.
+Their programs are lowered but not run, because Pallas would interpret them on the platform cpu.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _doubled(x: jax.Array) -> jax.Array:
 
 
 def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-    """Compute scaled_dot_product_attention with its lowering."""
+    """Compute scaled_dot_product_attention with the device's lowering of it."""
     key = jax.random.key(0)
     return attention.efficient_attention(q, k, v, None, False, is_causal=True, key=key)[0]
 
@@ -66,8 +66,8 @@ def _attention_vjp(
     )
 
 
-# For each subject, the operator in the namespace `aot`, or torch's attention, and the shape of its
-# arguments.
+# For each subject, an operator of the namespace `aot` (or `attention`, for torch's operator), and
+# the shape of its arguments.
 KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "doubled": ("doubled", (256, 256)),
     "flash head_dim 64": ("flash", (1, 4, 512, 64)),
@@ -81,7 +81,7 @@ KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def traced(name: str, dtype: str) -> Iterator[tuple[str, jax.stages.Traced]]:
-    """Yield the programs of a kernel for a TPU: forward, and its gradients if it has any."""
+    """Yield the name and trace of a kernel's forward and, if any, backward program for a TPU."""
     operator, shape = KERNELS[name]
     array = jax.ShapeDtypeStruct(shape, dtype)
     if operator == "doubled":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TABLE.md, which is generated from the golden files and exceptions.json."""
+"""Generate TABLE.md from the golden files and exceptions.json."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write(rows: Mapping[Key, Row], reasons: Exceptions, file: Path = FILE) -> No
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return a line per chip, check and dtype."""
+    """Return the counts of the rows as text, with one line per chip, check and dtype."""
     lines = []
     for (chip, check, dtype), group in _groups(rows).items():
         lines.append(f"{chip} {dtype} {check}: {_count(group)}")
@@ -55,7 +55,7 @@ def summary(rows: Iterable[Row]) -> str:
 
 
 def _totals(rows: list[Row]) -> str:
-    """Return a table with a line per chip and check, and a column per dtype."""
+    """Return a Markdown table of counts, with a line per chip and check, and a column per dtype."""
     groups = _groups(rows)
     lines = [f"| chip | check | {' | '.join(DTYPES)} |", "|---" * (len(DTYPES) + 2) + "|"]
     for chip in sorted({chip for chip, _, _ in groups}):
@@ -87,7 +87,10 @@ def _count(rows: list[Row]) -> str:
 
 
 def _failures(rows: list[Row], reasons: Exceptions) -> list[str]:
-    """Return a line per subject, check and result, with the dtypes and chips that have it."""
+    """Return the table lines of the failures: one per subject, check and result.
+
+    A line names all dtypes and chips with the same result.
+    """
     places: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:
         if not row.good:

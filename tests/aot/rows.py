@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases, the programs that the device compiles for them, and the outcomes for a chip."""
+"""The data classes of cases, of the programs that the device compiles for them, and of outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Outcome(enum.Enum):
-    """The outcomes, from best to worst. A sample has the worst outcome of its programs."""
+    """The outcomes, from best to worst. The worst outcome of its programs is that of a sample."""
 
     COMPILED = "compiled"
     REFUSED = "refused"
@@ -25,7 +25,7 @@ CHECKS = ("forward", "backward", "module", "step", "kernel")
 
 @dataclass(frozen=True, order=True)
 class Case:
-    """An operator, module, training step or kernel (`subject`), in one dtype, with one check."""
+    """A check of an operator, module, training step or kernel (`subject`) in one dtype."""
 
     subject: str
     dtype: str
@@ -37,7 +37,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Program:
-    """A program lowered for a chip's platform: its digest, or the error if the lowering failed."""
+    """A program that was lowered for a chip's platform.
+
+    Either `digest` is set, or the lowering raised a `refusal` (NotOnTpu) or another `error`.
+    """
 
     name: str
     digest: str = ""
@@ -47,7 +50,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Sample:
-    """The programs of one sample. `error` is set if the call failed on this machine's device."""
+    """The programs of one sample. `error` is set if the call failed on the platform cpu."""
 
     index: int
     programs: tuple[Program, ...]
@@ -68,7 +71,7 @@ class Compilation:
 class Row:
     """The outcome of a case for a chip. `compiled` counts the samples whose programs all compile.
 
-    `first` is op_db's index of the first sample that fails, and `message` is its error.
+    `first` is the index of the first failing sample, and `message` its error.
     """
 
     case: Case
@@ -85,7 +88,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Return whether the device accepts at least one sample on this machine."""
+        """Return whether the device accepts at least one sample on the platform cpu."""
         return self.outcome is not Outcome.EMPTY
 
     @property
@@ -100,7 +103,10 @@ class Row:
 def judge(
     case: Case, chip: str, samples: Sequence[Sample], compiled: Mapping[str, Compilation]
 ) -> Row:
-    """Return the row of a case. Raises KeyError if `compiled` lacks one of its programs."""
+    """Return the row of a case from its samples and the outcomes `compiled`, by digest.
+
+    Raises KeyError if `compiled` lacks one of the case's programs.
+    """
     row = Row(case, chip, Outcome.EMPTY)
     for sample in samples:
         outcome, message = _judged(sample, compiled)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of a case follows from the outcomes of its programs."""
+"""Test that the outcome of a case follows from the outcomes of its programs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the device's programs for TPUs from descriptions, without a TPU.
+"""Compile the device's programs for TPUs without a TPU, from descriptions of the chips.
 
     python -m tests.aot.run --work /tmp/aot --subjects 'add,linalg.*' --dtype float32
     python -m tests.aot.run --work /tmp/aot --update          # everything; takes hours, and resumes
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _selected(options: argparse.Namespace) -> list[Case]:
-    # Import late, because the module loads torch's tables, which --finished does not need.
+    # Imported lazily: the module loads torch's op_db, which --finished does not need.
     from tests.aot import subjects
 
     return subjects.cases(
@@ -79,7 +79,7 @@ def _selected(options: argparse.Namespace) -> list[Case]:
 def _compiled(
     collected: Mapping[Case, list[Sample]], store: Store, chip: str, *, only_known: bool
 ) -> dict[str, Compilation]:
-    """Compile the programs for a chip. Programs of training steps come last."""
+    """Compile the programs of the cases for a chip, those of training steps last."""
     if only_known:
         return store.compilations(chip)
     compiled: dict[str, Compilation] = {}
@@ -95,7 +95,7 @@ def _compiled(
 def _rows(
     collected: Mapping[Case, list[Sample]], chip: str, compiled: Mapping[str, Compilation]
 ) -> list[Row]:
-    """Return the rows of the cases whose programs all have an outcome."""
+    """Return the rows of those cases whose programs all have an outcome."""
     return [
         judge(case, chip, samples, compiled)
         for case, samples in collected.items()
@@ -127,8 +127,8 @@ def _surprises(rows: Sequence[Row]) -> list[str]:
 
 
 def _updated(rows: Sequence[Row]) -> list[str]:
-    """Update the golden files and TABLE.md; return errors for missing and unused reasons."""
-    # Under `bazel run`, __file__ is a copy in the runfiles, so write to the workspace instead.
+    """Update the golden files and TABLE.md. Return errors for missing and unused reasons."""
+    # Under `bazel run`, the golden files next to __file__ are copies. Write to the workspace.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/aot") if root else Path(__file__).parent
     golden.write(rows, folder / "golden")

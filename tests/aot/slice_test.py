@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For some of the cases, the outcomes still match the golden files."""
+"""Test that the outcomes of some representative cases match the golden files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.aot.store import Store
 
 UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/aot:run -- --work ... --update"
 
-# One operator of each family, and the operators that a TPU computes differently from the CPU.
+# One operator of each family, and the operators that have separate lowerings for TPUs.
 OPERATORS = [
     "add",
     "cumsum",

@@ -20,7 +20,7 @@ def _step(
     targets: torch.Tensor,
     optimizer: Callable[..., torch.optim.Optimizer],
 ) -> None:
-    """Run two steps on the device. The second one uses the state that the first one creates."""
+    """Run two steps on the device, because the first one creates the optimizer's state."""
     model = model.to("tpu")
 
     def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

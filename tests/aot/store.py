@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder with the collected cases, their programs by digest, and the outcomes per chip."""
+"""Store cases, their programs by digest, and the outcomes for each chip in a directory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from tests.aot.rows import Case, Compilation, Outcome, Program, Sample
 
-# JAX names a module after its function. Programs that differ only in this name count as equal.
+# JAX names a module after its function. Programs that differ only in this name are stored once.
 _NAME = re.compile(r"\Amodule @\S+")
 
 
 @dataclass(frozen=True)
 class Store:
-    """The folder of a run. Files are only added or appended to, so a run can be resumed."""
+    """The directory of a run. Files are only added or appended to, so a run can be resumed."""
 
     folder: Path
 
@@ -42,7 +42,7 @@ class Store:
         self._append("cases.jsonl", {"case": asdict(case), "samples": [asdict(s) for s in samples]})
 
     def cases(self) -> dict[Case, list[Sample]]:
-        """Return the collected cases. If a case occurs more than once, the last one counts."""
+        """Return the samples of each stored case. If it was stored twice, the last entry counts."""
         return {
             Case(**line["case"]): [_sample(sample) for sample in line["samples"]]
             for line in self._lines("cases.jsonl")
@@ -52,7 +52,7 @@ class Store:
         self._append(f"{chip}.jsonl", asdict(result) | {"outcome": result.outcome.value})
 
     def compilations(self, chip: str) -> dict[str, Compilation]:
-        """Return the outcomes for a chip, by digest."""
+        """Return the outcomes for a chip, by the program's digest."""
         lines = self._lines(f"{chip}.jsonl")
         results = [Compilation(**line | {"outcome": Outcome(line["outcome"])}) for line in lines]
         return {result.digest: result for result in results}

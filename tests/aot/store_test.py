@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store keeps the results of an interrupted run."""
+"""Test that the store keeps the results of an interrupted run."""
 
 from __future__ import annotations
 

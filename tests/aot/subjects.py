@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases and their calls: operators of op_db, modules of module_db, training steps, kernels."""
+"""List the cases, from op_db, module_db, STEPS and KERNELS, and the calls that run them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from tests.conformance import observe, samples
 from tests.conformance.observe import Place
 from tests.conformance.trial import applies, few
 
-# A sample: its index, and a function that runs it on the device.
+# The index of a sample, and a function that runs it on the device.
 Call = tuple[int, Callable[[], object]]
 
-# The samples are in the order of the conformance tests: the first one, then others at random.
+# The default numbers of samples, in the order of the conformance tests: the first sample, then
+# random ones.
 _SAMPLES, _FEWER_SAMPLES = 5, 2
 
 _MODULES = {info.name: info for info in module_db}
 
 
 def cases(patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str]) -> list[Case]:
-    """Return the cases that match, by check and dtype. A pattern may match several subjects.
+    """Return the cases of the subjects that match a pattern, ordered by check and dtype.
 
-    Raises ValueError for a pattern that matches nothing.
+    Raises ValueError if a pattern matches no subject.
     """
     names = {check: list(_names(check)) for check in checks}
     every = [name for group in names.values() for name in group]
@@ -47,7 +48,7 @@ def cases(patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str])
 
 
 def calls(case: Case, count: int | None = None) -> list[Call]:
-    """Return a case's first `count` samples. None means five in float32 forward, otherwise two."""
+    """Return the first `count` samples of a case, by default five in float32 forward, else two."""
     if count is None:
         is_first = (case.dtype, case.check) == ("float32", "forward")
         count = _SAMPLES if is_first else _FEWER_SAMPLES
@@ -73,7 +74,7 @@ def _exists(name: str, dtype: str, check: str) -> bool:
     if check == "kernel":
         return dtype in kernels.DTYPES
     if check == "module":
-        # Leave out lazy modules, which become ordinary modules after their first call.
+        # Omit lazy modules, which become ordinary modules in their first call.
         return dtype in ("float32", "bfloat16") and "Lazy" not in name
     return applies(samples.operators()[name], getattr(torch, dtype), check)
 
@@ -103,7 +104,7 @@ def _module_calls(case: Case) -> Iterator[Call]:
 
 
 def _pass(module_class: Callable[..., torch.nn.Module], arguments: object, dtype: object) -> object:
-    """Run a module forward and backward."""
+    """Run a module forward and backward on the device."""
     made_of, called_with = arguments.constructor_input, arguments.forward_input  # type: ignore[attr-defined]
     module = module_class(*made_of.args, **made_of.kwargs).to("tpu", dtype).train()
     args, kwargs = pytree.tree_map_only(

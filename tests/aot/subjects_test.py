@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases that exist, and their samples."""
+"""Test which cases exist, and which samples they have."""
 
 from __future__ import annotations
 

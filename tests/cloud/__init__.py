@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of s3:// and gs:// paths with real servers on loopback."""
+"""Tests of s3:// and gs:// paths with local servers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP proxy on loopback that forwards to one server and injects network faults."""
+"""A local HTTP proxy that forwards requests to one server and injects network faults."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ class Kind(enum.Enum):
 
 @dataclass
 class Fault:
-    """A fault that affects the next `times` requests with this `method` and this `path`.
+    """A fault that affects the next `times` requests with the given method and path.
 
-    `path` may be anywhere in the request's target. Requests with a body of fewer than `least` bytes
-    are not affected.
+    A request matches if its target contains `path` and its body has at least `least` bytes.
     """
 
     kind: Kind
@@ -50,7 +49,7 @@ class Fault:
 
 
 class FaultProxy:
-    """A proxy that listens on `url` and records each request's method and target in `requests`."""
+    """A proxy at `url`, which records the method and target of each request in `requests`."""
 
     def __init__(self, server: tuple[str, int]) -> None:
         self.server = server
@@ -65,7 +64,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """The proxy's URL."""
+        """The URL at which the proxy listens."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def close(self) -> None:
@@ -77,7 +76,7 @@ class FaultProxy:
 
     @contextmanager
     def faults(self, *faults: Fault) -> Iterator[None]:
-        """Inject these faults until the context ends."""
+        """Inject `faults` until the context ends."""
         with self._lock:
             self._faults = list(faults)
         try:
@@ -87,7 +86,7 @@ class FaultProxy:
                 self._faults = []
 
     def take(self, method: str, target: str, length: int) -> Fault | None:
-        """Record a request; return the fault that affects it, or None."""
+        """Record a request, and return the fault that affects it, if any."""
         with self._lock:
             self.requests.append((method, target))
             for fault in self._faults:
@@ -108,7 +107,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors, because the test kills its client on purpose."""
+        """Ignore errors of connections, because tests kill clients on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -145,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - http.server's names
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        """Discard the server's log messages."""
+        """Discard log messages."""
 
     def _body(self, length: int) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
@@ -203,6 +202,6 @@ class _Handler(BaseHTTPRequestHandler):
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
-        # The buffered file `rfile` also keeps the socket open, so close it as well.
+        # `rfile` also holds the socket open.
         self.rfile.close()
         self.connection.close()

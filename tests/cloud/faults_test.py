@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and loading in this process, through a faulty network."""
+"""Test saving and loading checkpoints through a faulty network, in this process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_load_goes_through(store: Store, kind: Kind, form: str) -> None:
     fault = Fault(kind, "GET", _READ[store.scheme], times=2)
     with store.proxy.faults(fault):
         assert _load(directory, form) == 2
-    # A slow response is not a failure, so the client does not repeat the request.
+    # A slow response is not an error, so the client does not retry the request.
     assert fault.hits >= (1 if kind is Kind.SLOW else 2)
 
 
@@ -73,7 +73,7 @@ def test_a_failure_that_stays_leaves_the_older_checkpoint(store: Store, form: st
     directory = store.path(f"stays/{form}")
     _save(directory, form, steps=1)
     fault = Fault(Kind.FORBIDDEN, _UPLOAD[store.scheme], times=10_000)
-    # The error for a distributed checkpoint includes the text of gfile's error.
+    # For a distributed checkpoint, torch wraps gfile's error, including its message.
     expected = OSError if form == "single" else CheckpointException
     with store.proxy.faults(fault), pytest.raises(expected, match=re.escape(directory)):
         _save(directory, form, steps=2)
@@ -81,7 +81,7 @@ def test_a_failure_that_stays_leaves_the_older_checkpoint(store: Store, form: st
 
 
 def test_a_large_upload_is_whole_after_a_reset(store: Store) -> None:
-    """A file of more than 16 MiB is uploaded in parts. Reset the connection during one of them."""
+    """Reset the connection during one part of a multipart upload, which files over 16 MiB use."""
     path = store.path("large.bin")
     data = os.urandom(1 << 20) * 20
     fault = Fault(Kind.RESET_REQUEST, _UPLOAD[store.scheme], least=1 << 20)
@@ -100,7 +100,7 @@ def _save(directory: str, form: str, *, steps: int) -> None:
 
 
 def _load(directory: str, form: str) -> int:
-    """Load a checkpoint, check that it equals a new training run, and return its step."""
+    """Load a checkpoint, compare it with a new training run, and return its step."""
     loaded, expected = (cloud_checkpoint.Trainer(_WIDTH) for _ in range(2))
     assert cloud_checkpoint.load(loaded, directory, form)
     expected.train(loaded.step)

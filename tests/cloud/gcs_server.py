@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serve Google Cloud Storage from memory with gcp-storage-emulator; print the port."""
+"""Serve Google Cloud Storage from memory with gcp-storage-emulator, and print the port."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloud_checkpoint as a user starts it: it resumes, even after SIGKILL during a save."""
+"""Run cloud_checkpoint as a user does: it must resume even after SIGKILL during a save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cloud.fault_proxy import Fault, Kind
 from tests.cloud.stores import Store
 from tools.par.testing.budget import only_full
 
-# The HTTP method of requests that store a file.
+# The HTTP method with which each store uploads a file.
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
 _SCHEMES = [stores.SCHEMES[0], *only_full(*stores.SCHEMES[1:])]
 
@@ -29,8 +29,8 @@ def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
 def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"
-    # Make every upload hang in the second run, then kill it, so the server receives no part of its
-    # save.
+    # In the second run, make every upload hang, and kill the program while it waits. The server
+    # thus receives nothing of this save.
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serve S3 from memory with moto on a free loopback port; print the port."""
+"""Serve S3 from memory with moto on a free loopback port, and print the port."""
 
 from __future__ import annotations
 

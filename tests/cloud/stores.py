@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real server, the fault proxy in front of it, and the program that the tests run."""
+"""Start a storage server behind the fault proxy, and run cloud_checkpoint against it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAR = Path("examples/cloud_checkpoint.par")
 
 @dataclass(frozen=True)
 class Store:
-    """A bucket on a server. `environment` makes clients of `scheme` connect through `proxy`."""
+    """A bucket on a server. `environment` makes clients of `scheme` reach it through `proxy`."""
 
     scheme: str
     proxy: FaultProxy
@@ -33,7 +33,7 @@ class Store:
         return f"{self.scheme}://{BUCKET}/{name}"
 
     def start(self, checkpoint: str, *flags: str) -> subprocess.Popen[str]:
-        """Start the program with a checkpoint in the bucket."""
+        """Start cloud_checkpoint with its checkpoint at `checkpoint` in the bucket."""
         return subprocess.Popen(
             [*_command(), f"--checkpoint={self.path(checkpoint)}", *flags],
             env=self.environment,
@@ -43,7 +43,7 @@ class Store:
         )
 
     def run(self, checkpoint: str, *flags: str) -> tuple[str, str]:
-        """Run the program to its end; return the two lines that it prints."""
+        """Run cloud_checkpoint to its end, and return the two lines that it prints."""
         with self.start(checkpoint, *flags) as process:
             try:
                 out, error = process.communicate(timeout=60)
@@ -56,7 +56,7 @@ class Store:
 
 @contextmanager
 def serve(scheme: str) -> Iterator[Store]:
-    """Run a server with an empty bucket until the context ends."""
+    """Run the server for `scheme`, with an empty bucket, until the context ends."""
     with subprocess.Popen(
         [sys.executable, "-m", _SERVERS[scheme]],
         stdout=subprocess.PIPE,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the device's operators with the CPU's, on torch's own samples of each operator."""
+"""Compare each operator on the device with the CPU, on the samples of torch's op_db."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator gives the same results on torch's CPU kernel and as a compiled program.
+"""Test that the device computes the same results with torch's CPU kernels and compiled programs.
 
-The samples are those of op_db. The other tests in this folder compare the compiled programs with
-the CPU. The default run covers a part of the operators; the full run covers all of them.
+The other tests in this directory compare only the compiled programs with the CPU. The samples are
+those of op_db. The default run covers some of the operators, the full run all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from tests.conformance import samples, verify
 from tests.conformance.tolerances import tolerance
 from tools.par.testing import budget
 
-# The number of parts is prime, so that the variants of an operator, which are neighbours in op_db,
-# are in different parts.
+# The default run takes about this many operators, at equal distances in the sorted list.
 _PARTS = 31
 _DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 
@@ -77,7 +76,7 @@ def _results(op: Any, sample: samples.Sample, enabled: bool) -> list[Any] | str:
 
 def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     results = function(*args, **kwargs)
-    # Also return the arguments to compare, because some functions write to them.
+    # Return the arguments, too, because some operators write to them.
     return results, [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
 
 

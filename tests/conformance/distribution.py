@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare random operators: test whether two samplers draw from the same distribution."""
+"""Test whether two samplers draw from the same distribution, to compare random operators."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import torch
 
 RUNS = 48
 
-# With this bound, a correct sampler fails the test for about one element in 10^9.
+# The tolerated deviation of a mean. A correct sampler exceeds it for about one element in 10^9.
 _SIGMAS = 6.0
 
-# The smallest normal float32. XLA flushes smaller numbers to zero.
+# The smallest normal float32, because XLA flushes smaller numbers to zero.
 _SMALLEST = 2.0**-126
 
 
 def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
-    """Return how the RUNS draws of two samplers differ, or "" if their distributions agree."""
+    """Return how the distributions of two samplers differ, or "" if they agree.
+
+    `draws` and `expected` each hold RUNS draws.
+    """
     actual = np.stack([_numbers(draw) for draw in draws])
     reference = np.stack([_numbers(draw) for draw in expected])
     if actual.shape != reference.shape:
@@ -44,14 +47,14 @@ def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> 
 
 
 def _ranks(actual: np.ndarray, reference: np.ndarray) -> str:
-    """Compare the empirical distribution functions with a Kolmogorov-Smirnov test.
+    """Compare two empirical distributions with a Kolmogorov-Smirnov test.
 
     Values that differ only by rounding, such as a constant computed on two devices, count as equal.
     """
     actual, reference = np.sort(actual), np.sort(reference)
     near = max(1e-5 * float(np.abs(reference).max()), _SMALLEST)
     distance = np.concatenate([_ahead(actual, reference, near), _ahead(reference, actual, near)])
-    # Elements of one draw may be correlated. Only separate runs are certain to be independent.
+    # The elements of one draw may be correlated. Only those of separate runs are independent.
     bound = 2.2 * np.sqrt(2 / max(RUNS, actual.size / 8))
     if distance.max(initial=0.0) > bound:
         return f"distributions are {distance.max():.3f} apart, at most {bound:.3f} expected"
@@ -59,7 +62,10 @@ def _ranks(actual: np.ndarray, reference: np.ndarray) -> str:
 
 
 def _ahead(one: np.ndarray, other: np.ndarray, near: float) -> np.ndarray:
-    """Return how far `one`'s distribution function exceeds the other's, shifted by `near`."""
+    """Return how far the distribution function of `one` exceeds that of `other`, at each value.
+
+    Values of `other` that are larger by at most `near` count as equal.
+    """
     levels = np.arange(1, one.size + 1) / one.size
     return levels - np.searchsorted(other, one + near, side="right") / other.size
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reasons why rows fail, from exceptions.json, which is maintained by hand.
+"""Read exceptions.json, the hand-written list of rows that are known to fail, with the reasons.
 
 A row is one check of an operator in one dtype.
 """
@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 
 class Judged(Protocol):
-    """A row with an outcome. This is a protocol, because tests/aot has a separate row class."""
+    """A row with an outcome. A protocol, because tests/aot has its own row class."""
 
     @property
     def key(self) -> tuple[str, str, str]: ...
@@ -31,9 +31,9 @@ class Judged(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """A reason why rows fail.
+    """The reason why some rows fail.
 
-    `op`, `dtype` and `check` are names or patterns, separated by commas.
+    `op`, `dtype` and `check` select the rows by names or patterns, separated by commas.
     """
 
     op: str
@@ -71,7 +71,7 @@ class Exceptions:
 
 
 def load(path: Path = FILE) -> Exceptions:
-    """Read the file. Raises ValueError with the entry's number if an entry has no reason."""
+    """Read `path`. Raises a ValueError naming the entry if one lacks a field or its reason."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"op", "dtype", "check", "reason"} or not all(row.values()):

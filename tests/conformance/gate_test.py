@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of every check that runs here matches the golden files.
+"""Test that the outcomes of a part of the comparison match the golden files.
 
-The default run checks a quarter of the operators in float32. The full run checks all of them, every
-refusal, and a part of the operators with the other dtypes and checks.
+The default run checks a quarter of the operators in float32. The full run checks all operators in
+float32, all refusals, and a part of the operators with the other dtypes and checks.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from tools.par.testing import budget
 
 UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/conformance:run -- --update"
 
-# Arguments of the sweeps: (dtypes, checks, (part, parts)). Each sweep is a test with its own
-# process.
+# The arguments of sweeps: (dtypes, checks, (part, parts)). Each sweep is one test case, which runs
+# in its own process.
 FORWARD = [(("float32",), ("forward",), (part, 8)) for part in range(8)]
-# The number of parts is prime, so that the selected operators differ between dtypes.
+# The number of parts is prime, so that the selected part has different operators for each dtype.
 REST = [
     (WHOLE[1:], ("forward",), (0, 37)),
     (WHOLE, ("backward",), (0, 37)),
@@ -28,17 +28,17 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# The check `permuted` covers every operator, because any of torch's meta kernels may describe the
-# strides of other devices, which differ from the CPU's.
+# The check `permuted` covers every operator, because any of torch's meta kernels may compute
+# strides that differ from the CPU's.
 PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
-# The check `refused` covers every operator and dtype, because each refusal is implemented
-# separately. It compiles nothing, unless the device accepts a sample that the CPU refuses.
+# The check `refused` covers every operator and dtype, because each rejection is implemented
+# separately. It compiles nothing unless the device accepts a sample that the CPU rejects.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record that these cases run on tpu, for `tools/presubmit/account.py`."""
+    """Record for tools/presubmit/account.py that these test cases run on the device tpu."""
     record_property("device", "tpu")
 
 

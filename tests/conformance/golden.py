@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden files: the expected outcome of every row, one file per dtype."""
+"""Read and write the golden files: one per dtype, with the expected outcome of every row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(folder: Path = FOLDER) -> dict[Key, Row]:
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Replace or add the given rows in the golden files. Other rows stay unchanged."""
+    """Add `rows` to the golden files, replacing those with the same key."""
     known = read(folder) | {row.key: row for row in rows}
     folder.mkdir(exist_ok=True)
     for dtype in dict.fromkeys(row.dtype for row in known.values()):
@@ -50,9 +50,9 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how a row differs from its expected outcome, or an empty string.
+    """Return how a row differs from the golden file, or an empty string if it agrees.
 
-    If only some samples were run, the first failing one among them must be the expected one.
+    If the row ran fewer samples, only failures among those samples are compared.
     """
     before = known.get(row.key)
     if before is None:
@@ -66,7 +66,10 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 
 def _cell(row: Row) -> str:
-    """Return a row as `passed/samples`, plus the samples taken and the first failure if needed."""
+    """Return a row as `passed/samples`.
+
+    Append the number of samples taken if it differs, and the first failure if there is one.
+    """
     parts = [f"{row.passed}/{row.samples}"]
     if not row.samples == row.taken == row.total:
         parts.append(f"of {row.taken}/{row.total}")

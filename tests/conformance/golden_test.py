@@ -12,7 +12,7 @@ from tests.conformance.sweep import tasks
 
 UPDATE = "Run: ./bazelw run //tests/conformance:run -- --rows outcomes.jsonl --update"
 
-# The minimum number of samples per operator, unless op_db has fewer.
+# The golden files must cover at least this many samples of each row, unless op_db has fewer.
 LEAST = 100
 
 GOOD = Row("add", "float32", "forward", Outcome.PASSED, 5, 5, "", 5, 5)

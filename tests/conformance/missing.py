@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write MISSING.md, the page of operators that torch computes on the CPU but not on this device.
+"""Generate MISSING.md, the list of operators that have a CPU kernel but no device kernel.
 
-`python -m tests.conformance.missing` writes the page.
+`python -m tests.conformance.missing` writes the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ decomposition. In-place and `out=` variants count as the operator itself.
 
 
 def missing() -> list[str]:
-    """Return the names of the missing operators. Requires that the device has been started."""
+    """Return the names of the missing operators. The device must have been initialized."""
     names = set()
     for name in torch._C._dispatch_get_all_op_names():
         op = _overload(name)
@@ -51,7 +51,7 @@ def missing() -> list[str]:
 def page(names: list[str], reasons: list[dict[str, str]]) -> str:
     """Return the text of MISSING.md.
 
-    Raises ValueError for an operator without a reason and for an unused reason.
+    Raises ValueError if an operator has no reason, or if a reason is unused.
     """
     rows = []
     used = set()
@@ -68,7 +68,7 @@ def page(names: list[str], reasons: list[dict[str, str]]) -> str:
 
 
 def read_reasons() -> list[dict[str, str]]:
-    """Return the reasons, each with a pattern for operator names. The first match applies."""
+    """Return the reasons, each with a pattern of operator names. The first match applies."""
     reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
     return reasons
 
@@ -105,8 +105,8 @@ def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-# Operators with a device kernel that is neither a lowering nor an autograd composite: those in
-# csrc, and those in composites that handle non-strided tensors.
+# The operators that the device implements neither with a lowering nor with an autograd composite,
+# but in csrc or in composites for non-strided tensors.
 _OURS = frozenset(
     f"aten::{name}"
     for name in (

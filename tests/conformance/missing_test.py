@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MISSING.md, the page of operators that the device lacks, matches torch's dispatcher."""
+"""Test that MISSING.md lists exactly the operators that have no device kernel in the dispatcher."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call an operator and record the results, in the same way on the CPU and on tpu."""
+"""Call an operator and record its results, in the same way on the CPU and on tpu."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from tests.conformance.samples import Sample, placed
 
 @dataclass
 class Seen:
-    """The record of a call.
+    """The record of a call: its results on the CPU, and strings that must be equal on both devices.
 
-    `values` are on the CPU. `layouts` and `facts` are strings to compare.
+    `layouts` holds the strides of the results, `facts` everything else, such as whether out= was
+    returned.
     """
 
     values: list[Any] = field(default_factory=list)
@@ -31,13 +32,14 @@ class Seen:
     result: Any = None  # The unflattened result, for checks of single operators.
     random: bool = False
     parts: int = 0  # The number of values per call; 0 if there was only one call.
-    # The values that the CPU wrote to out=, if `values` holds the results of a call without out=.
+    # For the check `out` on the CPU: the values written to out=. `values` then holds the results of
+    # a call without out=.
     own: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The device and seed for a call. `wider` means to compute in double precision."""
+    """The device and the seed of a call. If `wider` is true, it computes in double precision."""
 
     device: str
     seed: int = 0
@@ -60,9 +62,9 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record like `forward`, but with tensors whose dimensions have a different order in memory.
+    """Record a forward call with arguments whose dimensions have another order in memory.
 
-    Also add the strides of the results to `facts`.
+    The strides of the results become facts to compare.
     """
     observation = forward(op, samples.permuted(sample), place)
     observation.facts += observation.layouts
@@ -70,7 +72,7 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record like `forward`. On tpu, call twice in fused mode: the second call runs fused."""
+    """Record a forward call. On tpu, it is the second call in fused mode, which runs fused."""
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):
@@ -80,7 +82,7 @@ def fused(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def backward(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record the gradients of all differentiable inputs, for fixed random cotangents."""
+    """Record the gradients of all differentiable inputs, with fixed random cotangents."""
     args, kwargs = placed(op, sample, place.device, wider=place.wider)
     inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
     observation = Seen()
@@ -99,7 +101,7 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
-    """Call the operator twice, with out= a strided part of a larger tensor and an empty tensor."""
+    """Record two calls: out= is a strided part of a larger tensor, and then an empty tensor."""
     observation = Seen()
     for make in (_spread, _empty):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
@@ -117,7 +119,7 @@ def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
 
 
 def inplace(op: Any, sample: Sample, place: Place) -> Seen:
-    """Call the in-place variant on a whole tensor, and on every second element of a larger one."""
+    """Record in-place calls on a whole tensor, and on every second element of a larger one."""
     observation = Seen()
     for make in (_whole, _interleaved):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
@@ -133,7 +135,7 @@ def inplace(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def _wrapped(op: Any) -> Callable[..., Any]:
-    """Return the operator inside op_db's wrapper, which maps inputs into the operator's domain."""
+    """Return the operator in op_db's wrapper, which maps inputs into the operator's domain."""
     wrapper = op.gradcheck_wrapper
     return op.op if wrapper is _SET_SEED else partial(wrapper, op.op)
 
@@ -167,7 +169,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _layout(tensor: torch.Tensor) -> str:
-    """Describe a tensor's layout. The stride of a dimension of size 1 is irrelevant and omitted."""
+    """Describe a tensor's strides. That of a dimension of size 1 is irrelevant and shown as `-`."""
     if tensor.layout != torch.strided:
         return str(tensor.layout)
     sizes = tuple(tensor.shape)
@@ -202,11 +204,11 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 @contextmanager
 def _seeded(place: Place, observation: Seen) -> Iterator[None]:
-    """Seed the random operators, and record whether the call used the CPU's random generator."""
+    """Seed the generators of both devices, and record whether the CPU's was used."""
     torch.default_generator.manual_seed(place.seed)
     torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()
-    # Disable op_db's wrapper, which sets the same seed for each call.
+    # Disable op_db's wrapper_set_seed, which would set the same seed for each call.
     own = mock.patch.object(
         common_methods_invocations,
         "wrapper_set_seed",

@@ -45,7 +45,7 @@ Not in this table:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return a line per dtype and check: how many rows passed, of those with a valid sample."""
+    """Return text with one line per dtype and check: how many of the rows that count passed."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.counts:
@@ -84,7 +84,7 @@ def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None
 
 
 def _extent(rows: list[Row]) -> str:
-    """Return how many samples were run, and how many rows have all of op_db's samples."""
+    """Return a paragraph on how many samples were run, and how many rows ran all of op_db's."""
     refused = sum(row.samples for row in rows if row.check == "refused")
     rows = [row for row in rows if row.check != "refused"]
     taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)
@@ -98,7 +98,7 @@ def _extent(rows: list[Row]) -> str:
 
 
 def _totals(rows: list[Row]) -> str:
-    """Return the most important percentages, then the counts by dtype and check."""
+    """Return tables of the most important percentages, and of the counts by dtype and check."""
     forward = [row for row in rows if row.check == "forward"]
     accepted = [row for row in rows if row.check != "refused"]
     passes: dict[tuple[str, str], bool] = {}

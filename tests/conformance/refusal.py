@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check `refused`: the device must reject every sample that the CPU rejects.
+"""Run the check `refused`: the device must reject every sample that the CPU rejects.
 
-The error must have the same type.
+The device's error must have the same type as the CPU's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from tests.conformance.samples import Sample, placed
 
 
 def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
-    """Yield the row before the first sample and after each. It counts samples the CPU refuses."""
+    """Run the samples. Yield the row before the first one and after each.
+
+    Only samples that the CPU rejects count.
+    """
     yield [row]
     for sample in picked:
         expected = error_of(op, sample, "cpu")
@@ -34,7 +37,7 @@ def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
 
 
 def error_of(op: Any, sample: Sample, device: str) -> Exception | None:
-    """Return the error that a call, or reading its results, raises; None if there is no error."""
+    """Call an operator and read its results. Return the error that this raises, or None."""
     args, kwargs = placed(op, sample, device)
     try:
         with warnings.catch_warnings(), torch.no_grad():

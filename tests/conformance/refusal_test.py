@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check `refused` reports inputs that the CPU refuses and the device accepts."""
+"""Test that the check `refused` reports samples that the CPU rejects and the device accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ autoload()
 
 
 class _Operator:
-    """A stand-in for an op_db entry. It declares float32 and has samples of three sizes."""
+    """A fake op_db entry that declares only float32 and has samples of three sizes."""
 
     def __init__(self, op: Callable[[torch.Tensor], Any]) -> None:
         self.op = op

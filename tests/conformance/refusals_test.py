@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device rejects op_db's error inputs, and every write that the CPU rejects."""
+"""Test that the device rejects op_db's error inputs, and every write that the CPU rejects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ autoload()
 _ACCEPTED = "the CPU also accepts it; only other devices refuse it"
 _OTHER_WORDS = "the CPU raises a different message, which the device repeats"
 
-# Known differences from op_db, by operator and by the position of the error input.
+# The error inputs whose outcome differs from op_db's declaration, by operator and position.
 EXCEPTIONS = {
     ("__rmod__", 0): _ACCEPTED,
     ("__rpow__", 0): _ACCEPTED,
@@ -40,7 +40,7 @@ REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
-    """Return how a call differed from op_db's declared error; None if it raised that error."""
+    """Return what a call did instead of raising the declared error, or None if it raised that."""
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)
@@ -56,7 +56,10 @@ def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
 
 
 def unexpected(op: OpInfo, inputs: Sequence[ErrorInput], known: set[int]) -> dict[int, str | None]:
-    """Return the outcomes that contradict the known exceptions, by position of the input."""
+    """Return the outcomes that EXCEPTIONS does not predict, by position of the error input.
+
+    `known` holds the positions at which a difference is expected.
+    """
     outcomes = {position: refused_otherwise(op, each) for position, each in enumerate(inputs)}
     return {
         position: text
@@ -83,7 +86,7 @@ def test_there_are_errors_to_raise() -> None:
     assert len(REFUSING) > 200
 
 
-# Pairs of dtypes for in-place writes: the target's dtype, and the dtype of the other arguments.
+# For in-place writes, pairs of the target's dtype and the dtype of the other arguments.
 WRITTEN = (
     (torch.int64, torch.float32),
     (torch.float32, torch.complex64),
@@ -100,7 +103,7 @@ WRITING = [
 
 
 def refusal(call: Callable[[], Any]) -> Exception | None:
-    """Return the error that a call raises, or None."""
+    """Return the error that a call or reading its results raises, or None."""
     try:
         for result in pytree.tree_leaves(call()):
             if isinstance(result, torch.Tensor):
@@ -121,9 +124,9 @@ def moved(value: Any, device: str, floats: torch.dtype | None = None) -> Any:
 
 
 def writes(op: OpInfo, sample: SampleInput) -> dict[str, Callable[[str], Any]]:
-    """Return calls that write a result into a tensor of another dtype, by name.
+    """Return functions that write a result into a tensor of another dtype, by name.
 
-    Each takes a device.
+    Each takes the device as its argument.
     """
     calls: dict[str, Callable[[str], Any]] = {}
     target, rest = sample.input, (sample.args, sample.kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row: the outcome of one check of one operator in one dtype."""
+"""The class of rows: a row is the outcome of one check of one operator in one dtype."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused"
 
 @dataclass(frozen=True)
 class Row:
-    """Counts for a check: of `total` samples, `taken` were run and the CPU accepts `samples`.
+    """The outcome of a check. Of `total` samples, `taken` were run; `samples` of those count.
 
-    A row's samples have a fixed order. `first` is the position of the first sample that failed, and
-    `message` describes the failure.
+    A sample counts if the CPU accepts it or, in the check `refused`, rejects it. A row's samples
+    have a fixed order. `first` is the position of the first failure, which `message` describes.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether the CPU accepts at least one sample, so that there is a result to compare."""
+        """Whether at least one sample counts."""
         return self.outcome is not Outcome.EMPTY
 
     @property
@@ -66,7 +66,7 @@ class Row:
 
     @property
     def ended(self) -> bool:
-        """Whether the last sample ended the process, or ran when the process was killed."""
+        """Whether the last sample crashed the process, or ran when the process was killed."""
         return self.outcome in (Outcome.CRASHED, Outcome.SLOW) and self.first == self.taken - 1
 
     def failing(self, taken: int) -> int | None:
@@ -79,7 +79,7 @@ class Row:
 
 
 def add(row: Row, outcome: Outcome, index: int | None, message: str) -> Row:
-    """Return the row with one more sample counted. It keeps the message of the first failure."""
+    """Return the row with one more sample added. The message of the first failure is kept."""
     good = outcome is Outcome.PASSED
     more = replace(row, samples=row.samples + 1, passed=row.passed + good, taken=row.taken + 1)
     if row.first is not None:

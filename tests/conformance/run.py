@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the tpu device with the CPU on torch's own sample inputs.
+"""Compare the device tpu with the CPU on the sample inputs of torch's op_db.
 
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
     python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
@@ -73,8 +73,8 @@ def _surprises(results: Sequence[Row]) -> list[str]:
 
 
 def _updated(results: Sequence[Row]) -> list[str]:
-    """Update the golden files and TABLE.md; return errors for missing and unused reasons."""
-    # Under `bazel run`, __file__ is a copy in the runfiles, so write to the workspace instead.
+    """Update the golden files and TABLE.md. Return errors for missing and unused reasons."""
+    # Under `bazel run`, the golden files next to __file__ are copies. Write to the workspace.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/conformance") if root else Path(__file__).parent
     golden.write(results, folder / "golden")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own samples of an operator, and copies of them on a device."""
+"""Select samples of an operator from torch's op_db, and copy them to a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments on the CPU. `finish`, a function from op_db, extracts a result's unique part."""
+    """The arguments of a call, on the CPU.
+
+    `finish` is a function of op_db that extracts the part of a result that is unique.
+    """
 
     index: int
     args: tuple[Any, ...]
@@ -27,7 +30,7 @@ class Sample:
 
 
 def operators() -> dict[str, Any]:
-    """Return torch's op_db by name; a variant is `name.variant`."""
+    """Return torch's op_db as a dict. The key of a variant is `name.variant`."""
     return {name(op): op for op in common_methods_invocations.op_db}
 
 
@@ -38,10 +41,9 @@ def name(op: Any) -> str:
 def pick(
     op: Any, dtype: torch.dtype, count: int | None, *, few: int, gradients: bool
 ) -> tuple[list[Sample], int]:
-    """Return `count` samples, or all if None, and the number that exist.
+    """Return the first `count` samples (all if None), and the number of samples that exist.
 
-    Their order is fixed. The first `few` are those that gate_test.py runs, so they are always
-    included.
+    Their order is fixed, and starts with the `few` samples that gate_test.py runs.
     """
     all_samples = list(_generated(op, dtype, gradients=gradients))
     order = _order(len(all_samples), few)[:count]
@@ -49,7 +51,7 @@ def pick(
 
 
 def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
-    """Return the first samples in `dtype`, cast from another one if the operator lacks it."""
+    """Return the first samples, cast to `dtype` if the operator does not declare that dtype."""
     source = source_of(op, dtype)
     assert source is not None
     generated = itertools.islice(_generated(op, source, gradients=False), count)
@@ -57,7 +59,7 @@ def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype whose samples can be cast to `dtype`, or None if the operator has none."""
+    """Return the dtype of the samples to cast to `dtype`, or None if the operator has none."""
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 
@@ -84,9 +86,10 @@ def _cast(sample: Any, source: torch.dtype, dtype: torch.dtype) -> SampleInput:
 
 
 def _order(total: int, few: int) -> list[int]:
-    """Return the indices of samples: the first one, then the others in random order.
+    """Return the order of samples: the first one, `few` - 1 random ones, then the rest, shuffled.
 
-    Samples are often a Cartesian product, so taking every n-th could miss some values of a factor.
+    The order is random because samples are often a Cartesian product: every n-th sample could miss
+    some values of a factor.
     """
     others = range(1, total)
     early = sorted(random.Random(few).sample(others, min(few - 1, len(others))))
@@ -96,10 +99,10 @@ def _order(total: int, few: int) -> list[int]:
 
 
 def permuted(sample: Sample) -> Sample:
-    """Return the sample with the same values, but another memory order.
+    """Return the sample with the same values, but another order of dimensions in memory.
 
-    For samples with an even index, the first dimension is innermost. For others, the second is
-    innermost if there are at least three, as in channels last.
+    If the sample's index is even, the first dimension becomes innermost. If it is odd, the second
+    one does, as in channels last, unless the tensor has fewer than three.
     """
 
     def reorder(value: Any) -> Any:
@@ -115,10 +118,10 @@ def permuted(sample: Sample) -> Sample:
 def placed(
     op: Any, sample: Sample, device: str, *, wider: bool = False
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return copies of the arguments on a device, with the same strides.
+    """Return copies of the arguments on `device`, with the same strides.
 
-    Arguments that name the CPU as a device are changed to name `device`. `wider` converts float32
-    and narrower dtypes to float64, and complex dtypes to complex128.
+    An argument that is itself a device becomes `device`. `wider` converts float32 and narrower
+    dtypes to float64, and complex64 to complex128.
     """
 
     def leaf(value: Any) -> Any:
@@ -155,10 +158,10 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
     return copy.requires_grad_(tensor.requires_grad)
 
 
-# If an operator lacks a dtype, its samples are cast from the first of these dtypes that it has.
+# If an operator does not declare a dtype, its samples are cast from the first of these it declares.
 _SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
-# Positions of arguments that determine shapes. torch requires them on the CPU, for every device.
+# The positions of tensor arguments that torch requires on the CPU, because they determine shapes.
 _ON_HOST = {"tensor_split": (1,)}
 
 _WIDER = {

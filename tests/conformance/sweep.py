@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select, order and run many checks, and resume an interrupted run."""
+"""Select and run many checks, and resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from tests.conformance.worker import Worker
 
 @dataclass(frozen=True)
 class Task:
-    """A check to run for one operator and dtype.
-
-    `check` is never `strides`: `forward` includes it.
-    """
+    """A check to run for an operator and a dtype. `strides` has no task: `forward` includes it."""
 
     op: str
     dtype: str
@@ -38,12 +35,12 @@ class Task:
 def tasks(
     patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str], shard: tuple[int, int]
 ) -> list[Task]:
-    """Return the tasks for the operators, dtypes and checks that op_db supports, by dtype.
+    """Return the tasks that op_db declares, for the selected operators, dtypes and checks.
 
-    `shard` is (i, n): take the i-th of n parts, counting from 0. The checks of one operator are
-    adjacent, because they share compiled programs.
+    `shard` is (i, n), which selects the i-th of n parts, counting from 0. The tasks are ordered by
+    dtype and operator, because the checks of an operator share compiled programs.
 
-    Raises ValueError for a pattern that matches no operator.
+    Raises ValueError if a pattern matches no operator.
     """
     table = operators()
     unknown = [p for p in patterns if not fnmatch.filter(table, p)]
@@ -69,10 +66,10 @@ def sweep(
     file: Path | None,
     again: bool,
 ) -> Iterator[Row]:
-    """Run the tasks that `file` lacks and append their rows to it; yield all rows, old and new.
+    """Run the tasks whose rows `file` lacks, append their rows to it, and yield all rows.
 
-    `samples` is the number per row: infinity for all, None for as many as gate_test.py runs.
-    `again` also reruns the rows that did not pass.
+    `samples` is the number per row: infinity for all, None for as many as gate_test.py runs. If
+    `again` is set, rerun the rows that did not pass.
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:
@@ -94,6 +91,6 @@ def sweep(
 
 
 def read(file: Path) -> dict[tuple[str, str, str], Row]:
-    """Return the rows in the file. If a key occurs more than once, the last row counts."""
+    """Return the rows in `file` by key. If a key occurs more than once, the last row counts."""
     lines = file.read_text(encoding="utf-8").splitlines()
     return {row.key: row for row in map(rows.from_json, lines)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tolerances for results: torch's defaults, op_db's overrides, and our own, with reasons."""
+"""The tolerances for results: torch's defaults, op_db's overrides, and ours with their reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 
 from tests.conformance.samples import name
 
-# Columns: patterns of operator, dtype and check; relative and absolute tolerance; the reason.
+# Patterns of operator, dtype and check, then a relative and an absolute tolerance, and the reason.
 TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
@@ -44,14 +44,15 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "special.xlog1py": "sums over broadcast dimensions, which cancel",
 }
 
-# Operators that the CPU computes inaccurately even in double precision. The tests compare them
-# with op_db's reference.
+# Operators that the CPU computes inaccurately even in double precision. The reference for their
+# exact results is op_db's `ref`.
 REFERRED: dict[str, str] = {
     "special.bessel_j0": "the CPU is off by 2e-7, SciPy is not",
     "special.bessel_y1": "the CPU is off by 2e-7, SciPy is not",
 }
 
-# torch's test classes that compare an operator with another implementation of it.
+# torch's test classes that compare an operator with another implementation. Only their tolerance
+# overrides apply here.
 _TESTS = frozenset(
     {
         "TestBinaryUfuncsDevice",
@@ -66,7 +67,7 @@ _TESTS = frozenset(
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Relative and absolute tolerances by result dtype. Integers and booleans must be equal."""
+    """Relative and absolute tolerances, by the result's dtype. Integers must be equal."""
 
     least: tuple[float, float] = (0.0, 0.0)
     normwise: bool = False
@@ -80,7 +81,7 @@ class Tolerance:
 
 
 def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
-    """Return the tolerance for an operator's results on samples of `dtype`."""
+    """Return the tolerance of a check of an operator on samples of `dtype`."""
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.cls_name in _TESTS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one check of one op_db operator in one dtype: compare tpu with the CPU on its samples."""
+"""Run one check of one operator in one dtype: compare tpu with the CPU on op_db's samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = tuple[Outcome, str]
 
 
 def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
-    """Return whether this check exists for the dtype, and op_db declares it for the CPU."""
+    """Return whether the check exists for the dtype and op_db declares it for the CPU."""
     if check == "refused":
         return samples.source_of(op, dtype) is not None
     kind = str(dtype).removeprefix("torch.")
@@ -43,16 +43,16 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return how many samples gate_test.py runs. Each takes about 0.05 s to compile."""
+    """Return how many samples gate_test.py runs; compiling a sample takes about 0.05 s."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1
 
 
 def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Iterator[list[Row]]:
-    """Run `count` samples, or all if None. Yield the rows before the first sample and after each.
+    """Run `count` samples (all if None). Yield the rows before the first sample and after each.
 
-    For `forward`, a second row gives the outcome of `strides`.
+    There is one row, except for `forward`, which also yields a row for `strides`.
     """
     kind = str(dtype).removeprefix("torch.")
     if check == "refused":
@@ -128,7 +128,10 @@ def _values(
 
 
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
-    """Check results by reconstruction, separately for each call with out=."""
+    """Check the results of each call by reconstruction.
+
+    Return how they are wrong, or None if the operator cannot be checked like this.
+    """
     width = expected.parts or max(len(expected.values), 1)
     for start in range(0, max(len(expected.values), 1), width):
         part = slice(start, start + width)
@@ -178,13 +181,13 @@ def _look(op: Any, check: str, sample: Sample, place: Place) -> Seen:
 
 
 def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
-    """Return the CPU's result, or None if the CPU refuses the sample."""
+    """Return the CPU's results, or None if the CPU rejects the sample."""
     try:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:
-            # Some CPU kernels write wrong values to out=, so compare with the result without out=.
-            # Also accept the values that the CPU wrote, because torch composes some out= variants
-            # from other operators, on every device.
+            # Some CPU kernels write wrong values to out=, so compare with a call without out=.
+            # Also accept the values that were written: on every device, torch composes some out=
+            # variants from other operators.
             observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
             observation.values = values * (len(observation.values) // max(len(values), 1))
@@ -217,7 +220,7 @@ def _line(error: BaseException) -> str:
     return lines[0][:300]
 
 
-# Operators whose results have undefined values, so only shape and dtype are compared.
+# Operators that return uninitialized memory. Only shape and dtype of their results are compared.
 _UNDEFINED = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )

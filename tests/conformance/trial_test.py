@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check detects its kind of fault in fake operators that are wrong only on tpu."""
+"""Test that each check detects its kind of fault, with fake operators that are wrong on tpu."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ autoload()
 
 @dataclass
 class Operator:
-    """A stand-in for an op_db entry, with the attributes that the checks use."""
+    """A fake op_db entry with the attributes that the checks use."""
 
     op: Callable[..., Any]
     inplace_variant: Callable[..., Any] | None = None

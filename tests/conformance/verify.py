@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check results: values, dtypes and shapes, or reconstruction if several are correct."""
+"""Compare results: their values, dtypes and shapes, or a reconstruction if several are correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Checker = Callable[[Sequence[Any], dict[str, Any], list[Any], list[Any], Close],
 
 
 def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) -> str:
-    """Return how two lists of results differ, or "". If `close` is None, do not compare values."""
+    """Return how two lists of results differ, or "". If `close` is None, values may differ."""
     if len(got) != len(expected):
         return f"{len(got)} results, expected {len(expected)}"
     for position, (one, other) in enumerate(zip(got, expected, strict=True)):
@@ -30,10 +30,13 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
 def rebuilt(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Check a result by reconstruction; return None if the operator has only one correct result."""
+    """Check the results of an operator that has several correct ones by reconstruction.
+
+    Return how they are wrong, or "". Return None if the operator has only one correct result.
+    """
     checker = _CHECKERS.get(name)
-    # With an argument `M`, the operator subtracts it. The difference is not low-rank, so the
-    # result is random.
+    # The operator subtracts the argument `M`, if given. The difference is not low-rank, so its
+    # low-rank approximation is random.
     if checker is None or sample.kwargs.get("M") is not None:
         return None
     difference = differs(got, expected, None)
@@ -47,7 +50,7 @@ def tied(
 ) -> str | None:
     """Compare the gradients of an operator that may select any of several equal elements.
 
-    Only the sum of the gradients of equal elements is unique. Returns None for other operators.
+    Only the sum of the gradients of equal elements is unique. Return None for any other operator.
     """
     if name not in _DIMENSIONS or len(got) != 1 or not _alike(got[0], expected[0]):
         return None
@@ -60,7 +63,7 @@ def tied(
 
 
 def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the sum of the gradients of each distinct value along a dimension."""
+    """Return, for each distinct value along a dimension, the sum of its gradients."""
     if not source.numel():
         return gradient.double()
     last = source.movedim(dim, -1) if source.dim() else source.reshape(1)
@@ -76,9 +79,8 @@ def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tenso
 def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -> Close:
     """Return a function that compares values.
 
-    If values differ, it calls `exact`, which returns results in double precision. The allowed
-    error, in units of the tolerance, is then twice the CPU's largest error in this tensor, plus
-    one.
+    If values differ, that function calls `exact` for results in double precision. It then allows
+    an error of one tolerance plus twice the CPU's largest error in the same tensor.
     """
 
     def close(one: torch.Tensor, other: torch.Tensor, position: int) -> str:
@@ -136,9 +138,10 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 
 
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
-    """Compare values, and the elements that the indices select, so that ties may be in any order.
+    """Return a checker that compares the elements selected by indices, not the indices themselves.
 
-    `position` is the position of the argument `dim`, which defaults to -1.
+    Equal elements may thus be in any order. `position` is that of the argument `dim`, which
+    defaults to -1.
     """
 
     def check(
@@ -226,7 +229,7 @@ def _eig(
 def _spectrum(
     args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
-    """Compare eigenvalues, ignoring their order."""
+    """Compare eigenvalues regardless of their order."""
     distances = (actual[0].unsqueeze(-1) - expected[0].unsqueeze(-2)).abs()
     if distances.numel() == 0:
         return ""
@@ -257,12 +260,12 @@ def _low_rank(
     )
 
 
-# For each dtype, a limit on how far the CPU's error may widen the bound, in units of the tolerance.
+# The largest error of the CPU, by dtype, that may widen the allowed error, in multiples of it.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}
 
-# The position of the argument `dim` of each operator.
+# The operators that `tied` compares, with the position of their argument `dim`.
 _DIMENSIONS = {"sort": 1, "msort": 1, "topk": 2, "kthvalue": 2, "mode": 1}
 
 _CHECKERS: dict[str, Checker] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker process that runs checks. It is replaced if it dies or hangs."""
+"""Run checks in a worker process, which is replaced if it dies or hangs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Self
 from tests.conformance.rows import Outcome, Row, add
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-# Compiled programs are never freed. To limit memory, start a new process after this many samples.
+# The number of samples after which a new process starts, because compiled programs are never freed.
 _SAMPLES = 2000
 
 
 class Worker:
-    """A process that runs checks, started on first use. Leaving the context ends the process."""
+    """A worker process, started by the first check and stopped at the end of the context."""
 
     def __init__(self, *, seconds: float) -> None:
-        """`seconds` is the time limit per sample.
-
-        The first one may take 60 s longer, for the start-up.
-        """
+        """`seconds` is the time limit per sample. Starting the process may take 60 s more."""
         self._seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
         self._samples = 0
 
     def run(self, op: str, dtype: str, check: str, samples: int | None) -> list[Row]:
-        """Run `samples` samples, or all if None. Stop early if one of them ends the process."""
+        """Run `samples` samples (all if None), and return the rows.
+
+        If a sample crashes the process or exceeds the time limit, the row ends with that outcome.
+        """
         connection = self._started()
         checks = ("forward", "strides") if check == "forward" else (check,)
         rows = [Row(op, dtype, name, Outcome.EMPTY) for name in checks]
@@ -40,8 +40,8 @@ class Worker:
             while connection.poll(self._seconds):
                 more: list[Row] | None = connection.recv()
                 if more is None:
-                    # `refused` compiles nothing for a sample that the CPU accepts, so such
-                    # samples do not count.
+                    # In `refused`, samples that the CPU accepts do not count, because nothing is
+                    # compiled for them.
                     self._samples += rows[0].samples if check == "refused" else rows[0].taken
                     if self._samples >= _SAMPLES:
                         self.stop()
@@ -55,7 +55,7 @@ class Worker:
         return [add(row, outcome, None, message) for row in rows]
 
     def stop(self) -> int | None:
-        """End the process; return its status."""
+        """Stop the process and return its exit status, or None if there is none."""
         if self._process is None or self._connection is None:
             return None
         self._connection.close()
@@ -70,7 +70,7 @@ class Worker:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            # Spawn the worker, because a process that has started a device cannot be forked.
+            # Spawn, because forking is unsafe once this process has used a device.
             context = multiprocessing.get_context("spawn")
             self._connection, worker_end = context.Pipe()
             self._process = context.Process(target=_serve, args=(worker_end,), daemon=True)
@@ -102,9 +102,9 @@ class Worker:
 def _serve(connection: Connection) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
-    # Do not run CPU kernels, because the checks test the lowerings.
+    # Disable CPU kernels, because the checks test the lowerings.
     os.environ["TORCH_TPU_CPU_KERNELS"] = "0"
-    # Imported here, because only the worker process needs these modules.
+    # Imported lazily: only the worker process needs these modules.
     import torch
     from jax._src.interpreters import mlir
 
@@ -115,7 +115,8 @@ def _serve(connection: Connection) -> None:
     torch.set_num_threads(1)
     autoload()
     torch.tpu.init()
-    # Share one context among all modules, because creating one for each takes a fifth of the time.
+    # Share one MLIR context among all modules, because creating one for each would take a fifth of
+    # the time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
     table = operators()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_google as a dependency in another workspace."""
+"""Tests of torch_google as a dependency of another workspace."""

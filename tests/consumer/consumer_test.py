@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: a program in another workspace, with a package from that workspace's lock file.
+"""Build a program in another workspace, with a package from that workspace's own lock file.
 
-Each workspace unpacks torch and its wheels, so this takes minutes even if all actions are cached.
+The tests need the network. Each workspace unpacks torch and its wheels, which takes minutes even if
+all actions are cached.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def workspace(directory: Path) -> Iterator[Workspace]:
 
 @pytest.fixture
 def lock(workspace: Workspace) -> Iterator[Path]:
-    """The path of the workspace's lock file, which is restored after the test."""
+    """Yield the path of the workspace's lock file, and restore the file after the test."""
     path = workspace.file(_LOCK)
     text = path.read_text()
     yield path
@@ -110,6 +111,5 @@ def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Pa
     assert result.status == 0, result.stderr
     hits = counts.pop("disk cache hit")
     assert hits > 200
-    # Bazel never caches the link of a PAR. Here it links two: the program, and the tool that
-    # tools/wheel builds.
+    # Linking a PAR is never cached. There are two: the program, and the tool from tools/wheel.
     assert sum(counts.values()) == 2, counts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of examples/consumer that depends on these sources, with a separate output base."""
+"""Copy examples/consumer, make the copy depend on these sources, and run Bazel in it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tools.bazel.events import runners
 
 SOURCES = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
 
-# Prefixes of environment variables that Bazel sets for tests, but that a user's shell does not
-# have.
+# Prefixes of the environment variables that Bazel sets for tests and that are unset in a user's
+# shell.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a Bazel command. `stderr` contains Bazel's messages."""
+    """The result of a Bazel command. Bazel's own messages are in `stderr`."""
 
     status: int
     stdout: str
@@ -32,7 +32,7 @@ class Result:
 
 
 class Workspace:
-    """A workspace in the new directory `root`, with its own Bazel server."""
+    """A copy of examples/consumer in `root`, with its own output base and Bazel server."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -47,11 +47,11 @@ class Workspace:
         module.write_text(text.replace('"../.."', json.dumps(str(SOURCES))))
 
     def file(self, path: str) -> Path:
-        """Return the full path of a file in the workspace."""
+        """Return the full path of `path`, which is relative to the workspace."""
         return self.root / path
 
     def edit_lock(self, **packages: Mapping[str, Any]) -> None:
-        """Add packages to the lock file, or replace them."""
+        """Add `packages` to the lock file, replacing those with the same name."""
         path = self.file("requirements.lock.json")
         lock = json.loads(path.read_text())
         lock["packages"].update(packages)
@@ -80,10 +80,10 @@ class Workspace:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def runners(self) -> dict[str, int]:
-        """Return how many actions the last command ran, by the name of Bazel's runner."""
+        """Return how many actions of the last build each of Bazel's strategies ran."""
         return runners(self._events)
 
     def close(self) -> None:
-        """Stop Bazel and make its outputs deletable, because their folders are read-only."""
+        """Stop Bazel, and make its read-only output directories deletable."""
         self.bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)

@@ -27,7 +27,7 @@ _HALF = problems.STEPS // 2
 
 
 class _Half:
-    """The language problem, limited to the first or second half of its steps."""
+    """The first or second half of the language problem's training steps."""
 
     def __init__(self, first: bool) -> None:
         whole = problems.language()
@@ -55,7 +55,7 @@ def _first_half(rank: Rank) -> tuple[nn.Module, torch.optim.Optimizer, list[floa
 
 
 def _second_half(rank: Rank, path: Path, **options: Any) -> list[float]:
-    """Load the checkpoint into a new model, and train it for the second half of the steps."""
+    """Load the checkpoint at `path` into a new model, and train the second half of the steps."""
     model = fsdp2.sharded(rank)
     optimizer = problems.adam(model.parameters())
     state = _state(model, optimizer)
@@ -74,9 +74,9 @@ def dcp_save_and_load(rank: Rank) -> float:
 
 @case()
 def dcp_async_save(rank: Rank) -> float:
-    """Save a checkpoint asynchronously while training goes on.
+    """Save a checkpoint asynchronously during training.
 
-    The checkpoint must contain the state at the time of the call.
+    The checkpoint must contain the state at the time of the call of async_save.
     """
     model, optimizer, losses = _first_half(rank)
     future = dcp.async_save(_state(model, optimizer), checkpoint_id=rank.directory)
@@ -100,7 +100,7 @@ def dcp_gfile(rank: Rank) -> float:
 
 @case()
 def dcp_placements(rank: Rank) -> float:
-    """Save with one placement and load with another, for all pairs of placements."""
+    """Save with one placement and load with another, for all pairs of placements, and unsharded."""
     value = torch.arange(30.0).view(5, 6)
     mesh = rank.mesh()
     placements = [Shard(0), Shard(1), Replicate()]
@@ -120,7 +120,7 @@ def dcp_placements(rank: Rank) -> float:
 
 @case(ranks=4, modes=("strict",))
 def dcp_save_in_four(rank: Rank) -> float:
-    """Train for the first half of the steps, and save a checkpoint that two ranks load."""
+    """Train the first half of the steps, and save a checkpoint for `dcp_load_in_two`."""
     model, optimizer, losses = _first_half(rank)
     dcp.save(_state(model, optimizer), checkpoint_id=rank.directory)
     return equal(losses, problems.language().alone()[:_HALF])
@@ -128,13 +128,13 @@ def dcp_save_in_four(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_load_in_two(rank: Rank) -> float:
-    """Load the checkpoint that `dcp_save_in_four` saved, and train for the second half."""
+    """Load the checkpoint of `dcp_save_in_four`, and train the second half of the steps."""
     return equal(_second_half(rank, rank.directory), problems.language().alone()[_HALF:])
 
 
 @case(modes=())
 def dcp_save_forever(rank: Rank) -> float:
-    """Save one state after another until killed. All elements of a state are the same number."""
+    """Save a checkpoint again and again until killed. All elements of a state are equal."""
     for turn in range(1 << 30):
         value = torch.full((1 << 12,), float(turn))
         x = distribute_tensor(value.to(rank.device), rank.mesh(), [Shard(0)])
@@ -147,7 +147,7 @@ def dcp_save_forever(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_load_what_is_whole(rank: Rank) -> float:
-    """Load the checkpoint of a killed process. It must be one of the saved states, complete."""
+    """Load the checkpoint that killed ranks left, which must be one complete saved state."""
     saved = int((rank.directory / "saved0").read_text())
     state = {
         name: distribute_tensor(torch.zeros(1 << 12).to(rank.device), rank.mesh(), [Shard(0)])
@@ -162,7 +162,7 @@ def dcp_load_what_is_whole(rank: Rank) -> float:
 
 @case()
 def dcp_full_state_dict(rank: Rank) -> float:
-    """Save the complete weights from rank 0's CPU memory with torch.save."""
+    """Gather the full weights in rank 0's CPU memory, and save them with torch.save."""
     model, _, _ = _first_half(rank)
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = get_model_state_dict(model, options=options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixture with ranks that keep running from one test to the next."""
+"""A fixture of ranks that keep running between tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.distributed.launcher import CaseRanks
 
 @pytest.fixture(scope="session")
 def ranks() -> Iterator[Callable[[int], CaseRanks]]:
-    """Return a function that starts `size` ranks, and first ends those of a different size."""
+    """Yield a function that returns `size` running ranks.
+
+    If another number of ranks is running, it stops them and starts new ones.
+    """
     with ExitStack() as stack:
         started: dict[int, CaseRanks] = {}
 

@@ -18,14 +18,14 @@ from tests.distributed.rank import Rank, same
 from tests.distributed.registry import case
 
 _TOLERANCE = 1e-5
-# torch's memory-efficient attention saves log-sum-exp values, padded to a multiple of this number
-# of positions, on any device. Context parallelism does not remove the padding.
+# On any device, torch's memory-efficient attention pads its log-sum-exp values to a multiple of
+# this number of positions. Context parallelism cannot handle padding, so the length must fit.
 _MULTIPLE = 32
 
 
 def _attends(rank: Rank, rotation: str) -> float:
     random = torch.Generator().manual_seed(0)
-    # [batch, heads, positions, features]
+    # (batch, heads, positions, features)
     shape = (2, 2, 2 * rank.size * _MULTIPLE, 8)
     query, key, value = (torch.randn(shape, generator=random) for _ in range(3))
     leaves = [x.clone().requires_grad_() for x in (query, key, value)]

@@ -17,8 +17,8 @@ from tests.distributed.problems import Problem
 from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
-# The size of DDP's buckets in megabytes. It is so small that each layer gets its own bucket and
-# several all_reduces overlap.
+# A size of DDP's buckets, in megabytes, so small that each layer has its own bucket and several
+# all_reduces overlap.
 SMALL_BUCKETS = 0.001
 
 
@@ -90,7 +90,7 @@ def ddp_no_sync(rank: Rank) -> float:
 
 
 class _Branches(nn.Module):
-    """A module that uses one of two layers, depending on how often it was called."""
+    """A module that alternates between two layers, so that each call leaves one unused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class _Normalized(nn.Module):
     def __init__(self, norm: type[nn.Module] = nn.BatchNorm1d) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            # The layer has no bias, because the normalisation would cancel it.
+            # No bias, because the normalization would cancel it.
             nn.Linear(8, 16, bias=False),
             norm(16),
             nn.GELU(),
@@ -134,7 +134,7 @@ def _normalized() -> Problem:
 
 @case()
 def ddp_buffers(rank: Rank) -> float:
-    """Broadcast rank 0's running statistics to all ranks. Each rank normalises its own batch."""
+    """Normalize each rank's own batch; DDP broadcasts rank 0's running statistics to all ranks."""
 
     def train(rank: Rank) -> list[float]:
         problem = _normalized()
@@ -150,7 +150,7 @@ def ddp_buffers(rank: Rank) -> float:
 
 @case()
 def ddp_sync_batch_norm(rank: Rank) -> float:
-    """Normalise with statistics of the whole batch. On the CPU, torch refuses SyncBatchNorm."""
+    """Normalize with the statistics of the whole batch, which torch rejects on the CPU."""
     problem = _normalized()
     model = nn.SyncBatchNorm.convert_sync_batchnorm(problem.model()).to(rank.device)
     model = DistributedDataParallel(model)
@@ -160,7 +160,7 @@ def ddp_sync_batch_norm(rank: Rank) -> float:
 
 @case()
 def ddp_join_uneven_inputs(rank: Rank) -> float:
-    """Train with r fewer steps in rank r, which then joins the other ranks' collectives."""
+    """Train r fewer steps on rank r, which then joins the collectives of the other ranks."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()
@@ -181,7 +181,7 @@ def ddp_join_uneven_inputs(rank: Rank) -> float:
 
 @case()
 def ddp_join_with_zero(rank: Rank) -> float:
-    """Join uneven inputs with a ZeroRedundancyOptimizer."""
+    """Train on uneven inputs with a ZeroRedundancyOptimizer."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()
@@ -202,7 +202,7 @@ def ddp_join_with_zero(rank: Rank) -> float:
 
 @case()
 def ddp_autocast(rank: Rank) -> float:
-    """Train with autocast to bfloat16; results match the CPU's up to bfloat16's precision."""
+    """Train with autocast to bfloat16, and compare with the CPU within bfloat16's precision."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases for DDP's communication hooks, and for optimizers that share state among ranks."""
+"""Test cases for DDP's communication hooks, and for optimizers that shard state over ranks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
 SMALL_BUCKETS = 0.001
-# The tolerance for losses. If a gradient differs in its last bit, rounding to half precision can
-# give a different number.
+# The tolerance for losses with gradients in half precision, to which gradients that differ in their
+# last bit may round differently.
 _HALF = 2e-4
 
 
@@ -60,7 +60,7 @@ def hook_of_the_user(rank: Rank) -> float:
 
 @case()
 def hook_bf16_compress(rank: Rank) -> float:
-    """Compress to bfloat16. torch refuses this hook on the CPU, so the reference uses ours."""
+    """Compress gradients to bfloat16. The reference uses our hook: torch's rejects CPU tensors."""
     reference = _losses(dataclasses.replace(rank, device="cpu"), _bfloat16_hook)
     return equal(_losses(rank, default_hooks.bf16_compress_hook), reference, tolerance=_HALF)
 
@@ -107,7 +107,7 @@ def hook_noop(rank: Rank) -> float:
 
 @case()
 def hook_post_local_sgd(rank: Rank) -> float:
-    """Reduce gradients in the first three steps, then average the models in every second step."""
+    """Reduce gradients in the first three steps, then average the models every second step."""
 
     def losses(rank: Rank) -> list[float]:
         problem = problems.mlp()
@@ -158,7 +158,7 @@ def zero_optimizer(rank: Rank) -> float:
 
 @case()
 def zero_optimizer_in_backward(rank: Rank) -> float:
-    """Run ZeroRedundancyOptimizer inside DDP's hook."""
+    """Run a ZeroRedundancyOptimizer in DDP's communication hook, during the backward pass."""
 
     def losses(rank: Rank) -> list[float]:
         problem = problems.mlp()

@@ -33,7 +33,7 @@ from tests.distributed import problems
 from tests.distributed.rank import Rank, equal, same
 from tests.distributed.registry import case
 
-# The tolerance for products and sums, which the ranks add up in a different order.
+# The tolerance for products and sums, because ranks add in a different order than one process.
 _SUMS = 2e-5
 
 
@@ -42,7 +42,10 @@ def _value(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def _distribute(value: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
-    """Return a DTensor of `value`. Partial values are multiples of it that are exact in float32."""
+    """Return a DTensor of `value`.
+
+    For Partial(), the ranks get multiples of `value` that add up to it exactly.
+    """
     sharded = distribute_tensor(
         value.to(mesh.device_type),
         mesh,
@@ -80,7 +83,7 @@ def _round_trips(
 
 @case()
 def dtensor_all_pairs(rank: Rank) -> float:
-    """Redistribute even shards, uneven shards and partial sums on a one-dimensional mesh."""
+    """Redistribute between all pairs of placements on a 1D mesh, with even and uneven shards."""
     placements: list[list[Placement]] = [[Shard(0)], [Shard(1)], [Shard(2)], [Replicate()]]
     mesh = rank.mesh()
     even = _round_trips(_value(4, 6, 2), mesh, [*placements, [Partial()]])
@@ -90,7 +93,7 @@ def dtensor_all_pairs(rank: Rank) -> float:
 
 @case(ranks=4)
 def dtensor_all_pairs_2d(rank: Rank) -> float:
-    """Redistribute between pairs of placements on a 2 x 2 mesh, including shards of shards."""
+    """Redistribute between all pairs of placements on a 2 x 2 mesh, including nested shards."""
     single = [Shard(0), Shard(1), Replicate(), Partial()]
     pairs = [list(pair) for pair in itertools.product(single, repeat=2)]
     return _round_trips(_value(4, 6), rank.mesh(2, 2), pairs)
@@ -98,11 +101,11 @@ def dtensor_all_pairs_2d(rank: Rank) -> float:
 
 @case(ranks=4)
 def dtensor_strided_shards(rank: Rank) -> float:
-    """Shard rows over the inner mesh dimension first, as FSDP combined with TP does."""
+    """Shard rows over the second mesh dimension first, as FSDP combined with TP does."""
     value = _value(8, 3)
     mesh = rank.mesh(2, 2)
     row, column = mesh.get_coordinate() or (0, 0)
-    # Split the rows over the second mesh dimension, then each part over the first.
+    # Split the rows over the second mesh dimension, then each part over the first one.
     local = value.chunk(2)[column].chunk(2)[row].to(rank.device)
     strided = DTensor.from_local(local, mesh, [_StridedShard(0, split_factor=2), Shard(0)])
     largest = same(strided.full_tensor(), value)
@@ -113,7 +116,7 @@ def dtensor_strided_shards(rank: Rank) -> float:
 
 @case()
 def dtensor_partials(rank: Rank) -> float:
-    """Redistribute partial values, for each kind of reduction, to all placements."""
+    """Redistribute Partial() of each reduction to all other placements."""
     parts = [_value(4, 4, seed=seed) for seed in range(rank.size)]
     mine = parts[rank.index].to(rank.device)
     mesh = rank.mesh()
@@ -134,7 +137,7 @@ def dtensor_partials(rank: Rank) -> float:
 
 
 def _operators() -> Iterator[tuple[str, Callable[..., Any], list[torch.Tensor]]]:
-    """Yield (name, function, arguments) for each operator under test."""
+    """Yield the name, the function and the arguments of each operator under test."""
     x, y = _value(4, 6), _value(6, 8, seed=1)
     binary = [x, _value(4, 6, seed=2)]
     yield "matmul", torch.matmul, [x, y]
@@ -216,7 +219,7 @@ def dtensor_factories(rank: Rank) -> float:
 
 @case()
 def dtensor_random(rank: Rank) -> float:
-    """Draw random numbers: shards differ, replicas agree, and a seed gives the same ones."""
+    """Check that random shards differ, random replicas agree, and a seed reproduces both."""
     mesh = rank.mesh()
     for factory in (rand, randn):
         for placement in (Shard(0), Shard(1)):
@@ -264,7 +267,7 @@ def dtensor_local_map(rank: Rank) -> float:
 
 @case()
 def dtensor_module(rank: Rank) -> float:
-    """Distribute parameters by hand, and train them with an optimizer."""
+    """Train a model whose parameters were distributed one by one."""
     problem = problems.mlp()
     model = problem.model().to(rank.device)
     mesh = rank.mesh()

@@ -81,7 +81,7 @@ def fsdp1_cpu_offload(rank: Rank) -> float:
 
 @case()
 def fsdp1_mixed_precision(rank: Rank) -> float:
-    """Compute in bfloat16, reduce in float32; compare with the CPU up to bfloat16's precision."""
+    """Compute in bfloat16 and reduce in float32; match the CPU within bfloat16's precision."""
 
     def losses(rank: Rank) -> list[float]:
         model = _wrapped(
@@ -140,7 +140,7 @@ def fsdp1_activation_checkpointing(rank: Rank) -> float:
 
 @case()
 def fsdp1_state_dicts(rank: Rank) -> float:
-    """Save weights and optimizer states as full and sharded state dicts, and load them again."""
+    """Save and load full and sharded state dicts of the model and the optimizer."""
     problem = problems.language()
     model = _wrapped(rank)
     optimizer = problems.adam(model.parameters())

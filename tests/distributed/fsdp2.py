@@ -29,7 +29,7 @@ from tests.distributed.registry import case
 
 
 def sharded(rank: Rank, model: nn.Module | None = None, **options: Any) -> nn.Module:
-    """Return the language model, sharded with one parameter group per block."""
+    """Shard a model, by default the language model, with one parameter group per block."""
     model = model or problems.language().model().to(rank.device)
     options.setdefault("mesh", rank.mesh())
     for layer in model:
@@ -81,7 +81,7 @@ def fsdp2_cpu_offload(rank: Rank) -> float:
 
 @case()
 def fsdp2_mixed_precision(rank: Rank) -> float:
-    """Compute in bfloat16; results match the CPU's up to bfloat16's precision."""
+    """Compute in bfloat16 and reduce in float32; match the CPU within bfloat16's precision."""
 
     def losses(rank: Rank) -> list[float]:
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -161,7 +161,7 @@ def fsdp2_activation_checkpointing(rank: Rank) -> float:
 
 @case()
 def fsdp2_explicit_prefetch(rank: Rank) -> float:
-    """Start all-gathers early, so that they run while the previous block computes."""
+    """Prefetch each block's parameters while the other block computes."""
     problem = problems.language()
     model = sharded(rank)
     blocks = [layer for layer in model if isinstance(layer, problems.Block)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start ranks once and run many cases in them, because starting torch and JAX takes seconds."""
+"""Start ranks and run many cases in them, because starting torch and JAX takes seconds."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ import torch.distributed as dist
 
 # The number of seconds after which a case counts as hung.
 _TIMEOUT = 300.0
-# After a rank has failed, the other ranks have this many seconds to finish.
+# The number of seconds that the other ranks have to finish after one has failed.
 _AFTER_FAILURE = 5.0
-# A hung rank has this many seconds to write its stack before it is killed.
+# The number of seconds that a hung rank has to write its stack before it is killed.
 _GRACE = 2.0
-# The number of lines of a rank's log that an error quotes.
+# The number of lines from the end of a rank's log that an error message quotes.
 _TAIL = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The result of a case. `error` is empty if all ranks passed; numbers are maxima over them."""
+    """The result of a case. `error` is empty if all ranks passed. Numbers are maxima over ranks."""
 
     error: str
     difference: float
@@ -42,13 +42,13 @@ class Outcome:
 
 
 class CaseFailed(AssertionError):
-    """Raised if a case failed in at least one rank."""
+    """A case failed in at least one rank."""
 
 
 class CaseRanks:
-    """`size` processes that run cases by name.
+    """A group of `size` rank processes, which run cases by name.
 
-    After a failure they are replaced, because their states may differ.
+    After a failure, all processes are replaced, because their states may have diverged.
     """
 
     def __init__(self, size: int, *, environment: Mapping[str, str] | None = None) -> None:
@@ -71,7 +71,7 @@ class CaseRanks:
         self.close()
 
     def close(self) -> None:
-        """End the processes, and remove their files."""
+        """Stop the processes, and delete their logs and directories."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.close()
@@ -83,7 +83,7 @@ class CaseRanks:
         shutil.rmtree(self._root, ignore_errors=True)
 
     def check(self, case: str, mode: str, directory: pathlib.Path | None = None) -> Outcome:
-        """Run a case; raise CaseFailed with the errors of all ranks."""
+        """Run a case. If it fails, raise CaseFailed with the errors of all ranks."""
         outcome = self.run(case, mode, directory)
         if outcome.error:
             raise CaseFailed(f"{case} in {mode}, {self.size} ranks:\n{outcome.error}")
@@ -107,7 +107,7 @@ class CaseRanks:
     def kill_when(
         self, ready: Callable[[], bool], case: str, mode: str, directory: pathlib.Path
     ) -> None:
-        """Start a case, and kill all ranks with SIGKILL as soon as `ready()` is true."""
+        """Start a case, and kill all ranks as soon as `ready()` returns true."""
         self._request(case, mode, directory)
         deadline = time.monotonic() + _TIMEOUT
         while not ready():
@@ -132,7 +132,7 @@ class CaseRanks:
         }
         for process in self._processes:
             assert process.stdin is not None
-            # Ignore a rank that has ended: `_replies` reports that its reply is missing.
+            # Ignore a rank that has ended, because `_replies` reports it.
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(request) + "\n")
                 process.stdin.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases that combine several kinds of parallelism, each on one dimension of a mesh."""
+"""Test cases that combine several kinds of parallelism, each on its own mesh dimension."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _shard(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 def _losses(
     rank: Rank, model: nn.Module, data: DeviceMesh, optimizer: torch.optim.Optimizer
 ) -> list[float]:
-    """Train with data parallelism over `data`: each replica trains on its part of each batch."""
+    """Train with data parallelism over the mesh `data`, and return the losses."""
     index, count = data.get_local_rank(), data.size()
 
     def share(batch: torch.Tensor) -> torch.Tensor:
@@ -48,7 +48,7 @@ def mesh_fsdp_tp(rank: Rank) -> float:
 
 @case(ranks=4)
 def mesh_ddp_tp(rank: Rank) -> float:
-    """Combine DDP and TP. DDP handles the local part of each distributed parameter."""
+    """Combine DDP and TP: DDP reduces the gradients of the local part of each DTensor."""
     from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
 
     mesh = rank.mesh(2, 2, names=("data", "model"))
@@ -62,7 +62,7 @@ def mesh_ddp_tp(rank: Rank) -> float:
 
 @case(ranks=8, modes=("fused",))
 def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
-    """Combine pipeline parallelism, FSDP and TP: two stages, each on a 2 x 2 mesh."""
+    """Combine pipeline parallelism, FSDP and TP in two stages, each on a 2 x 2 mesh."""
     mesh = rank.mesh(2, 2, 2, names=("stage", "data", "model"))
     problem = problems.language()
     model = problem.model()
@@ -87,7 +87,7 @@ def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
             schedule.step(target=targets.chunk(2)[index].to(rank.device), losses=losses)
         optimizer.step()
         optimizer.zero_grad()
-        # Only the ranks of the last stage, half of all, have a loss.
+        # Only the last stage's ranks, which are half of all, have a loss.
         mean = torch.stack(losses).mean() if losses else torch.zeros((), device=rank.device)
         results.append(2 * rank.mean(mean))
     return equal(results, problem.alone())
@@ -95,7 +95,7 @@ def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
 
 @case(ranks=4)
 def mesh_subgroups(rank: Rank) -> float:
-    """Run collectives at the same time in overlapping groups: two mesh dimensions, all ranks."""
+    """Run collectives at the same time in the overlapping groups of rows, columns and all ranks."""
     mesh = rank.mesh(2, 2, names=("row", "column"))
     flat = mesh._flatten("all")
     value = torch.full((3,), float(rank.index), device=rank.device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All cases with four and eight ranks, and checkpoints that are loaded with fewer ranks."""
+"""Run all cases with four and eight ranks, and load a checkpoint with fewer ranks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases in which one rank is late: the others continue until they need its values."""
+"""Test cases in which a rank is late: the other rank continues until it needs late values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from tests.distributed.rank import Rank
 from tests.distributed.registry import case
 
 _LATE = 2.0
-# A rank must issue all operators within this many seconds. On an idle machine, this takes
-# milliseconds.
+# The seconds within which a rank must issue all operators. An idle machine needs milliseconds.
 _SOON = 1.0
 
 
 def _warm(rank: Rank, model: torch.nn.Module) -> None:
-    """Compile everything first, so that measured times exclude compilation."""
+    """Compile all programs of a step, so that measured times exclude compilation."""
     for _ in range(4):
         problem = problems.language()
         inputs, targets = next(iter(problem.batches()))
@@ -32,9 +31,9 @@ def _warm(rank: Rank, model: torch.nn.Module) -> None:
 
 @case()
 def late_rank_all_reduce(rank: Rank) -> float:
-    """Issue a collective whose input is not ready; it and other operators return immediately.
+    """Issue collectives and other operators without waiting for the late rank.
 
-    Only an operator that uses the collective's result waits.
+    Only an operator that uses a collective's result waits.
     """
     x = torch.ones(4, device=rank.device)
     (torch.arange(4.0, device=rank.device) * 2 + 1).sum().item()
@@ -56,7 +55,7 @@ def late_rank_all_reduce(rank: Rank) -> float:
 
 @case()
 def late_rank_ddp(rank: Rank) -> float:
-    """Start the reduction of all buckets before the first one has finished."""
+    """Start the reductions of all buckets before the first reduction has finished."""
     issued: list[float] = []
 
     def hook(state: Any, bucket: Any) -> Any:
@@ -83,7 +82,7 @@ def late_rank_ddp(rank: Rank) -> float:
 
 @case()
 def late_rank_fsdp2(rank: Rank) -> float:
-    """Gather the next block's parameters before the first block's have arrived."""
+    """Start gathering the second block's parameters before the first block's have arrived."""
     model = fsdp2.sharded(rank)
     blocks = [layer for layer in model if isinstance(layer, problems.Block)]
     model.set_modules_to_forward_prefetch(blocks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases for torch.distributed.pipelining: each rank has some of the layers."""
+"""Test cases for torch.distributed.pipelining, which gives each rank some of the layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MICROBATCHES = 4
 
 
 def stages_of(rank: Rank, model: nn.Sequential, indices: list[int], count: int) -> list[Any]:
-    """Split the model into `count` equal stages, and return those that this rank runs."""
+    """Split the model into `count` equal stages, and return those at `indices`."""
     layers = len(model) // count
     return [
         PipelineStage(
@@ -43,9 +43,9 @@ def stages_of(rank: Rank, model: nn.Sequential, indices: list[int], count: int) 
 
 
 def _trains(rank: Rank, schedule_type: Any, *, per_rank: int = 1, v_shape: bool = False) -> float:
-    """Train with `per_rank` stages per rank.
+    """Train with `per_rank` stages per rank, and compare the losses with one process.
 
-    In a V shape, rank r has stages r and count - 1 - r.
+    If `v_shape` is true, rank r has the stages r and count - 1 - r.
     """
     count = rank.size * per_rank
     indices = [rank.index + i * rank.size for i in range(per_rank)]
@@ -60,7 +60,7 @@ def _trains(rank: Rank, schedule_type: Any, *, per_rank: int = 1, v_shape: bool 
     )
     parameters = [p for stage in stages for p in stage.submod.parameters()]
     optimizer = problems.adam(parameters)
-    # The rank that runs the last stage.
+    # The rank with the last stage, which computes the loss.
     last = 0 if v_shape else rank.size - 1
     return equal(
         _losses(rank, problem, schedule, optimizer, last, sends=0 in indices), problem.alone()
@@ -135,7 +135,7 @@ def pipeline_dual_pipe_v(rank: Rank) -> float:
 
 @case()
 def pipeline_split_by_export(rank: Rank) -> float:
-    """Split the model with torch.export instead of by hand."""
+    """Split the model with torch.export instead of by index."""
     problem = problems.language()
     inputs = problem.inputs[0]
     size = inputs.shape[0] // _MICROBATCHES

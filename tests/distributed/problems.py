@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two small models with data, and reference training in one process on the CPU."""
+"""Two small models with data, and the reference: training in one process on the CPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mlp(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal attention with heads of width 8: two, or fewer if tensor parallelism splits them."""
+    """Causal attention with two heads of width 8, which tensor parallelism splits over ranks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A model with batches of inputs and targets. They are on the CPU, and equal on all ranks."""
+    """A model and its training data, which is on the CPU and equal on all ranks."""
 
     new_model: Callable[[], nn.Module]
     inputs: torch.Tensor  # [STEPS, BATCH, ...]
@@ -118,10 +118,10 @@ class Problem:
         rank: Rank | None = None,
         share: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> list[float]:
-        """Train, and return each step's loss over the whole batch.
+        """Train, and return the loss of each step over the whole batch.
 
-        A rank trains on `share(batch)`, by default on its part of the batch. Shares have equal
-        sizes.
+        A rank trains on `share(batch)`, by default on its part of the batch. All ranks must have
+        shares of equal size.
         """
         if rank is not None:
             share = share or rank.part
@@ -137,7 +137,7 @@ class Problem:
         return [float(loss) for loss in losses]
 
     def alone(self, optimizer: Optimizer | None = None) -> list[float]:
-        """Return the losses of training in one process on the CPU."""
+        """Train in one process on the CPU, and return the losses."""
         model = self.model()
         return self.train(model, (optimizer or adam)(model.parameters()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank that runs a test case, and functions that compare its results with a reference."""
+"""The argument of test cases, `Rank`, and functions that compare results with a reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERANCE = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Rank:
-    """One of `size` ranks, in a process with an initialised default process group."""
+    """One of `size` ranks, in a process with an initialized default process group."""
 
     index: int
     size: int
@@ -39,7 +39,7 @@ class Rank:
     def equals_cpu(
         self, run: Callable[[Rank], Sequence[float]], *, tolerance: float = TOLERANCE
     ) -> float:
-        """Call `run` on the device, and with the same ranks on the CPU; compare the results."""
+        """Call `run` on the CPU and on the device, with the same ranks, and compare the results."""
         on_cpu = run(dataclasses.replace(self, device="cpu"))
         return equal(run(self), on_cpu, tolerance=tolerance)
 
@@ -47,7 +47,7 @@ class Rank:
 def equal(
     actual: Sequence[float], expected: Sequence[float], *, tolerance: float = TOLERANCE
 ) -> float:
-    """Return the largest absolute difference. Raises AssertionError if it exceeds `tolerance`."""
+    """Return the largest absolute difference. Raises AssertionError if that exceeds `tolerance`."""
     assert len(actual) == len(expected), f"{len(actual)} numbers instead of {len(expected)}"
     differences = [abs(a - e) for a, e in zip(actual, expected, strict=True)]
     largest = max(differences, default=0.0)
@@ -61,7 +61,10 @@ def equal(
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor, *, tolerance: float = TOLERANCE) -> float:
-    """Compare two tensors; return the largest difference. Raises AssertionError if too large."""
+    """Return the largest difference of two tensors.
+
+    Raises AssertionError if it exceeds `tolerance`, or if the shapes or dtypes differ.
+    """
     actual = actual.detach().cpu()
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
     assert actual.dtype == expected.dtype, f"{actual.dtype}, expected {expected.dtype}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a rank: it runs the test cases that the launcher names, one after another."""
+"""The program of a rank, which runs the test cases that the launcher requests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import traceback
 import warnings
 from typing import Any
 
-# Timeout for collectives, in seconds. If another rank fails, the launcher kills this rank earlier.
+# The timeout of collectives in seconds. If another rank fails, the launcher kills this one earlier.
 _PATIENCE = 60
 
 
 def main(index: int, size: int) -> None:
-    # Keep standard output for replies to the launcher; everything that cases print goes to the log.
+    # Reserve standard output for replies to the launcher. The output of cases goes to the log.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     faulthandler.register(signal.SIGUSR1)

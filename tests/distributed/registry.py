@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry of test cases: functions that all ranks run, looked up by name."""
+"""The registry of test cases, which are functions that all ranks run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.distributed.rank import Rank
 
-# The modules that define test cases, each with the name of its feature in the table of results.
+# The modules that define test cases, with the headings of their features in the table of results.
 FEATURES = {
     "data_parallel": "DistributedDataParallel",
     "data_parallel_hooks": "DDP's communication hooks, ZeroRedundancyOptimizer",
@@ -48,7 +48,7 @@ _cases: dict[str, Case] = {}
 def case(
     *, ranks: int = 2, modes: tuple[str, ...] = ("strict", "fused")
 ) -> Callable[[Callable[[Rank], float]], Callable[[Rank], float]]:
-    """Register a test case for a number of ranks, to run in the given eager modes of the device."""
+    """Register a test case, to run with `ranks` ranks in each of the eager modes `modes`."""
 
     def register(run: Callable[[Rank], float]) -> Callable[[Rank], float]:
         name = run.__name__
@@ -73,7 +73,7 @@ def all_cases() -> dict[str, Case]:
 
 
 def of_ranks(*ranks: int) -> list[tuple[str, str]]:
-    """Return a (name, mode) pair for each mode of each test case with these numbers of ranks."""
+    """Return the (name, mode) pairs of all test cases with one of these numbers of ranks."""
     return [
         (each.name, mode)
         for each in all_cases().values()

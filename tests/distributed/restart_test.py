@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarted programs use the compile cache, and load the checkpoints of killed ranks."""
+"""Test that restarted programs use the compile cache, and load the checkpoints of killed ranks."""
 
 from __future__ import annotations
 

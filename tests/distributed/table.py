@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results as a Markdown page, with a row for each test case."""
+"""Format the results as a Markdown page, with a row for each test case."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def page(cases: Iterable[Case], outcomes: Mapping[tuple[str, str], Outcome]) -> 
 
 
 def cell(outcome: Outcome) -> str:
-    """Return the largest difference, or the error of a failed case, as the text of a table cell."""
+    """Return the text of a table cell: the largest difference, or the error of a failed case."""
     if not outcome.error:
         return f"{outcome.difference:.1e}" if outcome.difference else "equal"
     errors = re.findall(r"^\w*(?:Error|Exception): .*$", outcome.error, re.MULTILINE)

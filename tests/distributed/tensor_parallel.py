@@ -26,7 +26,7 @@ from tests.distributed.registry import case
 
 
 def block_plan() -> dict[str, Any]:
-    """Return the plan for a block. Each rank has some of the heads and some hidden features."""
+    """Return the plan that splits the heads and the hidden features of a block over the ranks."""
     return {
         "attention.q": ColwiseParallel(),
         "attention.k": ColwiseParallel(),
@@ -38,7 +38,7 @@ def block_plan() -> dict[str, Any]:
 
 
 def sequence_plan() -> dict[str, Any]:
-    """Return the plan for a block whose norms and residuals are sharded by position."""
+    """Return the plan that also shards the norms and residuals of a block by position."""
     return {
         "norm1": SequenceParallel(),
         "attention": PrepareModuleInput(
@@ -62,15 +62,15 @@ def parallelize(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 def adam(model: nn.Module) -> torch.optim.Optimizer:
-    """Return an optimizer that accepts plain and distributed parameters together.
+    """Return an optimizer for a model that has both DTensor and plain parameters.
 
-    torch's foreach operators, which accelerators use by default, accept only one of the two kinds.
+    torch's foreach operators, the default on accelerators, do not accept both in one call.
     """
     return torch.optim.AdamW(model.parameters(), lr=problems.RATE, foreach=False)
 
 
 def _train(rank: Rank, problem: problems.Problem, model: nn.Module) -> float:
-    """Train the model. Each rank gets the whole batch."""
+    """Train the model, on the whole batch in each rank, and compare the losses with one process."""
     losses = problem.train(model, adam(model), rank, lambda batch: batch.to(rank.device))
     return equal(losses, problem.alone())
 
@@ -91,7 +91,7 @@ def tp_gpt(rank: Rank) -> float:
 
 @case()
 def tp_embedding(rank: Rank) -> float:
-    """Shard the embedding by rows, so each rank has some tokens, and the last layer by columns."""
+    """Shard the token embedding by rows (the vocabulary), and the last layer by columns."""
     problem = problems.language()
     mesh = rank.mesh()
     model = parallelize(problem.model().to(rank.device), mesh)
@@ -136,7 +136,7 @@ def tp_sequence_parallel(rank: Rank) -> float:
 
 @case()
 def tp_loss_parallel(rank: Rank) -> float:
-    """Compute the loss from sharded scores: each rank has the scores of only some tokens."""
+    """Compute the loss from logits that are sharded over the vocabulary."""
     problem = problems.language()
     model = parallelize(problem.model().to(rank.device), rank.mesh())
     plan = {"3.out": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All test cases for two ranks, in every mode."""
+"""Run all test cases for two ranks, in every mode."""
 
 from __future__ import annotations
 

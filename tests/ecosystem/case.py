@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of cases, and what a case does with a library's model.
+"""The table of cases, and the class `Run`, with which a case runs a library's model.
 
 A case is a function that takes a `Run` and returns tensors, in dicts, lists or dataclasses. It runs
 on the CPU first, then on tpu in each of its modes, and the tensors must be equal within a
-tolerance. It may not know its mode: it creates its model on the CPU, moves it to `run.device`, and
-passes it to `run.compiled`, which compiles it in the mode `compile` only.
+tolerance. A case must not depend on its mode: it creates its model on the CPU, moves it to
+`run.device`, and passes it to `run.compiled`, which compiles it only in the mode `compile`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Case:
     """A row of the table. `library` is the key of a locked package.
 
-    `rtol` and `atol` apply to float32. Values of float64 are compared with the same ones.
+    `rtol` and `atol` apply to all floating-point dtypes.
     """
 
     library: str
@@ -51,7 +51,7 @@ _TABLE: dict[str, Case] = {}
 def case(
     library: str, *, modes: tuple[str, ...] = ALL, rtol: float = 1e-3, atol: float = 1e-4
 ) -> Callable[[_F], _F]:
-    """Add a function to the table. Raises ValueError if the library has a case of that name."""
+    """Add a function to the table. Raises ValueError if the library has a case of the same name."""
 
     def register(function: _F) -> _F:
         row = Case(library, function, modes, rtol, atol)
@@ -64,7 +64,7 @@ def case(
 
 
 def table() -> Mapping[str, Case]:
-    """Return all cases, by `library/name`. Imports the modules of `cases`, but no library."""
+    """Return all cases, by `library/name`. This imports the modules of `cases`, but no library."""
     from tests.ecosystem import cases
 
     cases.load()
@@ -73,13 +73,13 @@ def table() -> Mapping[str, Case]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a case: on a device, compiled or not."""
+    """One run of a case: its device, and whether it compiles."""
 
     device: torch.device
     compiles: bool = False
 
     def put(self, value: Any) -> Any:
-        """Return tensors, modules, and dicts, lists and tuples of them, on the device."""
+        """Move tensors and modules, also in dicts, lists and tuples, to the device."""
         if isinstance(value, torch.Tensor | torch.nn.Module):
             return value.to(self.device)
         if isinstance(value, dict):
@@ -89,7 +89,7 @@ class Run:
         return value
 
     def compiled(self, function: _F) -> _F:
-        """Return a function or module, compiled if this run compiles."""
+        """Return `function`, a function or module, compiled if this run compiles."""
         if not self.compiles:
             return function
         compiled: Any = torch.compile(function)
@@ -104,10 +104,11 @@ class Run:
         optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer] | None = None,
         steps: int = 2,
     ) -> dict[str, Any]:
-        """Train a model on one batch, save it, load it, and return what a user sees of that.
+        """Train a model on one batch, save and load it, and evaluate it.
 
-        Its dropout is off, because devices have different random numbers. The default loss is the
-        mean square of the outputs, and the default optimizer is SGD with momentum.
+        Return the losses, gradients, state and output. Dropout is disabled, because random numbers
+        differ between devices. The default loss is the mean square of the outputs, and the default
+        optimizer is SGD with momentum.
         """
         without_dropout(model)
         model = self.put(model).train()
@@ -140,7 +141,7 @@ class Run:
         }
 
     def evaluate(self, model: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]) -> Any:
-        """Return a model's output in evaluation mode, without gradients."""
+        """Return the output of a model in evaluation mode, without gradients."""
         model = self.put(model).eval()
         forward = self.compiled(model)
         with torch.no_grad():
@@ -148,7 +149,7 @@ class Run:
 
 
 def without_dropout(model: torch.nn.Module) -> torch.nn.Module:
-    """Set the probability of a model's dropout layers to 0."""
+    """Disable the dropout layers of a model, and return it."""
     for module in model.modules():
         if isinstance(module, torch.nn.modules.dropout._DropoutNd):
             module.p = 0.0
@@ -156,13 +157,13 @@ def without_dropout(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def mean_square(output: Any) -> torch.Tensor:
-    """Return the mean square of all floating-point tensors of an output."""
+    """Return the sum of the mean squares of all floating-point and complex tensors in an output."""
     values = [t for t in tensors(output).values() if t.is_floating_point() or t.is_complex()]
     return torch.stack([t.abs().square().mean().to(torch.float32) for t in values]).sum()
 
 
 def tensors(value: Any, name: str = "") -> dict[str, torch.Tensor]:
-    """Return the tensors in a value by path: of dicts, lists, tuples and dataclasses."""
+    """Return the tensors and numbers in a nested value (dicts, lists, objects), by path."""
     if isinstance(value, torch.Tensor):
         return {name: value}
     if isinstance(value, bool | int | float | complex):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run cases on the CPU and on tpu: `python -m tests.ecosystem.child RESULTS LIBRARY/CASE:MODE...`.
 
-It appends a line to RESULTS as soon as an outcome is known, because a case may end the process. The
-line `{"begins": KEY}` says which case and mode runs next.
+It appends a line to RESULTS as soon as an outcome is known, because a case may crash the process.
+The line `{"begins": KEY}` says which case and mode runs next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from torch_google.tpu.testing import quick_compiler
 
-# The device reads these when it starts, and the libraries when they are imported.
+# Set these before the imports below: the device and some libraries read them only once.
 quick_compiler.use()
 os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -36,7 +36,7 @@ Values = Mapping[str, torch.Tensor]
 
 
 class Journal:
-    """The file that the parent process reads."""
+    """Appends progress and outcomes to the file that the parent process reads."""
 
     def __init__(self, file: Path) -> None:
         self._stream = file.open("a", encoding="utf-8")
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
 
 
 def run(row: Case, modes: Iterable[str], journal: Journal) -> None:
-    """Run a case on the CPU and in modes on tpu, and write the outcomes."""
+    """Run a case on the CPU and, in each of `modes`, on tpu, and record the outcomes."""
     journal.begins(f"{row.key}:{CPU}")
     try:
         expected = values(row, CPU)
@@ -77,7 +77,7 @@ def run(row: Case, modes: Iterable[str], journal: Journal) -> None:
 
 
 def outcome(row: Case, mode: str, expected: Values) -> tuple[Verdict, str]:
-    """Run a case on tpu in a mode. Return its verdict and the cause."""
+    """Run a case on tpu in a mode. Return its verdict, and the cause unless it passed."""
     try:
         actual = values(row, mode)
     except Exception as error:  # noqa: BLE001 - a library may raise anything
@@ -87,7 +87,7 @@ def outcome(row: Case, mode: str, expected: Values) -> tuple[Verdict, str]:
 
 
 def compare(row: Case, expected: Values, actual: Values) -> str:
-    """Return the first difference, or an empty string."""
+    """Return the first difference between the CPU's and tpu's tensors, or an empty string."""
     if not expected:
         return "the case returns no tensor"
     if expected.keys() != actual.keys():
@@ -103,7 +103,7 @@ def compare(row: Case, expected: Values, actual: Values) -> str:
 
 
 def values(row: Case, mode: str) -> dict[str, torch.Tensor]:
-    """Return the tensors of a case, on the CPU."""
+    """Run a case in a mode, and return copies of its tensors on the CPU."""
     torch.compiler.reset()
     for seed in (torch.manual_seed, random.seed, numpy.random.seed):
         seed(0)

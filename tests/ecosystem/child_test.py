@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison detects faults."""
+"""Test that the child process detects and reports differences and failures."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for the CUDA libraries that PyPI's torchvision links, so that it loads without them.
+"""Build stubs of the CUDA libraries that PyPI's torchvision links against, so that it loads.
 
-PyPI has torchvision only as built for CUDA. Its operators for the CPU are the reference for those
-on tpu, but its library does not load with torch's build for the CPU. The stand-ins define the
-functions that it takes from CUDA's libraries. They fail as on a machine without a GPU, and nothing
-calls them for CPU tensors.
+PyPI has torchvision only as built for CUDA. The reference for tpu is its CPU operators, but its
+library does not load with torch's CPU build. The stubs define the functions that it imports from
+CUDA's libraries. They fail as on a machine without a GPU, and nothing calls them for CPU tensors.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _DIRECTORY = "torch_google_cuda_stand_in"
-# CUDA's status for "no device"; its functions whose names begin with __ return pointers instead.
+# cudaErrorNoDevice, which the stubs return. Those whose names begin with __ return null pointers.
 _NO_DEVICE = 100
 
 
 def build(site: Path) -> None:
-    """Compile the stand-ins for the torchvision in a site-packages directory.
+    """Compile the stubs for the torchvision in the site-packages directory `site`.
 
-    Needs `nm` and a C compiler (`CC`, else cc). Raises CalledProcessError if one of them fails.
+    This needs `nm` and a C compiler (CC or cc). Raises CalledProcessError if one of them fails.
     """
     libraries = sorted((site / "torchvision").glob("*.so"))
     symbols = undefined(libraries)
@@ -37,7 +36,7 @@ def build(site: Path) -> None:
 
 
 def load() -> None:
-    """Load the stand-ins into this process, if this environment has them and torch lacks CUDA."""
+    """Load the stubs into this process, if `build` has compiled them for this environment."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
         return
@@ -47,7 +46,7 @@ def load() -> None:
 
 
 def undefined(libraries: Iterable[Path]) -> dict[str, set[str]]:
-    """Return the CUDA functions that these libraries take from others, by the other's soname."""
+    """Return the undefined CUDA functions of `libraries`, by the soname of the CUDA library."""
     functions: defaultdict[str, set[str]] = defaultdict(set)
     for library in libraries:
         listing = subprocess.run(
@@ -80,7 +79,7 @@ def _compile(library: Path, soname: str, names: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         source, script = Path(scratch, "stand_in.c"), Path(scratch, "versions")
         source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        # The libraries ask for CUDA's symbols with the version that is its soname.
+        # The symbols of libcudart have a version, which is the soname of the library.
         script.write_text(f"{soname} {{ global: *; }};\n", encoding="utf-8")
         versions = [f"-Wl,--version-script={script}"] if "cudart" in soname else []
         subprocess.run(

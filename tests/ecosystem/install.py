@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Install the libraries, torch and the device into a virtual environment.
+"""Install libraries, torch and the device tpu into a virtual environment.
 
-    python -m tests.ecosystem.install DIRECTORY                      every group
-    python -m tests.ecosystem.install DIRECTORY --groups hf,vision   some of them
-    python -m tests.ecosystem.install DIRECTORY --wheel FILE.whl     the device from its wheel
+    python -m tests.ecosystem.install DIRECTORY                      all groups of libraries
+    python -m tests.ecosystem.install DIRECTORY --groups hf,vision   some groups
+    python -m tests.ecosystem.install DIRECTORY --wheel FILE.whl     torch_google from a wheel
 
-pip installs exactly the locked wheels, each with its hash. Without `--wheel`, the environment uses
-the device in this workspace, with the entry points that the wheel has. `torch_google/tpu/_C.so`
-must exist then: see torch_google/tpu/csrc/develop.py.
+pip installs exactly the locked wheels, and checks their hashes. Without `--wheel`, the environment
+imports torch_google from this workspace, with the entry points of the wheel. In this case,
+`torch_google/tpu/_C.so` must exist; torch_google/tpu/csrc/develop.py builds it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.ecosystem import cuda_stand_in, locked
 from tools.wheel import metadata
 
 _ROOT = Path(__file__).parents[2]
-# `TORCH_GOOGLE_TORCH_INDEX` replaces the index of torch's CPU build, as in the build.
+# The environment variable that replaces the package index of torch's CPU build, as in Bazel builds.
 _INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
@@ -54,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None) -> None:
-    """Create or extend the environment. Raises CalledProcessError if pip or a compiler fails."""
+    """Create or extend the virtual environment in `directory`.
+
+    Raises CalledProcessError if pip or the compiler fails.
+    """
     python = directory / "bin" / "python"
     if not python.exists():
         venv.create(directory, with_pip=True)
@@ -79,7 +82,7 @@ def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None
 
 
 def _link(site: Path) -> None:
-    """Make the workspace's `torch_google` importable, with the wheel's entry points."""
+    """Make the workspace's torch_google importable, with the entry points of the wheel."""
     (site / "torch_google_workspace.pth").write_text(f"{_ROOT}\n", encoding="utf-8")
     info = site / "torch_google-0.dist-info"
     info.mkdir(exist_ok=True)
@@ -100,7 +103,7 @@ def _link(site: Path) -> None:
 
 
 def entry_points(build: str) -> list[str]:
-    """Return the wheel's entry points, from the text of torch_google/BUILD."""
+    """Return the wheel's entry points. `build` is the text of torch_google/BUILD."""
     lists: dict[str, list[str]] = {}
     for node in ast.parse(build).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels of the room's virtual environment: the workspace's own, and those of the libraries."""
+"""List the wheels of the virtual environment: torch, the device's, and those of the libraries."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ REQUIREMENTS = Path(__file__).with_name("requirements")
 
 UPDATE = "third_party/pypi/update.py tests/ecosystem/requirements/*.in"
 
-# What the device itself imports; torch's own requirements are in the main lock.
+# The packages that the device imports. torch's own requirements come from the main lock.
 _DEVICE = ("absl_py", "etils", "fsspec", "jax", "jaxlib", "numpy", "scipy", "setuptools")
 
 
 def groups() -> list[str]:
-    """Return the names of the groups, sorted."""
+    """Return the sorted names of the groups of libraries."""
     return [path.stem for path in sorted(REQUIREMENTS.glob("*.in"))]
 
 
 def libraries(group: str) -> list[str]:
-    """Return the keys of a group's libraries."""
+    """Return the keys of the libraries in a group."""
     text = (REQUIREMENTS / f"{group}.in").read_text(encoding="utf-8")
     return [lock.requirement_key(line) for line in lock.requirement_lines(text)]
 
 
 def version(key: str) -> str:
-    """Return the locked version of a package. Raises KeyError if no lock has it."""
+    """Return the locked version of a package. Raises KeyError if it is in no lock file."""
     return _rows()[key].version
 
 
 def pip_lines(chosen: Collection[str]) -> list[str]:
-    """Return lines `NAME==VERSION --hash=sha256:...` for torch, the device and these groups."""
+    """Return pip requirements with hashes for torch, the device, and the groups `chosen`."""
     rows = _rows()
     roots = [*_DEVICE, *_own().torch_requires]
     roots += [key for group in chosen for key in libraries(group)]
@@ -48,12 +48,12 @@ def pip_lines(chosen: Collection[str]) -> list[str]:
 
 
 def extra_index() -> str:
-    """Return the index that has torch's build for the CPU."""
+    """Return the URL of the package index that has torch's CPU build."""
     return str(json.loads(lock.TORCH_PIN.read_text(encoding="utf-8"))["wheel"]["extra_index"])
 
 
 def problems() -> list[str]:
-    """Return one line for each disagreement between the groups, their locks and the main lock."""
+    """Return a line for each inconsistency between the groups, their locks and the main lock."""
     found = []
     shared = _shared()
     versions = {key: row.version for value in shared for key, row in value.packages.items()}

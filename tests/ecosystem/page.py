@@ -20,14 +20,14 @@ columns. A case passes if its results equal the CPU's, without a change in the u
 
 
 def write(rows: Iterable[Row], file: Path = FILE) -> None:
-    """Write the page atomically."""
+    """Write TABLE.md atomically."""
     temporary = file.with_name(f"{file.name}.part")
     temporary.write_text(text(rows), encoding="utf-8")
     temporary.replace(file)
 
 
 def text(rows: Iterable[Row]) -> str:
-    """Return the page."""
+    """Return the text of TABLE.md."""
     rows = sorted(rows)
     lines = [_HEAD, *_summary(rows), "", "## Cases", ""]
     lines += ["| library | version | case | mode | verdict | cause |", "|---|---|---|---|---|---|"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of results: one for each case and mode."""
+"""Read and write results.json, which has a row for each case and mode."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ FILE = Path(__file__).with_name("results.json")
 class Verdict(enum.StrEnum):
     PASSED = "passed"
     DIFFERS = "differs"
-    """A tensor is not equal to the CPU's."""
+    """A tensor differs from the CPU's."""
     FAILED = "failed"
-    """It raised an error on the device, and none on the CPU."""
+    """The case raised an error on the device, but not on the CPU."""
     CRASHED = "crashed"
-    """Its process ended."""
+    """The case ended its process."""
     SLOW = "slow"
-    """It did not end within the time limit."""
+    """The case exceeded the time limit."""
     BROKEN = "broken"
-    """It fails on the CPU, so nothing is known about the device."""
+    """The case fails on the CPU, so nothing is known about the device."""
 
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """What happened. `cause` is empty if it passed, else one line."""
+    """The result of a case in a mode. `cause` is one line, or empty if the case passed."""
 
     library: str
     version: str
@@ -44,7 +44,7 @@ class Row:
 
 
 def read(file: Path = FILE) -> list[Row]:
-    """Read rows. Raises ValueError if the file has another form."""
+    """Read the rows. Raises ValueError if the file is malformed."""
     document = json.loads(file.read_text(encoding="utf-8"))
     try:
         return [Row(**{**row, "verdict": Verdict(row["verdict"])}) for row in document]
@@ -53,7 +53,7 @@ def read(file: Path = FILE) -> list[Row]:
 
 
 def write(rows: Iterable[Row], file: Path = FILE) -> None:
-    """Write rows, sorted, atomically."""
+    """Sort the rows, and write them atomically."""
     lines = [json.dumps(asdict(row)) for row in sorted(rows)]
     temporary = file.with_name(f"{file.name}.part")
     temporary.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
@@ -61,7 +61,7 @@ def write(rows: Iterable[Row], file: Path = FILE) -> None:
 
 
 def one_line(text: str, limit: int = 160) -> str:
-    """Return the first line of an error that has text, without paths of this machine."""
+    """Return the first nonblank line of an error message, without directories and addresses."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = re.sub(r"(?:/[\w.+@-]+)+/([\w.+@-]+)", r"\1", lines[0] if lines else "no message")
     line = re.sub(r"0x[0-9a-f]{6,}", "0x...", line)

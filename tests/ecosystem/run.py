@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run cases, each on the CPU and on tpu, and write results.json and TABLE.md.
 
-    python -m tests.ecosystem.run                            every case without a result
-    python -m tests.ecosystem.run 'timm/*' 'torchvision/*'   these, again
-    python -m tests.ecosystem.run --again failed,differs     those with this verdict, again
+    python -m tests.ecosystem.run                            all cases without a result
+    python -m tests.ecosystem.run 'timm/*' 'torchvision/*'   rerun cases by name
+    python -m tests.ecosystem.run --again failed,differs     rerun cases by verdict
 
-Start it with the Python of the environment that `install.py` made. Its exit status is 1 if a case
-has another verdict than results.json before the run, or a new case did not pass.
+Start it with the Python of the environment that `install.py` created. The exit status is 1 if the
+verdict of a case differs from that in results.json before the run, or if a new case did not pass.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterator[Row]:
-    """Run `LIBRARY/CASE:MODE`s in child processes, and yield their rows as they end."""
+    """Run cases, given as `LIBRARY/CASE:MODE`, in child processes, and yield rows as they end."""
     with tempfile.TemporaryDirectory() as scratch, log.open("a", encoding="utf-8") as output:
         journal = Path(scratch, "journal")
         environment = {
@@ -86,14 +86,14 @@ def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterat
                 stdout=output, stderr=output, env=environment, cwd=scratch,
             ) as child:  # fmt: skip
                 yield from _rows(child, journal, some, seconds)
-            # Cases after one that ended the process run in another process.
+            # If a case ended the process, the cases after it run in a new process.
             todo = some + todo
 
 
 def _rows(
     child: subprocess.Popen[bytes], journal: Path, todo: list[str], seconds: float
 ) -> Iterator[Row]:
-    """Yield rows until the child ends, and remove their keys from `todo`."""
+    """Yield the rows that a child writes until it ends, and remove their keys from `todo`."""
     read, current, since = 0, "", time.monotonic()
     while True:
         ended = child.poll() is not None
@@ -118,7 +118,10 @@ def _rows(
 
 
 def _lost(current: str, todo: list[str], verdict: Verdict, cause: str) -> Row:
-    """Return the row of the case that ended its process, or the first one if none began."""
+    """Return the row of the case that was running when the process ended.
+
+    If the case was still running on the CPU, the row of its first mode is broken.
+    """
     if current not in todo:  # it is running on the CPU, for the first of its modes
         current, verdict = todo[0], Verdict.BROKEN
     todo.remove(current)
@@ -136,7 +139,7 @@ def _chosen(
     again: set[Verdict],
     before: Mapping[tuple[str, str, str], Row],
 ) -> Iterator[str]:
-    """Yield keys of cases that the user asked for; without a pattern, those without a result."""
+    """Yield the keys of the selected cases: by default, those that have no result yet."""
     for row in table().values():
         for mode in row.modes:
             known = before.get((row.library, row.name, mode))

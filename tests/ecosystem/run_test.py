@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command reads what a child writes, and survives a child that ends or hangs."""
+"""Test that the command reads a child's results, and survives a child that crashes or hangs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEYS = ["timm/resnet:strict", "timm/resnet:fused", "timm/swin:strict"]
 
 
 def _rows(tmp_path: Path, entries: list[dict[str, str]], end: str) -> tuple[list[Row], list[str]]:
-    """Run a child that writes these entries to its journal and then ends as `end` says."""
+    """Run a child that writes `entries` to its journal and then executes the code `end`."""
     journal = tmp_path / "journal"
     journal.write_text("")
     text = "".join(json.dumps(entry) + "\n" for entry in entries)

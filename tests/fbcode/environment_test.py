@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment that every par_test has, packed or not, without settings in its BUILD file."""
+"""Test the environment that every par_test has by default, packed or not."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs() -> None:
 
 
 def test_the_device_is_there_where_torch_is_imported() -> None:
-    """torch loads the device through its entry point; this test does not register the device."""
+    """Importing torch must register the device, through its entry point."""
     names = {base.__name__ for base in common_device_type.get_device_type_test_bases()}
     assert names == {"CPUTestBase", "PrivateUse1TestBase"}

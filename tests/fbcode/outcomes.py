@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results file of a run. Each test has a line for its start and a line for its end."""
+"""Read and write the results file of a run, with a line for the start and the end of each test."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from tools.presubmit.account import Account
 from tools.presubmit.results import Case, Outcome
 
-# The prefix of the skip reason for a test that ran and failed as expected.
+# The prefix of the skip reason of a test that ran and failed as expected.
 KNOWN = "known: "
 
-# The reason in the line that is written before a test runs. If no other line follows, the run was
-# killed or the test ended its process. In the second case, `confirm` adds a line that says so.
+# The reason in the line that is written before a test runs. If the test has no later line, either
+# the run was killed, or the test ended its process and `confirm` will add a line that says so.
 BEGUN = "begun"
 
 
@@ -24,8 +24,8 @@ BEGUN = "begun"
 class Ran:
     """The outcome of a test.
 
-    `suite` is its file and class, without the device that torch appends to the class. `reason` says
-    why it was skipped, or is the first line of the error. `seconds` is wall-clock time.
+    `suite` is the file and class, without the device that torch appends to the class. `reason` says
+    why the test was skipped, or is the first line of its error. `seconds` is wall-clock time.
     """
 
     suite: str
@@ -44,16 +44,16 @@ class Ran:
         return self.outcome is Outcome.SKIPPED and self.reason.startswith(KNOWN)
 
     def case(self) -> Case:
-        """Return the outcome in the form that `tools/presubmit/account.py` counts."""
+        """Return the outcome as a `Case`, which tools/presubmit/account.py counts."""
         reason = self.reason if self.outcome is Outcome.SKIPPED else ""
         return Case(f"{self.suite}::{self.test}", self.outcome, reason, self.device)
 
 
 def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
-    """Return each test's last line in the file, without the first `since` bytes of the file.
+    """Return the last line of each test in `file`, ignoring the first `since` bytes.
 
-    Returns an empty dict if the file does not exist. Raises ValueError, with the line number, for a
-    malformed line.
+    Return an empty dict if the file does not exist. Raises a ValueError naming the line if one is
+    malformed.
     """
     if not file.exists():
         return {}
@@ -84,10 +84,10 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
 
 
 def confirm(file: Path, status: int, since: int = 0) -> bool:
-    """Record for unfinished tests that they ended their process with `status` (as in `subprocess`).
+    """Record that unfinished tests ended their process with `status`, a returncode of subprocess.
 
-    `since` is the size of the file when that process began, so that tests of other processes are
-    ignored. Returns whether there were unfinished tests.
+    `since` is the size of the file when that process started, so that tests of other processes are
+    ignored. Return whether there were unfinished tests.
     """
     begun = [row for row in read(file, since).values() if row.reason == BEGUN]
     reason = f"ended its process with status {status}"
@@ -96,7 +96,10 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
 
 
 def announce(results: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
-    """Print counts of tests per group, then failures; return whether tests ran and all passed."""
+    """Print the counts of tests per group, and the failures.
+
+    Return whether there are tests and none failed.
+    """
     account = Account()
     for ran in results:
         account.add(group(ran), [ran.case()])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results file: a test's last line counts, and a test with only a start line is unfinished."""
+"""Test that the last line of a test counts, and a test with only a start line is unfinished."""
 
 from __future__ import annotations
 

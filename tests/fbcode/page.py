@@ -18,12 +18,12 @@ torch's tables it covers. `known`: the test ran and failed, and `devices/known.j
 
 
 def write(results: Iterable[Ran], file: Path) -> None:
-    """Write the page to a file, atomically."""
+    """Write the page of `results` to `file`."""
     put(text(list(results)), file)
 
 
 def text(results: Sequence[Ran]) -> str:
-    """Return the text of the page."""
+    """Return the text of TABLE.md."""
     lines = [_HEAD, "| suite | device | ran | passed | failed | known | skipped |"]
     lines.append("|---|---|---|---|---|---|---|")
     rows = collections.defaultdict(list)
@@ -64,7 +64,7 @@ def _reasons(title: str, results: Sequence[Ran]) -> list[str]:
 
 
 def failures(results: Sequence[Ran]) -> list[str]:
-    """Return a Markdown section that lists the failed tests by name; empty if none failed."""
+    """Return the lines of a section that lists the failed tests; empty if none failed."""
     failed = sorted((r for r in results if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
     if not failed:
         return []
@@ -80,5 +80,5 @@ def put(page: str, file: Path) -> None:
 
 
 def cell(content: str) -> str:
-    """Return the text, escaped for a table cell."""
+    """Escape text for a Markdown table cell."""
     return content.replace("|", "\\|").replace("<", "\\<")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that records outcomes in a file, and skips tests that the file already lists."""
+"""A pytest plugin that records outcomes in a results file, and deselects tests that it lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fbcode import outcomes
 from tests.fbcode.outcomes import Ran
 from tools.presubmit.results import Outcome
 
-# Environment variables: FILE names the results file. If AGAIN is set, failed tests run again.
+# Environment variables: the path of the results file, and whether failed tests run again.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
 
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def key(item: pytest.Item) -> tuple[str, str]:
-    """Return the key of a test's rows in the results file."""
+    """Return the key of a test in the results file."""
     return _named(item, Outcome.FAILED, "").key
 
 
@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
     return report
 
 
-# Matches the line of a traceback that shows the error.
+# Matches the line of a traceback that names the error.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 _REPORTS = pytest.StashKey[list[pytest.TestReport]]()
@@ -78,26 +78,26 @@ def _ended(item: pytest.Item) -> Ran:
 
 
 def _summary(text: str) -> str:
-    """Return an error's first line, or the error of the rank whose traceback it quotes."""
+    """Return the first line of an error. If it quotes a rank's traceback, return that error."""
     lines = text.splitlines() or [""]
     if lines[0].endswith(("exception:", "worker process:")):
         errors = [line for line in lines[1:] if _ERROR.match(line)]
-        # Some errors end with a colon, without a message. Prefer another error, such as the cause.
+        # Some errors end with a colon and no message. Prefer another error, such as the cause.
         informative = [line for line in errors if not line.rstrip().endswith(":")]
         lines = informative[-1:] or errors[-1:] or lines
     return lines[0][:300]
 
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:
-    """Return the outcome of a test. The suite's name omits the device, which torch may rename."""
+    """Return the outcome of a test. Its suite omits the device's name, which torch may change."""
     suite, cls = item.path.stem, getattr(item, "cls", None)
     if cls is not None:
         name = cls.__name__
         for suffix in ("CPU", "PRIVATEUSE1", "TPU"):
             name = name.removesuffix(suffix)
         suite += f"::{name}"
-    # The device is in a property of the test, as in Bazel's test results. It is unset if the test
-    # ended its process.
+    # The device is a user property of the test, as in Bazel's test results. It is unset when the
+    # test starts, so a test that ends its process has no device.
     device = str(dict(item.user_properties).get("device", ""))
     return Ran(suite, item.name, device, outcome, reason, seconds)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a separate process, the plugin records outcomes, and a second run skips finished tests."""
+"""Test in a separate process that the plugin records outcomes and a second run skips them."""
 
 from __future__ import annotations
 

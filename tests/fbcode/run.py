@@ -23,12 +23,13 @@ import pytest
 from tests.fbcode import outcomes, page, recording
 from tests.fbcode.share import SUITES
 
-# The number of shares. Compiled programs are never freed; a process for one share needs a few GB.
+# The number of shares. Each runs in its own process, which needs a few GB for compiled programs,
+# because they are never freed.
 _SHARES = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0 if the results file contains tests and no failure, else 1."""
+    """Run the suites. Return 0 if the results file then contains tests and no failure."""
     own, for_pytest = [*argv], []
     if "--" in own:
         own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
@@ -50,9 +51,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run a share's remaining tests. Return 0, or pytest's status if the share could not run.
+    """Run the remaining tests of a share. Return 0, or pytest's status if it could not run them.
 
-    A test that ends the process counts as failed. A new process then runs the rest.
+    A test that ends its process counts as failed, and a new process runs the rest.
     """
     command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *for_pytest]
     environment = {**os.environ, recording.AGAIN: "1" if again else ""}
@@ -62,8 +63,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # The tests ran, and the results file records the failures, even if pytest stopped at the
-        # first one.
+        # Tests failed. The results file records that, so this is not an error of the share.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
         if status > 0 or _size(results) == before:
@@ -73,7 +73,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
             )
             return abs(status)
         outcomes.confirm(results, status, before)
-        # A test that failed again before the process ended does not run a third time.
+        # In the next process, do not repeat tests that have already failed again.
         environment[recording.AGAIN] = ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits an image into patches on the device tpu, and prints their shape."""
+"""Split an image into patches on the device tpu, and print the shape of the result."""
 
 import torch
 

@@ -6,5 +6,5 @@ import torch
 
 
 def patches(pictures: torch.Tensor, *, size: int) -> torch.Tensor:
-    """Return the square patches of `pictures` (batch, height, width) as rows, one per patch."""
+    """Return the `size` x `size` patches of `pictures` (batch, height, width), one per row."""
     return einops.rearrange(pictures, "b (h p) (w q) -> (b h w) (p q)", p=size, q=size)

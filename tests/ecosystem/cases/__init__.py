@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases, one module for each kind of library. A case imports its library when it runs."""
+"""The cases, in one module for each kind of library. A case imports its library when it runs."""
 
 from importlib import import_module
 from pathlib import Path
 
 
 def load() -> None:
-    """Import all modules of this package, which fill the table."""
+    """Import all modules of this package, which add their cases to the table."""
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.stem != "__init__":
             import_module(f"{__name__}.{path.stem}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diffusion models, quantized weights, and training of language models from feedback."""
+"""Cases of diffusion models, quantized weights, and training of language models from feedback."""
 
 from __future__ import annotations
 

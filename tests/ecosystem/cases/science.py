@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs, probability, differential equations, privacy and explanations."""
+"""Cases of graph, probability, differential-equation, privacy and interpretability libraries."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites that run on every device that torch's test framework finds: the CPU and tpu."""
+"""Suites that run on all devices that torch's test framework finds, which are the CPU and tpu."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known failures in known.json, maintained by hand: patterns of test names, and reasons."""
+"""Report the known failures in known.json, which is written by hand, as skips."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FILE = Path(__file__).with_name("known.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A known failure. `tests` is a pattern for `TestClassDEVICE.test_name`, as pytest names tests.
+    """A known failure. `tests` is a pattern for names such as `TestClassDEVICE.test_name`.
 
-    DEVICE is `CPU` on the CPU. On tpu it is `PRIVATEUSE1` or `TPU`, depending on which tests ran
-    before, so write `*`.
+    DEVICE is `CPU` on the CPU. On tpu, it is `PRIVATEUSE1` or `TPU`, depending on which tests ran
+    before, so a pattern for tpu must have `*` instead.
     """
 
     tests: str
@@ -32,7 +32,8 @@ class Entry:
 def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
     """Instantiate a suite for every device, and report known failures as skips with their reasons.
 
-    A known failure still runs. If it passes, the test fails, and its entry must be removed.
+    A test with a known failure still runs. If it passes, it is reported as failed, and its entry
+    must be removed.
     """
     name, entries = suite.__name__, load()
     instantiate_device_type_tests(suite, scope)
@@ -46,7 +47,7 @@ def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
 
 
 def apply(cls: type, entries: Sequence[Entry]) -> None:
-    """Report failures as skips in the tests that have an entry."""
+    """Make the tests of a class that have an entry report failures as skips."""
     for test in unittest.defaultTestLoader.getTestCaseNames(cls):
         for entry in entries:
             if fnmatch.fnmatchcase(f"{cls.__name__}.{test}", entry.tests):
@@ -55,7 +56,7 @@ def apply(cls: type, entries: Sequence[Entry]) -> None:
 
 
 def load(path: Path = FILE) -> list[Entry]:
-    """Read the file. Raises ValueError with the entry's number if an entry has no reason."""
+    """Read `path`. Raises a ValueError naming the entry if one lacks its tests or its reason."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"tests", "reason"} or not row["reason"]:

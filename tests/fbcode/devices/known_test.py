@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test with a known failure is skipped with the reason if it fails, and fails if it passes."""
+"""Test that a known failure becomes a skip with its reason, and a pass becomes a failure."""
 
 from __future__ import annotations
 

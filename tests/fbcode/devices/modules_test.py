@@ -17,13 +17,13 @@ from torch.utils import _pytree as pytree
 from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
-# Exclude lazy modules, which have no parameters to compare before their first call.
+# Lazy modules are excluded, because they have no parameters to compare before their first call.
 _MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shares=12)
 _SAMPLES = 2
 
 
 class TestModules(TestCase):
-    # Test only eval mode: in training, some modules apply random dropout, which cannot be compared.
+    # Only in eval mode, because some modules apply random dropout in training.
     @modules(_MODULES, allowed_dtypes=[torch.float32], train_eval_mode=TrainEvalMode.eval_only)
     def test_agrees_with_itself_in_double_precision(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
@@ -72,8 +72,7 @@ def _module(info: Any, sample: Any, dtype: torch.dtype, seed: int = 0) -> torch.
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    # Some constructors take a device, and some samples are in double precision, so convert the
-    # module.
+    # Convert the module, because some samples construct it on another device or with another dtype.
     return module.cpu().to(dtype)
 
 

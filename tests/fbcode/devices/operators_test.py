@@ -23,12 +23,12 @@ _OPERATORS = sampled(op_db, shares=128)
 _REFERENCES = sampled(python_ref_db, shares=64)
 _WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
 _SAMPLES = 2
-# The device's compiler may reorder sums and fuse multiplications with additions.
+# For tpu: XLA may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
-# NumPy and SciPy sum in a different order, and have a different precision near poles.
+# For NumPy and SciPy, which sum in a different order and differ in precision near poles.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
-# Random projections, and decompositions whose vectors are unique only up to rotation. This suite
-# skips them, and tests/conformance compares them by reconstruction.
+# Decompositions that are random, or unique only up to rotation. This suite skips them on tpu;
+# tests/conformance compares them by reconstruction.
 _NOT_UNIQUE = {
     "linalg.eig",
     "linalg.eigh",
@@ -40,14 +40,14 @@ _NOT_UNIQUE = {
     "svd",
     "svd_lowrank",
 }
-# JAX lacks complex32.
+# By device, the dtypes that it does not support: JAX lacks complex32.
 _NOT_ON = {"tpu": {torch.complex32}}
 
 
 class TestOperators(TestCase):
     @ops(_OPERATORS, allowed_dtypes=(torch.float32, torch.int64))
     def test_agrees_with_the_reference(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        """Compare the CPU with op_db's NumPy reference, and every other device with the CPU."""
+        """Compare the CPU with op_db's NumPy reference, and any other device with the CPU."""
         here = torch.device(device).type
         for sample in _samples(op, device, dtype):
             if here != "cpu":
@@ -121,7 +121,7 @@ def _samples(op: Any, device: str, dtype: torch.dtype) -> list[Any]:
 
 
 def _in_numpy(op: Any) -> Callable[..., Any]:
-    """Return the NumPy reference for an operator. It takes arguments by their names in torch."""
+    """Return an operator's NumPy reference, wrapped to accept torch's argument names."""
     if not isinstance(op, SpectralFuncInfo):
         return op.ref
     dims = "axis" if op.ndimensional is SpectralFuncType.OneD else "axes"
@@ -139,7 +139,7 @@ def _call(op: Any, sample: Any, **more: Any) -> Any:
 
 
 def _skip_what_varies(op: Any, sample: Any) -> None:
-    """Skip operators with random or uninitialised results, which may differ between two calls."""
+    """Skip operators with random or uninitialized results, which may differ between two calls."""
     if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
         raise unittest.SkipTest("its result is uninitialised memory")
     results = []
@@ -153,14 +153,14 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
 
 
 def _skip_what_draws(op: Any) -> None:
-    """Skip random operators, because the same seed gives different numbers on each device."""
+    """Skip random operators, because a seed gives different numbers on different devices."""
     code = getattr(op.op, "__code__", None)
     if code is not None and "wrapper_set_seed" in code.co_names:
         raise unittest.SkipTest("its result is random")
 
 
 def _moved(structure: Any, device: str) -> Any:
-    """Return the structure with its tensors moved to `device`, and its devices replaced by it."""
+    """Move the tensors in a structure to `device`, and replace arguments that name a device."""
     if type(structure).__name__ == "SampleInput":
         parts = (structure.input, structure.args, structure.kwargs)
         first, args, kwargs = pytree.tree_map(lambda leaf: _leaf(leaf, device), parts)

@@ -68,7 +68,7 @@ class TestOptimizers(TestCase):
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
-    """Return the first of torch's configurations for the CPU that are not fused."""
+    """Return the first few of torch's configurations of an optimizer that are not fused."""
     configurations = (
         each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused")
     )
@@ -76,7 +76,7 @@ def _configurations(info: Any, device: str) -> list[Any]:
 
 
 def _problem(device: str, dtype: torch.dtype) -> tuple[torch.nn.Module, Callable[[], torch.Tensor]]:
-    """Return a small model on the device, and a closure that computes its loss and gradients."""
+    """Return a small model on `device`, and a closure that computes its loss and gradients."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     x, y = torch.randn(16, 4, dtype=dtype), torch.randn(16, 2, dtype=dtype)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase, as its tests are written
-"""A test that one of torch's decorators excludes is reported as skipped, with a reason.
+"""Test that tests which torch's decorators exclude are reported as skipped, with a reason.
 
-The skips in this suite are part of every report. The table below lists those that are expected.
+The skips in this suite appear in every report. `_EXPECTED` lists them.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def test_the_bases_are_the_cpu_and_the_private_device() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "tpu"])
 def test_what_is_left_out_is_skipped_with_the_reason(device: str) -> None:
-    # torch renames the classes of a private device when it first sets one of them up, which may
-    # have happened in an earlier file.
+    # torch renames the classes of a private device when it sets up the first of them, which may
+    # have happened in another test file.
     names = {"CPU"} if device == "cpu" else {"PRIVATEUSE1", "TPU"}
     (name,) = {f"TestRestrictions{name}" for name in names} & set(globals())
     result = unittest.TestResult()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites that need several processes or threads."""
+"""Suites whose tests run in several processes or threads."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E402, PT009 - the device must be registered first; torch's own TestCase compares tensors
-"""Suites for two processes that use the device. Child processes import the classes by name."""
+"""Suites that use the device in two processes, which import these classes by name."""
 
 from __future__ import annotations
 
 from torch_google.tpu import autoload
 
-# Register the device before importing torch's test framework, which looks for devices. Each rank
-# imports this module first.
+# Register the device before importing torch's test framework, which looks for devices then. Ranks
+# import this module first.
 autoload()
 
 import torch
@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Tests of process groups without an explicit backend, which use the accelerator's."""
+    """Tests of process groups without an explicit backend: CPU tensors use gloo, others tpu's."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()
@@ -41,7 +41,7 @@ class TestDevice(Processes):
 
 
 class TestShards(common_dtensor.DTensorTestBase):
-    """Tests that use torch's base class for DTensor, which uses the accelerator's backend."""
+    """Tests with torch's base class for DTensor, which uses the accelerator's backend."""
 
     world_size = WORLD
 

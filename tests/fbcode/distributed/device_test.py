@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites for two processes that use the device."""
+"""Run the suites that use the device in two processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _device(record_property: Callable[[str, object], None]) -> None:
 
 
 def test_torch_finds_the_devices_backend() -> None:
-    # The framework looks for devices at import, so import it after the module above, which
-    # registers the device.
+    # Import the framework only after `device`, which registers the device, because the framework
+    # looks for devices when it is imported.
     from torch.testing._internal.distributed._tensor import common_dtensor
 
     assert torch.accelerator.current_accelerator() == torch.device("tpu")

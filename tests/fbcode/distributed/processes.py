@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites for two processes with gloo. torch's harness starts processes that import them."""
+"""Suites for two processes with gloo, which torch's harness starts and which import this module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORLD = 2
 
 
 class TestGroup(MultiProcContinuousTest):
-    """Tests of collectives, and of modules that use them. All run in the same processes."""
+    """Tests of collectives and of modules that use them, which all run in the same processes."""
 
     world_size = WORLD
 
@@ -103,7 +103,7 @@ class TestGroup(MultiProcContinuousTest):
 
 
 class Processes(MultiProcessTestCase):
-    """The base class for suites that start new processes for each test."""
+    """A base class for suites that start new processes for each test."""
 
     world_size = WORLD
 
@@ -112,13 +112,13 @@ class Processes(MultiProcessTestCase):
         self._spawn_processes()
 
     def join(self, backend: str | None = None) -> None:
-        """Create the default process group in this rank."""
+        """Initialize the default process group in this rank."""
         store = dist.FileStore(self.file_name, WORLD)
         dist.init_process_group(backend, store=store, rank=self.rank, world_size=WORLD)
 
 
 class TestProcesses(Processes):
-    """Tests that each start new processes. A rank that skips exits with torch's code for skips."""
+    """Tests that start new processes, including one that is skipped in every rank."""
 
     @requires_gloo()
     def test_all_reduce_over_a_file(self) -> None:
@@ -133,7 +133,7 @@ class TestProcesses(Processes):
 
 
 class TestShards(DTensorTestBase):
-    """Tests that use torch's base class for DTensor."""
+    """Tests with torch's base class for DTensor."""
 
     world_size = WORLD
 
@@ -147,7 +147,7 @@ class TestShards(DTensorTestBase):
 
 
 class Failing(Processes):
-    """Tests that must fail. The tests of the harness check that their failures are reported."""
+    """Tests that fail or skip in a rank. processes_test.py checks that this is reported."""
 
     def one_rank_raises(self) -> None:
         if self.rank == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites for two processes, and check that a failure in either process fails the test.
+"""Run the suites for two processes, and check that a failure in one of them fails the test.
 
 The suites are in a separate module, because a spawned process imports them by name.
 """
@@ -21,7 +21,7 @@ from tests.fbcode.distributed.processes import (  # noqa: F401 - pytest finds th
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record that these cases run on the CPU, for `tools/presubmit/account.py`."""
+    """Record for tools/presubmit/account.py that these test cases run on the CPU."""
     record_property("device", "cpu")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites whose ranks are threads in one process. torch's harness makes them a process group."""
+"""Suites whose ranks are threads of one process, started by torch's harness."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class TestThreads(MultiThreadedTestCase):
 
     def test_a_tensor_in_shards_becomes_whole(self) -> None:
         mesh = dist.init_device_mesh("cpu", (WORLD,))
-        # Use no random numbers: they would differ between threads, so results could not be
-        # compared.
+        # No random numbers, because they would differ between threads.
         tensor = torch.arange(8.0)
         shards = distribute_tensor(tensor, mesh, [Shard(0)])
         self.assertEqual(shards.to_local().shape, (2,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites whose ranks are threads in one process."""
+"""Run the suites whose ranks are threads of one process."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.fbcode.distributed.threads import TestThreads  # noqa: F401 - pytest 
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record that these cases run on the CPU, for `tools/presubmit/account.py`."""
+    """Record for tools/presubmit/account.py that these test cases run on the CPU."""
     record_property("device", "cpu")
