@@ -77,7 +77,7 @@ def _path(link: re.Match[str]) -> str:
 
 
 def _lines(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """Yield each line, preceded by whether it is part of a code block."""
+    """Yield, for each line, whether it is part of a code block, and the line."""
     in_code = False
     for line in lines:
         fence = line.lstrip().startswith("```")

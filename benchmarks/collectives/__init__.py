@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of torch.distributed on the device, compared with gloo on CPU tensors."""
+"""Benchmark that compares torch.distributed on the device with gloo on CPU tensors."""

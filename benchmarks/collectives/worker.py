@@ -30,7 +30,7 @@ class Timing:
     cpu: dict[str, list[float]]
 
     def ratio(self, seconds: dict[str, list[float]]) -> float:
-        """Return the median over the rounds of the device's seconds divided by the CPU's."""
+        """Return the ratio of the device's seconds to the CPU's, as the median over the rounds."""
         return statistics.median(
             tpu / max(cpu, 1e-9) for cpu, tpu in zip(seconds["cpu"], seconds["tpu"], strict=True)
         )

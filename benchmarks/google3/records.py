@@ -110,7 +110,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Redirect sys.stderr to a line-buffered file, and remove all logging handlers for a while."""
+    """Redirect sys.stderr to a line-buffered file, without logging handlers, during the context."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

@@ -15,7 +15,7 @@ Work = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The amount of work: bytes to save and load, records to log, seconds of logging at RATE."""
+    """The bytes to save and load, the records to log, and the seconds to log at a fixed rate."""
 
     bytes: int
     records: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one operation of the importer's engine, or a lower bound of one, as a measured program."""
+"""Run one operation of the importer's engine, or its lower bound, in a process to measure."""
 
 from __future__ import annotations
 

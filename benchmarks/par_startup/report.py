@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format the figures as a Markdown table and as results."""
+"""Format the figures as a Markdown table and as benchmark results."""
 
 from __future__ import annotations
 

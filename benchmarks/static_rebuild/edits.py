@@ -86,7 +86,7 @@ class Places:
 
 @contextmanager
 def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit, given the word to insert. Revert it at the end."""
+    """Yield a function that makes the edit with a given word. Revert the edit at the end."""
     if edit.way is Way.SERIES:
         with _patching(edit, places) as make:
             yield make

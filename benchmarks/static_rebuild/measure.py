@@ -18,7 +18,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Figure:
-    """The result for one edit: medians over the rounds of the fields of `Build`.
+    """The result for one edit: the medians of the fields of `Build` over the rounds.
 
     `walls` holds the wall time of each round, `runners` the counts of the last round.
     """

@@ -64,7 +64,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    """Make SIGINT raise KeyboardInterrupt even if the test runner ignores it. Restore handlers."""
+    """During a test, make SIGINT raise KeyboardInterrupt, even if the test runner ignores it."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

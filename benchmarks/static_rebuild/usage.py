@@ -59,8 +59,8 @@ def resident_below(pid: int) -> list[float]:
 class MemoryWatch:
     """A context manager that samples the memory of a process's descendants twice a second.
 
-    together: the peak of their sum, in MiB. Shared pages count once per process.
-    largest: the peak of the largest one, in MiB.
+    together: the peak of the sum over all descendants, in MiB. Shared pages count once per process.
+    largest: the peak of any single descendant, in MiB.
     """
 
     def __init__(self, pid: int, *, interval: float = 0.5) -> None:

@@ -30,7 +30,7 @@ class Figure:
     `ratio` compares its CPU time with that of the case's first program: the median over the rounds
     of a process, and then over the processes. `lowest` and `highest` are the extremes over the
     processes, because costs differ between processes more than within one. `value` is the result of
-    the third run, which must be equal in all programs. `error` says why a program has no figures.
+    the third run, which must agree in all programs. `error` says why a program has no figures.
     """
 
     peer: str

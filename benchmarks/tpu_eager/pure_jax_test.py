@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the plain JAX workloads compute the same results as torch: their times then compare."""
+"""Test that the plain JAX workloads compute the same results as torch, so times are comparable."""
 
 from __future__ import annotations
 

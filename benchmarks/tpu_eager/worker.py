@@ -24,7 +24,7 @@ from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 # The number of operators issued in a row. Fused mode only records this many; with more, it would
 # start to run them.
 _BURST = 48
-# The number of warm-up runs. The result of the last one must be equal in all programs.
+# The number of warm-up runs. The result of the last one must agree in all programs.
 _WARM = 3
 
 

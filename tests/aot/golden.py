@@ -70,7 +70,7 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 
 def _cell(row: Row) -> str:
-    """Return a row as `compiled/samples`, plus the outcome and index of any first failure."""
+    """Return `compiled/samples`, plus the outcome and index of the first failure, if any."""
     cell = f"{row.compiled}/{row.samples}"
     return cell if row.first is None else f"{cell} {row.outcome.value} at {row.first}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data classes of cases, of the programs that the device compiles for them, and of outcomes."""
+"""Data classes for cases, for the programs that the device compiles for them, and for outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Outcome(enum.Enum):
-    """The outcomes, from best to worst. The worst outcome of its programs is that of a sample."""
+    """The outcomes, from best to worst. A sample's outcome is the worst of its programs'."""
 
     COMPILED = "compiled"
     REFUSED = "refused"

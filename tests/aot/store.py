@@ -42,7 +42,7 @@ class Store:
         self._append("cases.jsonl", {"case": asdict(case), "samples": [asdict(s) for s in samples]})
 
     def cases(self) -> dict[Case, list[Sample]]:
-        """Return the samples of each stored case. If it was stored twice, the last entry counts."""
+        """Return the samples of each stored case. The last entry for a case counts."""
         return {
             Case(**line["case"]): [_sample(sample) for sample in line["samples"]]
             for line in self._lines("cases.jsonl")

@@ -21,7 +21,7 @@ _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-leng
 
 
 class Kind(enum.Enum):
-    """The kinds of faults, by their effect on a request."""
+    """A kind of fault. The value describes its effect on a request."""
 
     UNAVAILABLE = "the proxy returns 503, and the server gets no request"
     FORBIDDEN = "the proxy returns 403, and the server gets no request"
@@ -107,7 +107,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of connections, because tests kill clients on purpose."""
+        """Ignore connection errors, because tests kill clients on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):

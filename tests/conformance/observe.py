@@ -39,7 +39,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Place:
-    """The device and the seed of a call. If `wider` is true, it computes in double precision."""
+    """The device and the seed of a call, and whether the call computes in double precision."""
 
     device: str
     seed: int = 0
@@ -169,7 +169,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _layout(tensor: torch.Tensor) -> str:
-    """Describe a tensor's strides. That of a dimension of size 1 is irrelevant and shown as `-`."""
+    """Describe a tensor's strides, with `-` for dimensions of size 1, whose stride is arbitrary."""
     if tensor.layout != torch.strided:
         return str(tensor.layout)
     sizes = tuple(tensor.shape)

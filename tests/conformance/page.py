@@ -45,7 +45,7 @@ Not in this table:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return text with one line per dtype and check: how many of the rows that count passed."""
+    """Return one line per dtype and check, such as `int64 forward: 1 of 1 passed`."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.counts:

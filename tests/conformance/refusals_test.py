@@ -40,7 +40,7 @@ REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
-    """Return what a call did instead of raising the declared error, or None if it raised that."""
+    """Return how a call differed from the error that op_db declares, or None if it raised that."""
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)
@@ -103,7 +103,7 @@ WRITING = [
 
 
 def refusal(call: Callable[[], Any]) -> Exception | None:
-    """Return the error that a call or reading its results raises, or None."""
+    """Call a function and read its results. Return the error that this raises, or None."""
     try:
         for result in pytree.tree_leaves(call()):
             if isinstance(result, torch.Tensor):

@@ -43,7 +43,7 @@ def pick(
 ) -> tuple[list[Sample], int]:
     """Return the first `count` samples (all if None), and the number of samples that exist.
 
-    Their order is fixed, and starts with the `few` samples that gate_test.py runs.
+    The order of the samples is fixed. It starts with the `few` samples that gate_test.py runs.
     """
     all_samples = list(_generated(op, dtype, gradients=gradients))
     order = _order(len(all_samples), few)[:count]
@@ -158,7 +158,8 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
     return copy.requires_grad_(tensor.requires_grad)
 
 
-# If an operator does not declare a dtype, its samples are cast from the first of these it declares.
+# If an operator does not declare a dtype, its samples are cast from the first of these dtypes that
+# it does declare.
 _SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
 # The positions of tensor arguments that torch requires on the CPU, because they determine shapes.

@@ -260,7 +260,8 @@ def _low_rank(
     )
 
 
-# The largest error of the CPU, by dtype, that may widen the allowed error, in multiples of it.
+# The CPU's error, which widens the allowed error, is clamped to this many tolerances; other dtypes
+# have 1000.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}

@@ -111,5 +111,5 @@ def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Pa
     assert result.status == 0, result.stderr
     hits = counts.pop("disk cache hit")
     assert hits > 200
-    # Linking a PAR is never cached. There are two: the program, and the tool from tools/wheel.
+    # Linking a PAR is never cached. There are two PARs: the program, and the tool from tools/wheel.
     assert sum(counts.values()) == 2, counts

@@ -80,7 +80,7 @@ class Workspace:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def runners(self) -> dict[str, int]:
-        """Return how many actions of the last build each of Bazel's strategies ran."""
+        """Return the number of actions that each Bazel strategy ran in the last build."""
         return runners(self._events)
 
     def close(self) -> None:

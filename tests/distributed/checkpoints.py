@@ -100,7 +100,7 @@ def dcp_gfile(rank: Rank) -> float:
 
 @case()
 def dcp_placements(rank: Rank) -> float:
-    """Save with one placement and load with another, for all pairs of placements, and unsharded."""
+    """Save with each placement; load with each placement, and into a plain tensor."""
     value = torch.arange(30.0).view(5, 6)
     mesh = rank.mesh()
     placements = [Shard(0), Shard(1), Replicate()]
@@ -134,7 +134,7 @@ def dcp_load_in_two(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_save_forever(rank: Rank) -> float:
-    """Save a checkpoint again and again until killed. All elements of a state are equal."""
+    """Save checkpoints until killed. All elements of a checkpoint are the same number."""
     for turn in range(1 << 30):
         value = torch.full((1 << 12,), float(turn))
         x = distribute_tensor(value.to(rank.device), rank.mesh(), [Shard(0)])

@@ -150,7 +150,7 @@ def ddp_buffers(rank: Rank) -> float:
 
 @case()
 def ddp_sync_batch_norm(rank: Rank) -> float:
-    """Normalize with the statistics of the whole batch, which torch rejects on the CPU."""
+    """Normalize over the whole batch with SyncBatchNorm, which torch rejects on the CPU."""
     problem = _normalized()
     model = nn.SyncBatchNorm.convert_sync_batchnorm(problem.model()).to(rank.device)
     model = DistributedDataParallel(model)

@@ -25,8 +25,8 @@ from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
 SMALL_BUCKETS = 0.001
-# The tolerance for losses with gradients in half precision, to which gradients that differ in their
-# last bit may round differently.
+# The tolerance for losses if gradients are rounded to half precision, which can amplify a
+# difference in the last bit.
 _HALF = 2e-4
 
 

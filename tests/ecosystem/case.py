@@ -27,7 +27,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Case:
     """A row of the table. `library` is the key of a locked package.
 
-    `rtol` and `atol` apply to all floating-point dtypes.
+    `rtol` and `atol` apply to tensors of every dtype.
     """
 
     library: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test in a separate process that the plugin records outcomes and a second run skips them."""
+"""Test in a separate process that the plugin records outcomes and skips finished tests."""
 
 from __future__ import annotations
 

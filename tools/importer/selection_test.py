@@ -57,7 +57,7 @@ def test_a_file_comes_back_to_its_own_path(moves: dict[str, str], paths: set[str
         assert ours is not None
         assert selected.upstreams(ours) == path
         assert selected.read(ours) == Blob(path.encode())
-        # For a file that a patch adds, upstreams() is also the inverse of ours().
+        # upstreams() must be the inverse of ours() even for a file that only a patch adds.
         new = selection.upstreams(f"{ours}.new")
         assert selection.ours(new) in (f"{ours}.new", None) or new == f"{ours}.new"
 

@@ -91,7 +91,7 @@ class DictSnapshot:
 
 
 class OverlaySnapshot:
-    """The tree `below` with `files` replaced; None deletes a file."""
+    """The tree `below`, overlaid with `files`. None deletes a file."""
 
     def __init__(self, below: Snapshot, files: Mapping[str, Blob | None]) -> None:
         self.label = below.label

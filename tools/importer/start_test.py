@@ -13,7 +13,7 @@ import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# A fake bazelw: prints to stdout and stderr, builds a program, and writes a script that starts it.
+# A fake bazelw, which prints to both outputs, builds a program and writes a script that starts it.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2

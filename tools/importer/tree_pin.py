@@ -34,7 +34,7 @@ class TreePin:
 
 
 def pin_bytes(pin: Mapping[str, object]) -> bytes:
-    """Return the bytes of pin.json. Deterministic."""
+    """Return the bytes of pin.json for `pin`."""
     return (json.dumps(pin, indent=2) + "\n").encode()
 
 

@@ -23,9 +23,9 @@ _OPERATORS = sampled(op_db, shares=128)
 _REFERENCES = sampled(python_ref_db, shares=64)
 _WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
 _SAMPLES = 2
-# For tpu: XLA may reorder sums and fuse multiplications with additions.
+# The tolerance for tpu, because XLA may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
-# For NumPy and SciPy, which sum in a different order and differ in precision near poles.
+# The tolerance for NumPy and SciPy, which sum in another order and differ in precision near poles.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
 # Decompositions that are random, or unique only up to rotation. This suite skips them on tpu;
 # tests/conformance compares them by reconstruction.
@@ -40,7 +40,7 @@ _NOT_UNIQUE = {
     "svd",
     "svd_lowrank",
 }
-# By device, the dtypes that it does not support: JAX lacks complex32.
+# The dtypes that a device does not support: JAX lacks complex32.
 _NOT_ON = {"tpu": {torch.complex32}}
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from torch_google.tpu import autoload
 
-# Register the device before importing torch's test framework, which looks for devices then. Ranks
-# import this module first.
+# Register the device before importing torch's test framework, because its import looks for devices.
+# Ranks import this module first.
 autoload()
 
 import torch
@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Tests of process groups without an explicit backend: CPU tensors use gloo, others tpu's."""
+    """Tests of process groups without an explicit backend, which each tensor's device selects."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()

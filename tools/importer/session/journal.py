@@ -37,7 +37,7 @@ _STATE = "state"
 
 @dataclass(frozen=True)
 class Move:
-    """A file of a publication, with its sha256 before and after; None if it does not exist."""
+    """A file of a publication, with its sha256 before and after. None means no file."""
 
     path: str
     before: str | None

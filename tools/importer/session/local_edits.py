@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.importer.errors import EnvironmentProblem, UserError
 
-# The user's configuration and locale must not change git's output.
+# Keep the user's configuration and locale from changing git's output.
 _CALM = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",

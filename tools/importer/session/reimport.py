@@ -46,7 +46,8 @@ class Source:
 class Carried:
     """The result of a finished import: the files of the new series directory, by name.
 
-    `landed` holds the patches that have landed upstream, as a series below it, by path.
+    `landed` holds the files of its subdirectory `landed/`, a series of the patches that upstream
+    has merged.
     """
 
     label: str

@@ -81,7 +81,7 @@ class Rewrites:
         *,
         unsettled: Collection[str] = (),
     ) -> tuple[Finding, ...]:
-        """Return the calls that no rule covers, in the new tree with `files` replaced.
+        """Return the calls that no rule covers in the new tree, overlaid with `files`.
 
         Calls in the files `unsettled`, which wait for a decision, are omitted.
         """
@@ -95,7 +95,7 @@ class Rewrites:
         return tuple(each for each in guarded.findings if each.path not in unsettled)
 
     def check(self, series: Series, files: Mapping[str, Blob | None]) -> None:
-        """Raise UserError if the new tree, with `files` replaced, has calls that no rule covers."""
+        """Raise UserError if the new tree, overlaid with `files`, has calls that no rule covers."""
         findings = self.look(series, files)
         if findings:
             from tools.importer import rewrites
@@ -138,11 +138,11 @@ def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[s
 def check_rewrites(
     series: Series, new: Snapshot, files: Mapping[str, Blob | None], known: bytes = b""
 ) -> None:
-    """Raise UserError if the new tree, with `files` replaced, has calls that no rule covers."""
+    """Raise UserError if the new tree, overlaid with `files`, has calls that no rule covers."""
     Rewrites(new, known).check(series, files)
 
 
-# Stands for rewrites.txt in a PatchResult, which needs a patch.
+# A fake patch that stands for rewrites.txt, because a PatchResult needs a patch.
 _DATA = Patch(
     KNOWN_CALLS,
     0,

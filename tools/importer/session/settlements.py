@@ -25,7 +25,7 @@ _ID = 12  # the number of digits of the conflict's hash in a file's name
 
 @dataclass(frozen=True)
 class Remembered:
-    """A stored settlement. The user resolved it importing `patch` from `old` to `new`."""
+    """A settlement, stored when the user rebased `patch` from the release `old` to `new`."""
 
     id: str
     file: Path

@@ -2,8 +2,8 @@
 """Go back one step in a command that waits for decisions.
 
 Before the files of the next stop replace those of the current one, `keep_step` copies the state and
-the files to `.import/earlier`. `step_back` first renames that directory. If it is then killed, the
-next command finishes the step back.
+the files to `.import/earlier`. `step_back` first renames that directory. If the process is then
+killed, the next command finishes the step back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def earlier_step(state: Path) -> Unfinished | None:
 
 
 def edited_in(state: Path, unfinished: Unfinished) -> Collection[str]:
-    """Return the files of `unfinished`'s stop that the user has changed."""
+    """Return the files that the user has changed at the stop of `unfinished`."""
     if unfinished.stop is None or not (state / DIRECTORY).is_dir():
         return ()  # the process was killed before it wrote the files
     return changed_files(state, unfinished.stop)

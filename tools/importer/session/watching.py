@@ -3,8 +3,8 @@
 
 The directory `landed/` of a series is itself a series: it contains the landed patches, rebased onto
 upstream's tree minus their changes. Each import rebases it onto the new tree. A patch that the new
-tree still contains stays in `landed/`. A patch that upstream has reverted becomes the first of the
-series again.
+tree still contains stays in `landed/`. A patch that upstream has reverted moves back to the front
+of the series.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Watched:
 
     `returned` holds the patches that upstream reverted, by name, and `files` the files of the tree
     that they change. `landed` holds the patches that upstream still contains. `lost` names patches
-    that can be watched no longer, because upstream has changed their lines.
+    that can no longer be watched, because upstream has changed their lines.
     """
 
     returned: Mapping[str, bytes]

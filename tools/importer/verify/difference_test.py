@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a comparison reports exactly the paths that differ."""
+"""Test that `compare` reports exactly the paths that differ."""
 
 from __future__ import annotations
 
