@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command runs suites for both devices, passes options on to pytest, and prints totals."""
+"""run.py runs suites on both devices, passes options on to pytest, and prints totals."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select a share of the entries in one of torch's tables, the same share on every machine."""
+"""Select a share of torch's tables of tests (op_db, module_db, optim_db), the same everywhere."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-# The variable FBCODE_SHARE: `2/16` selects the third of sixteen shares of every table, `0/1`
-# selects everything. Its default depends on the suite.
+# The environment variable that selects a share: `2/16` is the third of sixteen shares of every
+# table, `0/1` is the whole table. Each suite has its own default.
 VARIABLE = "FBCODE_SHARE"
 
 
 class Entry(Protocol):
-    """An entry of op_db, module_db or optim_db. All of them have a `name`."""
+    """An entry of op_db, module_db or optim_db."""
 
     @property
     def name(self) -> str: ...
@@ -24,21 +24,21 @@ E = TypeVar("E", bound=Entry)
 
 
 def sampled(entries: Iterable[E], *, shares: int) -> list[E]:
-    """Return a table's first of `shares` shares, or the share that the environment variable names.
+    """Return the share of a table that FBCODE_SHARE selects, by default the first of `shares`.
 
-    An entry's share depends only on its name, so adding entries does not move others. An empty
-    share gets the table's first entry. Raises ValueError if the variable is not `INDEX/SHARES` with
-    0 <= INDEX < SHARES.
+    An entry's share depends only on its name, so adding entries does not move the existing ones. If
+    no entry falls into the share, return the table's first entry alone. Raises a ValueError if
+    FBCODE_SHARE is not `INDEX/SHARES` with 0 <= INDEX < SHARES.
     """
     table = list(entries)
     index, shares = _parse(os.environ.get(VARIABLE) or f"0/{shares}")
     share = [entry for entry in table if _number(entry) % shares == index]
-    # A share must not be empty, because torch's decorators raise an error for an empty table.
+    # torch's decorators raise an error if they get no entries.
     return share or table[:1]
 
 
 def full_name(entry: Any) -> str:
-    """Return an entry's name with its variant, as torch's test names contain it."""
+    """Return an entry's name including its variant, as it appears in torch's test names."""
     return str(getattr(entry, "full_name", entry.name))
 
 

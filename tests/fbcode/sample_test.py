@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of a table cover it together, and are the same on every machine."""
+"""Every entry of a table is in exactly one share, the same one on every machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one share of the tables in this process: SUITES INDEX/SHARES RESULTS [pytest options]."""
+"""Run one share of a group of test suites in this process.
+
+Usage: python -m tests.fbcode.share SUITES INDEX/SHARES RESULTS [pytest options]
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ SUITES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the tests that remain; return pytest's status: 0 if all passed, 5 if none remained."""
+    """Run the tests that have no result yet, and return pytest's status: 5 if there are none."""
     suites, share, results, *options = argv
-    # These are the settings of .bazelrc and BUILD, except that compiled programs are not optimised.
+    # Use the settings of .bazelrc and BUILD, but turn off XLA's optimisations.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",

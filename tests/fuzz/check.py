@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the program for a seed, and compare tpu with the CPU in each eager mode."""
+"""Compare the random program for a seed on tpu, in each eager mode, with the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ autoload()
 
 @dataclass(frozen=True)
 class Finding:
-    """A random program whose results differ between tpu and the CPU in a mode."""
+    """A random program whose results on tpu, in one eager mode, differ from the CPU's."""
 
     seed: int
     mode: str
@@ -28,12 +28,12 @@ class Finding:
     program: Program
 
     def __str__(self) -> str:
-        """Return the difference, and the source of a script that reproduces it."""
+        """Return the difference and the source of the program."""
         return f"seed {self.seed}, {self.mode}: {self.what}\n{self.program.source()}\n"
 
 
 def check(seed: int, modes: Sequence[str], *, shrink: bool) -> Iterator[Finding]:
-    """Yield a Finding for each mode in which the seed's program differs from the CPU."""
+    """Yield a Finding for each mode in which tpu and the CPU disagree on the seed's program."""
     program = generate(seed)
     for mode in modes:
         text = differs(program, mode)
@@ -48,7 +48,7 @@ def _differs_in(mode: str, program: Program) -> bool:
 
 
 def differs(program: Program, mode: str) -> str:
-    """Return the first difference between tpu and the CPU in a mode, or an empty string."""
+    """Return the first difference between tpu in `mode` and the CPU, or an empty string."""
     if mode != "debug":
         program = program.without_values()
     cpu = run(program, "cpu")
@@ -56,8 +56,8 @@ def differs(program: Program, mode: str) -> str:
         text = difference(program, cpu, run(program, "tpu"))
         if text or mode != "fused":
             return text
-        # Fused mode compiles in the background, so only the third run certainly uses the fused
-        # program.
+        # Fused mode compiles in the background. Run the program once more, wait for the
+        # compilation, and compare a third run, which certainly uses the fused code.
         run(program, "tpu")
         torch.tpu.wait_for_compiles()
         return difference(program, cpu, run(program, "tpu"))

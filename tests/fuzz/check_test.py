@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some random programs have the same results on tpu and the CPU, in each eager mode."""
+"""A few random programs give the same results on the CPU and, in each eager mode, on tpu."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SLICE = examples(21)
 @pytest.mark.parametrize("part", [0, *only_full(1, 2)])
 def test_programs_agree(mode: str, part: int, record_property: Any) -> None:
     record_property("device", "tpu")
-    # Do not let XLA optimise: each program runs once, so that would cost more than it saves. JAX
-    # reads the variable when it starts.
+    # Turn off XLA's optimisations: each program runs only a few times, so optimising it takes
+    # longer than it saves. JAX reads XLA_FLAGS when it starts, so set it before the import.
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     from tests.fuzz.check import check
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the difference between two runs of a program."""
+"""Find the first difference between two runs of a program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from tests.fuzz.program import Observed, Outcome, Program
 
-# Relative tolerances for inexact values, with the rounding errors of about 20 operators.
+# Relative tolerances for inexact values. They allow for the rounding errors of about 20 operators.
 _TOLERANCE = {
     torch.bfloat16: 6e-2,
     torch.float16: 2e-2,
@@ -35,7 +35,8 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
             return f"{name}: the CPU has {cpu_error or 'no error'} at the end, tpu {device_error or 'none'}"
     if [*cpu.tensors] != [*device.tensors]:
         return f"{sorted({*cpu.tensors} ^ {*device.tensors})}: a tensor on one device only"
-    # A cast to a more precise dtype keeps the error of the less precise one.
+    # Use the tolerance of the least precise dtype in the program: a cast to a more precise dtype
+    # does not remove rounding errors.
     coarsest = max(
         (
             _TOLERANCE.get(observed.values.dtype, _LEAST)
@@ -53,7 +54,10 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
 
 
 def _differs(cpu: Observed, device: Observed, tolerance: float) -> str:
-    """Return a difference between two tensors. `tolerance` is 0 if the values must be exact."""
+    """Return the first difference between two tensors, or an empty string.
+
+    `tolerance` is 0 if the values must be equal.
+    """
     for attribute in ("stride", "offset", "requires_grad"):
         expected, actual = getattr(cpu, attribute), getattr(device, attribute)
         if expected != actual:

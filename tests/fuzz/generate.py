@@ -34,10 +34,10 @@ _DTYPES = [
     ),
 ]
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-# Of the lines that the CPU refuses, a program keeps this fraction.
+# A program keeps this fraction of the lines that the CPU rejects.
 _REFUSED = 0.1
-# The fraction of lines that ignore the operator's conditions for tensors. Of these, the program
-# keeps only lines that the CPU refuses.
+# The probability that a line ignores the conditions of its template. The program keeps such a line
+# only if the CPU rejects it.
 _WILD = 0.06
 _NUMBERS = ["2", "-1", "0.5", "3", "0.25", "True"]
 _SCALARS = [*_NUMBERS, "1j", "-2.5", "False", "300"]
@@ -45,12 +45,12 @@ _CHOICE = re.compile(r"<(dim|int|number|scalar|seed)>")
 
 
 def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
-    """Return the program for a seed, with `least` to `most` lines."""
+    """Return the program for a seed, with roughly `least` to `most` lines."""
     return grow(seed, least=least, most=most).program()
 
 
 def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
-    """Return the program for a seed as a State, to which lines can be added."""
+    """Return the state after generating the program for a seed, so that it can be extended."""
     state = State(seed)
     length = state.random.randint(least, most)
     with warnings.catch_warnings():
@@ -72,7 +72,7 @@ def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
 
 
 def add_line(state: State, operator: Operator) -> bool:
-    """Try to add a line that uses the operator; return whether this succeeded."""
+    """Try to add a line that uses the operator. Return whether it ran or failed as expected."""
     wild = not (operator.values or operator.tame) and state.random.random() < _WILD
     names: dict[str, str] = {}
     for placeholder, conditions in zip("xyz", operator.conditions, strict=False):

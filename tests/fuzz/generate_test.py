@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs are generated, compared and minimised, on the CPU only."""
+"""The generator, the comparison and the minimiser work. These tests use only the CPU."""
 
 from __future__ import annotations
 

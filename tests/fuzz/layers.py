@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates with layers: convolutions, norms, embeddings, losses, attention, training steps."""
+"""Templates for layers: convolutions, norms, embeddings, losses, attention, training steps."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.fuzz.template import (
     row,
 )
 
-# Clamp values, because normalisation divides by a standard deviation that may be tiny.
 _MATRIX = (is_single, is_matrix, is_finite, is_filled)
+# Clamp values, because normalisation divides by a standard deviation that may be tiny.
 _SMALL = "{x}.clamp(-2, 2)"
 
 
@@ -149,8 +149,8 @@ TRAINING = [
     row("torch._foreach_mul_([{x}.detach()], 2)", (is_single, is_disjoint, lambda x: x.is_leaf)),
 ]
 
-# torch has a list of operators that autocast computes in float32, which differs between device
-# types. These rows use only operators that autocast computes in bfloat16 on every type.
+# The set of operators that autocast runs in float32 depends on the device type. These rows use only
+# operators that autocast runs in bfloat16 on every device type.
 AUTOCAST = [
     row(
         "with torch.autocast(device.type, torch.bfloat16): {out} = F.linear({x}, {x}.clamp(-2, 2))",

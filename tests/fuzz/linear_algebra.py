@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates with products and small matrices. Small values keep the matrices well-conditioned."""
+"""Templates for matrix products, and for decompositions of small, well-conditioned matrices."""
 
 from __future__ import annotations
 

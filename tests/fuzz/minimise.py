@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a program that shows a difference as small as possible."""
+"""Reduce a program that shows a difference to as few lines as possible."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.fuzz.program import Program
 
 
 def minimise(program: Program, differs: Callable[[Program], bool]) -> Program:
-    """Return `program` with as few lines as possible for which `differs` is still true.
+    """Remove as many lines of `program` as possible while `differs` remains true.
 
-    First try to remove halves of the program, then quarters and so on. No single line of the result
-    can be removed.
+    Try removing halves of the program first, then quarters, and so on, until no single line can be
+    removed.
     """
     lines = list(program.lines)
     size = max(len(lines) // 2, 1)

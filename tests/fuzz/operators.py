@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of templates for lines of random programs, grouped by family."""
+"""The templates for the lines of random programs, grouped into families."""
 
 from __future__ import annotations
 
@@ -202,7 +202,8 @@ _MANY = [
     row("{out} = {x}.repeat(2, *[1] * ({x}.dim() - 1))", (has_dims(1),)),
     row("{out} = {x}.repeat_interleave(2, <dim>)", (has_dims(1),)),
     row("{out} = F.layer_norm({x}, {x}.shape[-1:])", (is_single, has_dims(1)), rounds=True),
-    # Only the CPU has a kernel for one-dimensional pooling, and it does not support integers.
+    # Never ignore the conditions (tame): the CPU's separate kernel for 1-D pooling lacks integers,
+    # which other devices support.
     row("{out} = F.max_pool1d({x}, 2)", (is_single, is_matrix), tame=True),
     row("{out} = F.avg_pool1d({x}, 2)", (is_single, is_matrix)),
     row("{out} = F.interpolate({x}[None], scale_factor=2)", (is_single, is_matrix)),
@@ -331,7 +332,7 @@ _TRANSFORMS = [
     ),
 ]
 
-# Families of templates. The number is the weight with which a family is chosen.
+# The families of templates, each with its weight in the random choice.
 FAMILIES: tuple[tuple[int, list[Operator]], ...] = (
     (5, _POINTWISE),
     (2, _CASTS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch program as lines of source code, and its results on a device."""
+"""A torch program, stored as lines of source code, and its results on a device."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 from torch.utils.checkpoint import checkpoint
 
-# Values are small multiples of GRID, so sums and products of a few of them are exact in float32, in
-# any order.
+# Exact values are multiples of GRID, at most LARGEST in magnitude, so float32 computes sums and
+# products of a few of them without rounding, in any order.
 GRID = 1 / 64
 LARGEST = 4096.0
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program: lines of source, each of which creates or changes tensors.
+    """Lines of source code that create, change and delete tensors.
 
-    `exact` names the tensors whose values must be equal on both devices; others may differ by
-    rounding. `by_value` holds the lines that the CPU refuses because of values in tensors; tpu
-    checks these in debug mode only.
+    `exact` names the tensors whose values must be equal on both devices; other tensors may differ
+    by rounding. `by_value` contains the lines that the CPU rejects because of the values in a
+    tensor; tpu checks values only in debug mode.
     """
 
     lines: tuple[str, ...]
@@ -36,16 +36,16 @@ class Program:
         return replace(self, lines=lines)
 
     def source(self) -> str:
-        """Return a script that runs the program on the CPU and on tpu."""
+        """Return the source of a function that runs the program on a given device."""
         body = textwrap.indent("\n".join(self.lines), "    ")
         return f"def program(device):\n{body}\n    return locals()"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: the error of each line, and copies of the final tensors on the CPU.
+    """The outcome of a run: each line's error type, and CPU copies of the final tensors.
 
-    `unreadable` holds the type of the error for each tensor that cannot be read.
+    `unreadable` maps the name of each tensor that cannot be read to the type of the error.
     """
 
     errors: tuple[str, ...]
@@ -65,14 +65,14 @@ class Observed:
 
 
 def run(program: Program, device: str) -> Outcome:
-    """Run a program on a device. A line that raises has no effect, and the next one runs."""
+    """Run a program on a device. If a line raises an error, continue with the next line."""
     names = namespace(device)
     errors = tuple(run_line(line, names) for line in program.lines)
     return Outcome(errors, *observe(names))
 
 
 def namespace(device: str) -> dict[str, Any]:
-    """Return the names that a program's lines may use, with tensors on the given device."""
+    """Return the globals for a program's lines. Their functions create tensors on `device`."""
     return {
         "F": F,
         "checkpoint": checkpoint,
@@ -93,7 +93,7 @@ def run_line(line: str, names: dict[str, Any]) -> str:
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Return multiples of 1/8, small integers or booleans, on the CPU. A seed fixes them."""
+    """Return a CPU tensor of multiples of 1/8, small integers or booleans, determined by `seed`."""
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randint(-16, 17, shape, generator=generator)
     if dtype is torch.bool:
@@ -106,7 +106,7 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tenso
 
 
 def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Return infinities, NaN and signed zeros; for integers, the smallest and largest values."""
+    """Return a tensor of special values: infinities, NaN, signed zeros, or integer limits."""
     generator = torch.Generator().manual_seed(seed)
     if dtype.is_floating_point or dtype.is_complex:
         table = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -0.5])
@@ -118,15 +118,15 @@ def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Ten
 
 
 def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]:
-    """Return a namespace's tensors, and the type of the error for those that cannot be read."""
+    """Return the tensors in a namespace, and the error type of each tensor that cannot be read."""
     tensors, unreadable = {}, {}
     for name, tensor in list(names.items()):
         if isinstance(tensor, torch.Tensor):
             try:
                 tensors[name] = _observed(tensor)
             except Exception as error:  # noqa: BLE001 - the types of all errors are compared
-                # Reading can also fail on the CPU: autograd refuses to read a view after some
-                # changes to its base.
+                # Reading can fail on the CPU too: autograd rejects some views after their base
+                # has changed.
                 unreadable[name] = type(error).__name__
     return tensors, unreadable
 
@@ -136,8 +136,8 @@ def _observed(tensor: torch.Tensor) -> Observed:
     return Observed(
         tensor.detach().cpu().clone(),
         _stride(tensor),
-        # The offset of a tensor without elements is arbitrary: torch's meta kernels and CPU kernels
-        # compute it from different strides.
+        # The offset of an empty tensor is arbitrary: torch's meta kernels and CPU kernels compute
+        # it from different strides.
         tensor.storage_offset() if tensor.numel() else 0,
         tensor.requires_grad,
         None if gradient is None else gradient.detach().cpu().clone(),
@@ -145,7 +145,7 @@ def _observed(tensor: torch.Tensor) -> Observed:
 
 
 def _stride(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of dimensions with more than one element; others are irrelevant."""
+    """Return the strides of the dimensions of size two or more; other strides have no effect."""
     if not tensor.numel():
         return ()
     return tuple(

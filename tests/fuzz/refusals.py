@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of lines that torch refuses, for their dtypes, shapes, overlaps or autograd states."""
+"""Templates for lines that torch rejects because of dtypes, shapes, overlaps or autograd state."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _INTEGERS = [
         "F.cross_entropy({x}, {x})",
     )
 ]
-# Use integer matrices, which inv always refuses. It also refuses a singular matrix of floats, but
-# rounding may make that matrix invertible.
+# inv always rejects integer matrices. Never ignore this condition (tame): inv also rejects singular
+# float matrices, but rounding may make such a matrix invertible on one device only.
 _INTEGERS.append(refusal("{out} = torch.linalg.inv({x})", (is_integer, has_dims(1)), tame=True))
 _COMPLEX = [
     refusal(f"{{out}} = {call}", (is_complex,))
@@ -210,7 +210,7 @@ _NUMBERS = [
     refusal("{out} = {x}.sum(dim='a')", X),
 ]
 
-# Lines that are refused because of values, which the device checks in debug mode only.
+# Lines that are rejected because of a tensor's values, which tpu checks only in debug mode.
 _VALUES = [
     refusal(f"{{out}} = {call}", (is_single, has_dims(1), is_filled), values=True)
     for call in (

@@ -26,7 +26,7 @@ _SHRINK = flags.DEFINE_bool("shrink", True, "Minimise programs that differ befor
 
 
 def main(argv: list[str]) -> int:
-    """Run the programs for the given seeds; return 1 if one differs, crashes or hangs."""
+    """Run the programs for the given seeds; return 1 if any of them differs, crashes or hangs."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     begin, _, end = _SEEDS.value.partition(":")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under construction: lines, their results on the CPU, and which results are exact."""
+"""A program under construction, with its tensors on the CPU and a record of the exact ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.fuzz.program import GRID, LARGEST, Program, namespace, run_line
 from tests.fuzz.template import Condition
 
 _MOST_ELEMENTS = 512
-# JAX lacks these dtypes, so the device refuses operations that produce them, such as float16 * 1j.
+# JAX lacks these dtypes, so tpu rejects operations that produce them, such as float16 * 1j.
 _ABSENT = (torch.complex32,)
 
 
 class State:
-    """The lines so far and the tensors that they create, with methods that choose tensors."""
+    """The lines of an unfinished program, and the tensors that they have created on the CPU."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -42,7 +42,7 @@ class State:
         return {name: x for name, x in self.names.items() if isinstance(x, torch.Tensor)}
 
     def pick(self, condition: Condition = lambda _: True, *, exact: bool = False) -> str | None:
-        """Return the name of a tensor that meets the condition, preferably of a recent tensor."""
+        """Return the name of a random tensor that meets `condition`, preferably a recent one."""
         names = [
             name
             for name, tensor in self.tensors().items()
@@ -55,10 +55,11 @@ class State:
     def add(
         self, line: str, *, reads: tuple[str, ...], rounds: bool = False, refused: bool = False
     ) -> bool:
-        """Run a line on the CPU and keep it. If it raises, keep it only if `refused`; return False.
+        """Run a line on the CPU. If it raises no error, add it and return True.
 
-        A line whose result has a dtype that the device lacks is dropped as well. The tensors that a
-        line creates or changes are exact if its inputs are exact and the line does not round.
+        If it raises an error, add it only if `refused` is true, and return False. Drop a line whose
+        result has a dtype that tpu lacks, and return False. The tensors that a line creates or
+        changes are exact if all tensors in `reads` are exact and `rounds` is false.
         """
         before = {name: _identity(x) for name, x in self.tensors().items()}
         if run_line(line, self.names):
@@ -78,14 +79,13 @@ class State:
         touched = [name for name, x in self.tensors().items() if before.get(name) != _identity(x)]
         for name in touched:
             self._judge(name, exact)
-        # If the values of a tensor are compared with a tolerance, so are those of all tensors that
-        # share its storage.
+        # A tensor that shares storage with an inexact tensor is inexact too.
         rounded = {self._storage(name) for name in touched if name not in self.exact}
         self.exact -= {name for name in self.exact if self._storage(name) in rounded}
         return True
 
     def add_if_refused(self, line: str, *, by_value: bool = False) -> bool:
-        """Keep a line only if the CPU refuses it; return whether it was kept."""
+        """Add a line if the CPU rejects it; return whether it was added."""
         names = namespace("cpu")
         for before in self.lines:
             run_line(before, names)
@@ -100,7 +100,7 @@ class State:
         return True
 
     def forget(self, name: str) -> None:
-        """Add a line that deletes a tensor, so that its storage may be freed."""
+        """Add a `del` line for a tensor, which may free its storage."""
         self.lines.append(f"del {name}")
         del self.names[name]
         self.exact.discard(name)
@@ -108,8 +108,8 @@ class State:
     def _add_refused(self, line: str, unwritten: Set[str]) -> None:
         """Add a line that raises, then lines that delete the tensors it created before the error.
 
-        Their contents are undefined. An example is an `out=` tensor that the CPU resized but did
-        not write.
+        The contents of these tensors are undefined: for example, the CPU may have resized an
+        `out=` tensor without writing to it.
         """
         self.lines += [line, *(f"del {name}" for name in sorted(unwritten))]
 
@@ -136,7 +136,8 @@ class State:
 
 
 def _identity(tensor: torch.Tensor) -> tuple[int, int]:
-    # An inference tensor has no version counter. Code outside of inference mode cannot write to it.
+    # An inference tensor has no version counter. It needs none here, because only code in inference
+    # mode can write to it.
     return id(tensor), 0 if tensor.is_inference() else tensor._version
 
 
@@ -148,7 +149,7 @@ def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
 
 
 def on_grid(tensor: torch.Tensor) -> bool:
-    """Return whether computing with the tensor's values is exact on every device."""
+    """Return whether every device computes with the tensor's values without rounding."""
     if tensor.dtype in (torch.bfloat16, torch.float16):
         return False
     if tensor.is_complex() or not tensor.is_floating_point():

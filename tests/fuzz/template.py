@@ -58,7 +58,7 @@ def is_filled(x: torch.Tensor) -> bool:
 def is_finite(x: torch.Tensor) -> bool:
     """Return whether all values are finite.
 
-    C leaves casts of other values to integers undefined.
+    Casts of infinity and NaN to integers are undefined in C, so devices may differ.
     """
     return bool(torch.isfinite(x).all())
 
@@ -68,9 +68,9 @@ def has_dims(dims: int) -> Condition:
 
 
 def is_disjoint(x: torch.Tensor) -> bool:
-    """Return whether no two elements share memory, unlike in results of unfold and expand.
+    """Return whether no two elements share memory, as they do after unfold or expand.
 
-    torch does not define the result of writing to shared elements.
+    The result of writing to elements that share memory is undefined in torch.
     """
     return torch._debug_has_internal_overlap(x) == 0
 
@@ -87,11 +87,11 @@ def has_gradient(x: torch.Tensor) -> bool:
 class Operator:
     """A template with its conditions and flags.
 
-    `sharp`: the result is discontinuous, so the line may read exact tensors only. `refused`: the
-    CPU must reject the line; a line that it accepts is dropped. `values`: the CPU rejects the line
-    because of values in tensors, which the device checks in debug mode only. `tame`: never ignore
-    the conditions, because a tensor holds indices, the CPU rejects more than the device does, or
-    rounding decides whether a line is rejected.
+    `rounds`: the result is inexact. `sharp`: the operator is discontinuous, so the line may read
+    only exact tensors. `refused`: the CPU must reject the line; a line that it accepts is dropped.
+    `values`: the CPU rejects the line because of values in tensors, which tpu checks only in debug
+    mode. `tame`: never ignore the conditions, because a tensor contains indices, the CPU rejects
+    more than tpu does, or rounding decides whether the line is rejected.
     """
 
     template: str

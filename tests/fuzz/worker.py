@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that runs random programs, so that a crash or a hang is a finding like any other."""
+"""A process that runs random programs, so that a crash or a hang does not end the search."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _STACK_SECONDS = 10  # A hung worker has this long to print its stacks before it
 
 
 class Worker:
-    """Runs a job for one seed at a time in another process, and replaces the process if it dies.
+    """A process that runs a job for one seed at a time. If the process ends, it is replaced.
 
-    The worker calls `prepare` to create the job, so that only the worker imports torch. `prepare`
-    must be picklable.
+    `prepare`, which must be picklable, creates the job in that process, so that the parent need not
+    import torch.
     """
 
     def __init__(self, prepare: Callable[[], Job], *, seconds: float) -> None:
-        """Set up the worker; a seed that takes longer than `seconds` counts as a hang."""
+        """Set up the worker. A job that runs for more than `seconds` counts as a hang."""
         self._prepare = prepare
         self._seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
     def findings(self, seed: int) -> list[str]:
-        """Run the job for a seed. Return its findings, or one that says how the process ended."""
+        """Run the job for a seed; return its findings, or a finding about its crash or hang."""
         connection = self._connection or self._start()
         try:
             connection.send(seed)
@@ -43,7 +43,7 @@ class Worker:
         return [f"seed {seed}: it does not end within {self._seconds:.0f} s\n{self._stop()}"]
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, if it is running."""
         if self._connection is not None:
             self._connection.close()
             self._join()

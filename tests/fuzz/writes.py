@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates that scatter, gather, sort, use `out=`, promote dtypes or view complex numbers."""
+"""Templates for lines that scatter, sort, use `out=`, promote dtypes or view complex numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fuzz.template import (
 )
 
 _TARGET = (is_single, is_plain, has_dims(1), is_filled)
-# Indices into the first dimension. One occurs twice, another counts from the end.
+# Indices into the first dimension, with a repeated index and a negative one.
 _TWICE = "torch.tensor([0, -1, 0], device=device)"
 
 SCATTERING = [
@@ -135,8 +135,7 @@ SORTS = [
     ),
     row("{out} = {x}.unique_consecutive()", (is_integer,), sharp=True),
     row("{out} = {x}.count_nonzero(<dim>)", (has_dims(1),), sharp=True),
-    # The inputs must be contiguous. Whether the CPU refuses other inputs depends on the number of
-    # elements.
+    # The inputs are contiguous, because the CPU rejects other inputs depending on their size.
     row(
         "{out} = torch.isin({x}.contiguous(), {y}.contiguous())", (is_real,), (is_real,), sharp=True
     ),
@@ -207,7 +206,8 @@ PROMOTION = [
     row("{out} = torch.where({x}, <scalar>, {y})", (is_mask,), X),
     row("{out} = torch.full({x}.shape, <scalar>, device=device)", X),
     row("{out} = torch.full_like({x}, 2) + {x}.new_tensor([1])", X),
-    # Complex infinities are excluded: to subtract, the CPU multiplies by -1, which makes them NaN.
+    # Complex infinities are excluded: the CPU negates {y} by a complex multiplication by -1, which
+    # turns infinity into NaN.
     row("{out} = {x} - {y}", X, (lambda x: not x.is_complex() or is_finite(x),)),
     row("{out} = {x} == <scalar>", X, sharp=True),
     row("{out} = torch.floor_divide({x}, 3) + torch.true_divide({x}, 4)", (is_real,), sharp=True),
@@ -239,8 +239,8 @@ COMPLEX = [
     row("{out} = {x}.conj().resolve_conj()", (is_complex,)),
     row("{out} = {x}.conj().imag.resolve_neg()", (is_complex,)),
     row("{out} = torch.view_as_real({x})[..., 0]", (is_complex, lambda x: not x.is_conj())),
-    # view_as_complex refuses some strides, even if there are no elements. Without elements, the
-    # strides of a result such as x - 2 differ between torch's meta and CPU kernels.
+    # Empty tensors are excluded: view_as_complex checks their strides too, but the strides of an
+    # empty result such as x - 2 differ between torch's meta and CPU kernels.
     row(
         "{out} = torch.view_as_complex({x})",
         (is_single, lambda x: x.numel() > 0 and x.is_contiguous() and x.shape[-1:] == (2,)),
@@ -252,7 +252,7 @@ COMPLEX = [
     row("{x}.mul_({x}.conj())", (is_complex, is_plain)),
     row("{x}.copy_({y})", (is_complex, is_plain), (is_real, is_plain)),
     row("{x}[..., :1] = 1j", (is_complex, is_plain, has_dims(1))),
-    # Zeros are excluded: a zero's sign determines its angle, and a device may lose the sign.
+    # Zeros are excluded: the angle of zero depends on its sign, which a device may lose.
     row(
         "{out} = {x}.abs() + {x}.angle().cos()",
         (is_complex, is_finite, lambda x: bool((x.detach() != 0).all())),
