@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile in a PAR: Dynamo reads packed code; Inductor uses the host's g++."""
+"""torch.compile works in a PAR: Dynamo traces packed code, and Inductor uses the host's g++."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _X = torch.arange(12.0).view(3, 4) / 12
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use an empty cache, so that no test reuses code that an earlier one compiled."""
+    """Use an empty cache, so that no test reuses code compiled by an earlier test."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     torch._dynamo.reset()
 
@@ -35,7 +35,7 @@ def test_backend_without_a_compiler(backend: str) -> None:
 
 
 def test_dynamo_does_not_trace_its_own_files() -> None:
-    """Dynamo recognises its files by `co_filename`. With a wrong name, it traces itself."""
+    """Dynamo recognises its own files by `co_filename`. With wrong names, it would trace itself."""
     from torch._dynamo import trace_rules
 
     assert trace_rules.check_verbose(torch._dynamo.reset).skipped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX on the CPU. This is a separate file, because forking with JAX's threads is unsafe."""
+"""JAX works on the CPU. This is a separate file, because a fork is unsafe once JAX has threads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes started from one PAR: data loaders, spawn, gloo, torchrun."""
+"""A PAR starts child processes of itself: data loaders, spawn, gloo, torchrun."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_torchrun_as_a_module(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.skipif(not _PACKED, reason="only a packed PAR supports PAR_MAIN")
 def test_torchrun_through_par_main(tmp_path: pathlib.Path) -> None:
-    # sys.executable is a link through which the PAR acts as a Python interpreter. PAR_MAIN only
-    # works with the PAR itself.
+    # Started through the link sys.executable, a PAR acts as a Python interpreter. PAR_MAIN has an
+    # effect only if the PAR is started by its real path.
     par = os.path.realpath(sys.executable)
     _launch([par, *_TORCHRUN], tmp_path, {"PAR_MAIN": "torch.distributed.run"})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's features for modules work inside an archive: resources, sources, tracebacks."""
+"""Resources, source lines, tracebacks and other module features of Python work in a PAR."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that observes its own start-up. The tests run it in child processes.
 
-It counts how often the garbage collector scans torch, and writes a file if the interpreter runs its
-teardown at exit.
+It counts the garbage collections that scan torch's objects, and creates a file if the interpreter
+runs its teardown at exit.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class TeardownMark:
 
 
 def allocate() -> None:
-    """Allocate enough objects that the garbage collector runs."""
+    """Allocate enough objects to trigger a garbage collection."""
     _ = [[] for _ in range(2_000)]
 
 
 class Start(Dataset[torch.Tensor]):
-    """A data set whose only item is the number of scans in the process that reads it."""
+    """A data set whose only item is the number of scans of torch in the process that reads it."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -62,7 +62,7 @@ class Start(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Write the number of scans to the file argv[1]. A teardown will create the file argv[2]."""
+    """Write the number of scans to the file argv[1], and let a teardown create the file argv[2]."""
     output, mark = sys.argv[1:]
     sys.mark = TeardownMark(mark)  # type: ignore[attr-defined]
     allocate()

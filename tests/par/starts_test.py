@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes start fast: the collector does not scan torch, and they skip the teardown."""
+"""Child processes start and exit fast: no garbage collection scans torch; no teardown runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch in one process: training, and every format for saving and loading a model."""
+"""Training, and saving and loading a model in every format, work in a single PAR process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_save_and_load(network: nn.Module, tmp_path: pathlib.Path, mmap: bool) -
 
 
 def test_load_refuses_code_unless_told(tmp_path: pathlib.Path) -> None:
-    """If torch.version looks unusual, torch.load trusts pickles. That must not happen in a PAR."""
+    """torch.load would default to weights_only=False if torch.version lacked git_version."""
     torch.save({"callable": subprocess.run}, tmp_path / "code.pt")
     with pytest.raises(pickle.UnpicklingError, match="weights_only"):
         torch.load(tmp_path / "code.pt")

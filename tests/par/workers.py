@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and classes that the tests' child processes import by name from this module."""
+"""Functions and classes that the tests' child processes import."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TwoLayers(nn.Module):
 
 
 def add_rank(rank: int, shared: torch.Tensor) -> None:
-    """Write to memory shared with the parent, in a process from torch.multiprocessing.spawn."""
+    """Increase one element of a tensor in shared memory, as a process started by spawn."""
     shared[rank] += rank + 1
 
 
@@ -51,7 +51,7 @@ def fail(rank: int) -> None:
 
 
 def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tensor) -> None:
-    """Join a gloo group through a file, and sum tensors over the ranks."""
+    """Join a gloo group by a file rendezvous, and all-reduce a tensor."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size
     )
@@ -62,7 +62,7 @@ def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tenso
 
 
 def main() -> None:
-    """Write the sum over all ranks to the directory argv[1], in processes started by torchrun."""
+    """All-reduce a tensor as one rank of torchrun, and write the sum to a file below argv[1]."""
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
     value = torch.tensor([rank + 1])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--config=remote` with a Remote Execution service on this machine."""
+"""Tests of `--config=remote` with a Remote Execution service on this machine."""

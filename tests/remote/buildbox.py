@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """BuildBox, the worker for BuildGrid, from a Debian package that is unpacked but not installed.
 
-PyPI has no worker, and the package exists only in Debian unstable. Debian updates it, so no hash
-can pin it. Instead, the archive's signed index verifies the download.
+PyPI has no worker for BuildGrid. The package is only in Debian unstable, where new versions replace
+it, so it cannot be pinned by hash. Instead, the archive's signed index verifies the download.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _PACKAGE = "buildbox"
 _LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
 _PROGRAMS = ("buildbox-casd", "buildbox-run-hosttools", "buildbox-worker")
 
-# The programs need a newer C library than the machine's, so start them through that library's
-# loader. The actions that the worker runs start normally.
+# The programs need a newer C library than the machine's, so start them with the loader of the
+# C library that was downloaded with them. Actions still use the machine's C library.
 _LAUNCHER = """\
 #!/bin/sh
 exec {libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 "$0" {program} "$@"
@@ -25,11 +25,11 @@ exec {libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 "$0" {p
 
 
 class UnavailableError(Exception):
-    """An error whose one-line text says why the package is not available on this machine."""
+    """Raised if the package cannot be downloaded. The one-line message gives the reason."""
 
 
 def unpack(directory: Path) -> Path:
-    """Unpack the programs below `directory`; return the folder from which they can be started."""
+    """Download and unpack the programs below `directory`; return the folder of their launchers."""
     root, programs = directory / "root", directory / "bin"
     root.mkdir(parents=True)
     for deb in _fetch(directory):

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from tools.bazel.events import runners
 
-# Prefixes of environment variables that Bazel sets for tests, but that a user's shell does not
-# have.
+# Prefixes of environment variables that Bazel sets for tests and a user's shell does not set.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 
 @dataclass(frozen=True)
 class Build:
-    """The result of a build. `runners` counts actions by the name of Bazel's runner."""
+    """The result of a build. `runners` maps a runner of Bazel to the number of actions it ran."""
 
     status: int
     output: str
@@ -27,13 +26,13 @@ class Build:
 
 
 class Clone:
-    """A clone of the last commit in `root`."""
+    """A clone of the workspace's last commit, in the directory `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         source = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
-        # Unset the variables of a git hook: with its GIT_WORK_TREE, git would check out the clone
-        # there.
+        # A git hook may have started this test. Unset git's variables: if GIT_WORK_TREE is set,
+        # git checks out the clone in that directory.
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -50,19 +49,19 @@ class Clone:
             "--color=no",
             "--curses=no",
             f"--build_event_json_file={events}",
-            # Report local paths. Otherwise Bazel asks the service for URLs, and fails if there is
-            # no service.
+            # Report local paths. By default Bazel asks the service for URLs, and fails if the
+            # service does not respond.
             "--nobuild_event_json_file_path_conversion",
         ]
         done = self._bazel("build", *options, *arguments)
         return Build(done.returncode, done.stdout, runners(events))
 
     def file(self, path: str) -> Path:
-        """Return the path of an output of a build."""
+        """Return the local path of a build output."""
         return self.root / "bazel-bin" / path
 
     def close(self) -> None:
-        """Stop the clone's Bazel and make its outputs deletable: their folders are read-only."""
+        """Stop the clone's Bazel server, and make its read-only output folders deletable."""
         self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 

@@ -75,7 +75,7 @@ def test_a_service_that_is_not_there(
     work_directory: Path, second: Clone, *, fallback: bool
 ) -> None:
     address = f"127.0.0.1:{service.free_port()}"
-    # The additional compiler option changes every action, so none is cached.
+    # A new compiler option changes the key of every action, so that none is in a cache.
     options = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]
     if fallback:
         build = second.build(*_CONFIGS, *options, "--remote_local_fallback", _SMALL)

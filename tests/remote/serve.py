@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the service until interrupted, and print its options: `bazelw run //tests/remote:serve`."""
+"""Run a Remote Execution service until interrupted, and print Bazel's options for using it.
+
+Usage: ./bazelw run //tests/remote:serve
+"""
 
 from __future__ import annotations
 

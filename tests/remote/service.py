@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.remote import buildbox
 
-# With one connection, Bazel makes at most a hundred calls at the same time. BuildGrid refuses more
-# calls than it has threads, and Bazel treats a refusal as a failed build.
+# With one connection, Bazel makes at most a hundred calls at the same time. BuildGrid rejects calls
+# when all its threads are busy, and Bazel fails a build if a call is rejected.
 OPTIONS = ("--remote_max_connections=1",)
 
 _SETTINGS = Path(__file__).parent / "buildgrid.yml"
@@ -25,14 +25,14 @@ _STOP_SECONDS = 20
 
 
 class ServiceError(Exception):
-    """An error for a process of the service that did not start. It contains the end of its log."""
+    """Raised if a process of the service fails. The message includes the end of its log."""
 
 
 @contextlib.contextmanager
 def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
     """Run a service that keeps its state below `directory`; yield its endpoint, grpc://HOST:PORT.
 
-    `jobs` is how many actions the worker runs at once; it defaults to the number of cores.
+    `jobs` is the number of actions that the worker runs at once, by default the number of cores.
     """
     programs = buildbox.unpack(directory / "buildbox")
     with contextlib.ExitStack() as stack:
@@ -49,8 +49,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
             )
         )
         remote = f"http://127.0.0.1:{server}"
-        # The worker's cache, which reads from the server's storage and prepares the inputs of
-        # actions.
+        # buildbox-casd is the worker's cache: it fetches the inputs of actions from the server.
         casd: list[str | Path] = [programs / "buildbox-casd"]
         casd += [f"--cas-remote={remote}", f"--bind=127.0.0.1:{cache}", directory / "cache"]
         stack.enter_context(_part(casd, directory / "casd.log", port=cache))
@@ -70,7 +69,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """Return a TCP port that is free."""
+    """Return a free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -85,10 +84,10 @@ def _part(
     port: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Run a process until the context ends. If `port` is given, first wait until it listens there.
+    """Run a process until the context ends. If `port` is given, wait until it accepts connections.
 
-    By default, the process inherits no environment variables, so that actions cannot depend on
-    them.
+    By default, the process does not inherit this process's environment variables, so actions
+    cannot depend on them.
     """
     with log.open("wb") as file:
         process = subprocess.Popen(

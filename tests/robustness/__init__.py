@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that start real PARs in bad conditions."""
+"""Tests that start real PARs under adverse conditions."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of unpacked libraries: shared, full, owned by another user, or incomplete."""
+"""PARs handle a cache of libraries that is shared, full, incomplete or another user's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ test -n "$(find "$2" -name '*.so*')"
 
 
 def test_a_disk_that_is_full(tmp_path: pathlib.Path) -> None:
-    """The program prints one warning and uses memory; the next start unpacks libraries."""
+    """A program that cannot unpack its libraries prints one warning and loads them from memory.
+
+    When the disk has space again, the next start unpacks them.
+    """
     namespaces.require()
     outcome = namespaces.run(_SMALL_DISK, subject.PROBE, tmp_path)
     assert outcome.status == 0, outcome.err

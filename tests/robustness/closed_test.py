@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With par_binary(doors = False), a PAR ignores the doors: environment variables with PAR_ names.
+"""A PAR built with par_binary(doors = False) ignores the environment variables named PAR_*.
 
-Callers cannot use it as a Python interpreter.
+Callers cannot use such a PAR as a Python interpreter either.
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ def test_a_name_of_python_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_its_own_processes_are_interpreters(tmp_path: pathlib.Path) -> None:
-    """multiprocessing starts sys.executable, which is a link to the PAR named python3."""
+    """multiprocessing starts sys.executable, a link named python3 that points to the PAR."""
     outcome = subject.run([CLOSED, "spawn"], environment={"HOME": str(tmp_path)})
     assert (outcome.status, outcome.out, outcome.err) == (0, "hello ['spawn']\n", "")

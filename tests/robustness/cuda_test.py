@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR with a CUDA kernel on a machine that has no NVIDIA driver, and little more than libc."""
+"""A PAR with a CUDA kernel starts on a machine without an NVIDIA driver."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A damaged PAR ends with a one-line error and leaves the cache intact."""
+"""A damaged PAR exits with a one-line error and leaves the cache intact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _copy(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _content(par: pathlib.Path, name: str) -> tuple[int, int]:
-    """Return the offset and size of an entry's compressed bytes in the file."""
+    """Return the offset and size of an entry's compressed contents in the PAR."""
     with zipfile.ZipFile(par) as archive:
         entry = archive.getinfo(name)
     return entry.header_offset + _LOCAL_HEADER + len(name.encode()), entry.compress_size
@@ -34,9 +34,9 @@ def _flip_bit(par: pathlib.Path, offset: int) -> None:
 
 
 def _assert_cache_still_serves(cache: pathlib.Path) -> None:
-    """Check that the damaged program left neither a broken bundle nor partial work in the cache.
+    """Check that a damaged PAR left neither a broken bundle nor a partial directory in the cache.
 
-    The undamaged program runs with the same cache, so it would use the broken bundle.
+    The intact PAR, started with the same cache, would load a broken bundle and fail.
     """
     subject.probe(cache).assert_ran()
     assert subject.partial_work(cache) == []
@@ -116,7 +116,7 @@ def test_verify_lets_a_whole_file_run(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, share: float) -> None:
-    """PAR_VERIFY also checks bytes that no start reads: headers, names, unused files."""
+    """PAR_VERIFY also checks bytes that other starts never read: headers, names, unused files."""
     par = _copy(tmp_path)
     start, end = _start(par), par.stat().st_size - 200
     _flip_bit(par, start + int((end - start) * share))

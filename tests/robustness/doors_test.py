@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment variables that change how a PAR starts; tools that read it as a zip file."""
+"""Doors, the environment variables that change how a PAR starts, work as documented.
+
+Other tools can read a PAR as a zip file.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def test_info_of_a_torch_program_names_the_release_and_its_patches(cache: pathli
     outcome = subject.run([par], environment={"PAR_CACHE_DIR": str(cache), "PAR_INFO": "1"})
     torch = json.loads(outcome.out)["torch"]
     assert torch["tag"].startswith("v2.")
-    # v2.6.0 is compiled from an archive with a known hash, so no git tree is recorded for it.
+    # v2.6.0 is built from an archive that is pinned by its hash, so no git tree is recorded.
     keys = ["commit", "series", *(["tree"] if torch["tag"] != "v2.6.0" else [])]
     for key in keys:
         assert len(bytes.fromhex(torch[key])) in (20, 32), key
@@ -179,6 +182,6 @@ def test_it_is_a_zip_file_to_python(cache: pathlib.Path) -> None:
 @pytest.mark.skipif(shutil.which("unzip") is None, reason="this machine has no unzip")
 def test_it_is_a_zip_file_to_unzip() -> None:
     outcome = subject.run(["unzip", "-l", subject.PROBE], environment={"PATH": os.environ["PATH"]})
-    # unzip exits with status 1 because it warns about the launcher, the bytes before the archive.
+    # The status is 1 if unzip warns about extra bytes before the archive, which are the launcher.
     assert outcome.status in (0, 1), outcome.err
     assert "tests/robustness/probe.py" in outcome.out

@@ -17,7 +17,7 @@ _OBEYED = {
     "PYTHONUNBUFFERED": ("1", "import sys; print(sys.stdout.write_through)", "True"),
     "PYTHONWARNINGS": ("error", "import sys; print(sys.warnoptions)", "['error']"),
 }
-# Variables that a PAR obeys, because a module uses them as data, not as code or configuration.
+# Variables that a PAR obeys, because a standard module only reads them as data.
 _DATA = {
     "PYTHONDOCS": ("http://127.0.0.1/", "import pydoc; print(pydoc.Doc.PYTHONDOCS)"),
     "PYTHONTZPATH": ("/no/zones", "import zoneinfo; print(*zoneinfo.TZPATH)"),
@@ -27,7 +27,7 @@ _DATA = {
     ),
 }
 _FLAGS = "import sys; print(sys.flags[:], sys.path, sys.prefix, sys.warnoptions, sys._xoptions)"
-# Variables that a PAR ignores, each with code whose output would change if it were obeyed.
+# Variables that a PAR ignores. Each has code whose output would change if the PAR obeyed it.
 _IGNORED = {
     "PYTHONASYNCIODEBUG": ("1", "import asyncio.coroutines as c; print(c._is_debug_mode())"),
     "PYTHONCASEOK": ("1", "import JSON"),
@@ -111,7 +111,7 @@ def test_a_variable_is_data(folder: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("option", ["error::antigravity.x", "error:::a,once::antigravity.x:m:1"])
 def test_a_category_imports_no_module(folder: pathlib.Path, option: str) -> None:
-    """Importing the module antigravity starts the command that BROWSER names."""
+    """A PAR does not import a warning category's module. antigravity would run $BROWSER."""
     browser = f"touch {folder}/started"
     outcome = subject.run(
         [subject.PROBE],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR contains the licence texts of all its parts that the bill of materials lists."""
+"""A PAR contains the licence text of each of its components in the bill of materials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.robustness import subject
 _LICENCE_FILE = re.compile(r"\.par/licences/([^/]+)/[^/]+")
 _TEXT = re.compile(r"(.*)\.dist-info/(?:licenses/.*)?(?:LICEN[CS]E|COPYING|NOTICE)[^/]*", re.I)
 
-# Entries in the bill of materials that are not in any program of the default build, and why.
+# Components in the bill of materials that the default build does not link, each with the reason.
 _NOT_LINKED = {
     "buildifier": "a tool of the presubmit",
     "clang": "the compiler",
@@ -47,7 +47,7 @@ _PHRASES = {
 
 
 def _texts() -> dict[str, str]:
-    """Return the licence texts of each project that is linked into the launcher."""
+    """Return the concatenated licence texts of each project linked into the launcher."""
     texts: dict[str, str] = {}
     with zipfile.ZipFile(subject.PROBE) as archive:
         for name in archive.namelist():
@@ -57,7 +57,7 @@ def _texts() -> dict[str, str]:
 
 
 def _bill(kind: str) -> set[str]:
-    """Return the names of packages of one kind in the bill: vendored, pypi or bazel."""
+    """Return the packages of a kind (vendored, pypi or bazel) in the bill of materials."""
     bill = json.loads(subject.packed("third_party/sbom.spdx.json").read_text())
     prefix = f"SPDXRef-{kind}-"
     return {package["name"] for package in bill["packages"] if package["SPDXID"].startswith(prefix)}
@@ -71,13 +71,13 @@ def test_what_is_linked_is_what_the_bill_says() -> None:
 
 @pytest.mark.parametrize("project", _PHRASES)
 def test_each_text_is_the_projects_own(project: str) -> None:
-    # Ignore case, because distributions of GCC capitalise the statement differently.
+    # Ignore case: distributions of GCC differ in how they capitalise the runtime exception.
     assert _PHRASES[project].casefold() in _texts()[project].casefold()
 
 
 @pytest.mark.parametrize("phrase", ["Thai Open Source Software Center", "Stefan Krah"])
 def test_python_brings_the_texts_of_what_it_includes(phrase: str) -> None:
-    """The bill of materials has no separate entries for Expat and libmpdec."""
+    """CPython includes Expat and libmpdec, which have no entries in the bill of materials."""
     assert phrase in _texts()["python"]
 
 

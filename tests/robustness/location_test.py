@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR that is copied, renamed, started through links, or replaced while it runs."""
+"""A PAR works if it is copied, renamed, started through a link, or replaced while it runs."""
 
 from __future__ import annotations
 
@@ -49,10 +49,7 @@ def test_started_through_path_and_by_a_relative_name(tmp_path: pathlib.Path) -> 
 
 
 def test_replaced_while_it_runs(tmp_path: pathlib.Path) -> None:
-    """An upgrade renames a new file over the old one.
-
-    The running program keeps using the old one.
-    """
+    """A running program keeps reading its old file after an upgrade renames a new file over it."""
     par = pathlib.Path(shutil.copy(subject.PROBE, tmp_path / "probe.par"))
     running = subprocess.Popen(
         [par, "wait"],

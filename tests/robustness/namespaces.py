@@ -14,8 +14,8 @@ import pytest
 
 from tests.robustness import subject
 
-# Scripts for `run`. They start $2 and its arguments in the root directory $1, and mount the
-# caller's /proc there, because a new /proc would require a PID namespace.
+# Scripts for `run`. They start the command $2 $3 ... with the root directory $1. They bind the
+# caller's /proc, because mounting a new /proc would require a PID namespace.
 CHROOT = """
 mount --rbind /proc "$1/proc"
 unset PATH
@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# The machine's libraries that a PAR may use. torch's published wheel needs no others.
+# The machine's libraries that a PAR may use. torch's published wheel needs no others either.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",
@@ -52,7 +52,7 @@ def run(
     environment: dict[str, str] | None = None,
     network: bool = True,
 ) -> subject.Outcome:
-    """Run a shell script with private mounts; it receives the arguments as $1, $2, ..."""
+    """Run a shell script with private mounts. `arguments` become $1, $2, ..."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
     # PATH lets the script find the machine's tools.
     shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
@@ -61,9 +61,9 @@ def run(
 
 
 def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARIES) -> pathlib.Path:
-    """Return a new root directory with only the C library, its loader, and empty /proc and /tmp.
+    """Fill `folder` with the C library, its loader, and empty /proc and /tmp; return `folder`.
 
-    `names` are the C library's files that it contains in addition to the loader.
+    `names` are the files of the C library to copy in addition to the loader.
     """
     libraries = folder / "lib" / "x86_64-linux-gnu"
     for directory in (libraries, folder / "lib64", folder / "proc", folder / "tmp"):

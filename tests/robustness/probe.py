@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small program that these tests start. It loads one native library and prints its state.
+"""A small program for tests to start. It loads one native library and prints its state.
 
 With the argument "wait", it waits for a line on stdin, then imports another module. With "spawn",
 it starts a child process with the start method spawn.
@@ -15,10 +15,7 @@ from numpy._core import _multiarray_umath
 
 
 def hello() -> None:
-    """Print the arguments.
-
-    PAR_MAIN=tests.robustness.probe:hello selects this as the entry point.
-    """
+    """Print the arguments. PAR_MAIN=tests.robustness.probe:hello makes this the entry point."""
     print("hello", sys.argv[1:])
 
 

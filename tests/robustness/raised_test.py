@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR with elevated privileges (setuid, capabilities) runs no code that its caller chooses."""
+"""A PAR with elevated privileges (setuid, setgid, capabilities) runs no code from its caller."""
 
 from __future__ import annotations
 
@@ -101,7 +101,11 @@ def test_a_variable_is_ignored(raised: pathlib.Path, variable: str, value: str) 
 def test_no_directory_holds_its_libraries(
     folder: pathlib.Path, raised: pathlib.Path, variable: str
 ) -> None:
-    """With setgid or capabilities alone, the process keeps the user id of its caller."""
+    """The PAR must not unpack libraries to a directory of its caller.
+
+    With only setgid or capabilities, the process has the user id of its caller, so the owner of
+    a directory proves nothing.
+    """
     directory = _owned_by_caller(folder / "theirs")
     outcome = _call(raised, environment={variable: str(directory)})
     outcome.assert_ran()
@@ -134,7 +138,7 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
 
 
 def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
-    """A PAR in parts loads the files next to it. With a hard link, its caller could choose them."""
+    """A PAR in parts loads files from its directory, which a caller can choose by a hard link."""
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
     data[flags] |= 2  # the flag PAR_SEAL_IN_PARTS

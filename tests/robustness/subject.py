@@ -29,7 +29,7 @@ class Outcome:
         self.err = finished.stderr
 
     def assert_refused(self, *needles: str) -> None:
-        """Assert a positive status, empty stdout, and one line on stderr with every needle."""
+        """Assert a positive status, empty stdout, and one line with all needles on stderr."""
         assert self.status > 0, f"status {self.status}, stderr: {self.err}"
         assert self.out == ""
         self._assert_one_line(needles)
@@ -40,7 +40,7 @@ class Outcome:
         self._assert_one_line(needles)
 
     def assert_ran(self) -> None:
-        """Assert status 0 and nothing on stderr."""
+        """Assert status 0, empty stderr, and the correct sum in the probe's output."""
         assert (self.status, self.err) == (0, "")
         assert self.seen["sum"] == 45
 

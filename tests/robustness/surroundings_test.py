@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training PAR on a machine with little more than the C library."""
+"""The training PAR and the probe run on a machine with little more than the C library."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _files(root: pathlib.Path) -> set[str]:
 
 
 def test_it_trains_beside_the_c_library_alone(root: pathlib.Path) -> None:
-    """The root has no Python, shell, HOME, users or /dev, and there is no network."""
+    """The root directory has no Python, shell, users or /dev. HOME is unset, the network is off."""
     shutil.copy(subject.packed("examples/train.par"), root)
     before = _files(root)
     outcome = namespaces.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static PAR on a machine with only the C library, and the files that it writes there.
+"""The static PAR runs on a machine with only the C library, and writes only expected files.
 
 Only the OpenBLAS in NumPy's wheel requires libpthread.so.0, a C library file that has been empty
 since glibc 2.34.
@@ -48,7 +48,7 @@ values = torch.multiprocessing.SimpleQueue()
 values.put(torch.arange(3.0))
 print(values.get().tolist())
 """
-# The script is like READ_ONLY_CHROOT, but /dev/shm is writable.
+# Like namespaces.READ_ONLY_CHROOT, but with a writable /dev/shm.
 _READ_ONLY_WITH_MEMORY = """
 mount --bind "$1" "$1"
 mount -t tmpfs none "$1/dev/shm"
@@ -68,7 +68,7 @@ def _root(folder: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
 
 
 def _files(root: pathlib.Path) -> set[str]:
-    """Return all files except the link `sys.executable`, which points to the PAR."""
+    """Return all files except sys.executable, a link to the PAR."""
     files = {path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
     links = {path for path in files if path.is_symlink() and os.readlink(path) == "/train.par"}
     assert [link for link in links if link.name != "python3"] == []
@@ -106,8 +106,8 @@ def test_it_trains_and_unpacks_nothing_of_torchs(tmp_path: pathlib.Path) -> None
     unpacked = {name for name in written if not re.match(r"tmp/run(/|$)", name)}
     libraries = {name.rpartition("/")[2] for name in unpacked if ".so" in name}
     assert any(name.startswith("_multiarray_umath") for name in libraries)
-    # There is one directory per bundle, with a lock next to it: NumPy, the C++ runtime for its
-    # wheel, and the plotting library, which opens style sheets by path.
+    # The cache has a directory and a lock per bundle: NumPy, the C++ runtime that its wheel needs,
+    # and the plotting library, which opens style sheets by path.
     bundles = {match[1] for name in unpacked if (match := re.match(r"tmp/par-\d+/\.?(\w+)", name))}
     assert bundles == {"cc_runtime", "numpy", "pygal"}
 
@@ -124,7 +124,7 @@ def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None
 
 
 def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
-    """torch shares memory, although no link can give this program the memory manager's name."""
+    """torch can share memory even if it cannot create the link that starts torch_shm_manager."""
     root = _root(tmp_path, _WITH_NUMPY)
     (root / "dev" / "shm").mkdir(parents=True)
     outcome = namespaces.run(
@@ -139,7 +139,7 @@ def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("code", ["import torch", _IMPORT])
 def test_what_importing_torch_unpacks_is_numpy(code: str, tmp_path: pathlib.Path) -> None:
-    """Run with an empty cache on the machine itself, not in a bare root."""
+    """On an ordinary machine, importing torch into an empty cache unpacks only NumPy."""
     cache, home = tmp_path / "cache", tmp_path / "home"
     cache.mkdir(mode=0o700)
     home.mkdir()

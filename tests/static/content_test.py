@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PAR is an executable that needs only the C library, and an archive without libtorch."""
+"""The PAR's executable needs only the C library, and its archive does not contain libtorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PT_INTERP = 3
 _DT_RPATH, _DT_RUNPATH = 15, 29
 _ZSTD = 93
 
-# The third-party wheels that may contain shared objects, and the reason for each.
+# The third-party wheels that may contain shared objects, each with the reason.
 _WHEELS = {
     "numpy": "torch converts arrays with it",
     "numpy.libs": "NumPy's OpenBLAS and Fortran runtime",
@@ -40,7 +40,7 @@ def test_it_needs_libc_and_libm_and_no_other_library() -> None:
 
 
 def test_the_loader_is_the_machines_and_finds_libraries_by_itself() -> None:
-    """The file has no RPATH, and does not name a loader in a build folder."""
+    """The executable has no RPATH, and its ELF interpreter is not in a build folder."""
     data = _file()
     (table,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<2H", data, 54)
@@ -58,7 +58,7 @@ def test_no_library_of_torch_is_in_the_archive() -> None:
 
 
 def test_shared_objects_are_those_of_the_wheels_that_are_listed() -> None:
-    """Shared objects must be trusted, unpacked and loaded, so `_WHEELS` gives a reason for each."""
+    """Each shared object must be trusted and unpacked, so `_WHEELS` must give a reason for it."""
     owners = {_owner(name) for name in _natives()}
     assert owners == set(_WHEELS)
 
@@ -74,10 +74,7 @@ def _file() -> bytes:
 
 
 def _natives() -> list[str]:
-    """Return the names of the ELF files.
-
-    Only ELF files and rarely used code (.pyc) are compressed with zstd.
-    """
+    """Return the names of the ELF files: all zstd-compressed members except rarely used .pyc."""
     with zipfile.ZipFile(program.PAR) as archive:
         members = archive.infolist()
     natives = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tpu device in the static PAR, for features in which its torch differs from the wheel's."""
+"""tpu works in the static PAR. The cases cover features that need code not in torch's wheel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.static import program
 
-# Each case runs in a separate process, because the effect of an import depends on earlier ones.
+# Each case runs in a separate process, because earlier imports change what an import does.
 _CASES = {
     "shapes by values": """
 x = torch.tensor([1, 0, 2], device="tpu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes of the static PAR, which lacks libuv, the default for torch's TCP store."""
+"""torch.distributed works in the static PAR, which lacks libuv, the TCP store's default backend."""
 
 from __future__ import annotations
 

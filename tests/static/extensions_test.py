@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static PAR refuses C++ extensions before compiling them, and says in one line what to do."""
+"""The static PAR rejects C++ extensions before compiling them, and its error says what to do."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile in the static PAR, with the machine's compiler and headers from the archive.
+"""torch.compile works in the static PAR, with the machine's compiler and the archive's headers.
 
-A kernel is a shared library that is built at run time, and there is no libtorch to link to. It
-calls Sleef's vector functions and, if compiled ahead of time, torch's C interface. The interpreter
-exports both.
+Inductor builds each kernel as a shared library, but there is no libtorch to link it to. Instead,
+the interpreter exports the functions that kernels call: Sleef's vector functions and, for models
+compiled ahead of time, torch's C interface.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
 
 @needs_a_compiler
 def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
-    """Kernels call Sleef's functions in the interpreter, and this build's Sleef requires AVX2."""
+    """Kernels are vectorised only on machines with AVX2, which this build's Sleef requires."""
     assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static build's training PAR, and a function that starts its interpreter."""
+"""The training example's static PAR, and a function that runs it as a Python interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAR = subject.packed("examples/train.par")
 def interpreter(
     cache: pathlib.Path, *arguments: str | os.PathLike[str], **environment: str
 ) -> subject.Outcome:
-    """Run the PAR as an interpreter (-c CODE, -m MODULE, FILE); it unpacks files below `cache`."""
+    """Run the PAR as a Python interpreter that unpacks its files below `cache`."""
     return subject.run(
         [PAR, *arguments],
         environment={

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the wheel as users install it."""
+"""Tests of the torch_google wheel as users install it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel works with the published torch after `import torch`, without the source tree."""
+"""The torch_google wheel works with torch's published wheel, without the source tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _wheel() -> Path:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a directory into which both wheels are unpacked, as pip would do."""
+    """Return a directory with both wheels unpacked, as pip would install them."""
     directory = tmp_path_factory.mktemp("site")
     for wheel in (_wheel(), _only(_RUNFILES.glob("*torch_wheel/torch-*.whl"))):
         with zipfile.ZipFile(wheel) as archive:
