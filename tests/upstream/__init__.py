@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own tables of modules and optimizers, run on tpu and on the CPU."""
+"""Tests that run torch's own tables of modules and optimizers on tpu and on the CPU."""

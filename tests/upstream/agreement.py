@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the device's results with the CPU's: values, dtypes, sizes and strides."""
+"""Compare results from tpu with the CPU's: values, dtypes, sizes and strides."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from tests.upstream.row import Mismatch
 
-# Relative and absolute tolerance by dtype. A module consists of a few operators, so these
-# tolerances are between those for an operator and those for a network.
+# Relative and absolute tolerances by dtype. They suit a module, which runs a few operators: an
+# operator alone would have smaller tolerances, a whole network larger ones.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-9),
     torch.complex128: (1e-7, 1e-9),
@@ -33,11 +33,11 @@ def check(
     like: torch.dtype | None = None,
     truth: Callable[[], Any] | None = None,
 ) -> None:
-    """Compare two structures of tensors. Raises a Mismatch whose text begins with `label`.
+    """Raise a Mismatch whose text begins with `label` if two structures of tensors differ.
 
-    Tensors in `actual` must be on tpu, unless `anywhere` is true. The tolerance is that of the
-    dtype `like`. `truth` returns the results in a wider dtype. Values may differ from `expected` if
-    they are closer to the truth than `expected` is.
+    Tensors in `actual` must be on tpu, unless `anywhere` is true. If `like` is given, use the
+    tolerance of that dtype. `truth` returns the results in a wider dtype: values outside the
+    tolerance are accepted if they are as close to the truth as `expected` is.
     """
     actual, expected = _leaves(actual), _leaves(expected)
     if len(actual) != len(expected):
@@ -54,7 +54,7 @@ def check(
 
 
 def equal(label: str, actual: Any, expected: Any) -> None:
-    """Compare two structures bit for bit. Raises a Mismatch whose text begins with `label`."""
+    """Raise a Mismatch whose text begins with `label` unless two structures have equal values."""
     for one, other in zip(_leaves(actual), _leaves(expected), strict=True):
         if isinstance(other, torch.Tensor):
             same = torch.equal(one.detach().cpu(), other.detach().cpu())
@@ -72,7 +72,7 @@ def on_device(label: str, structure: Any) -> None:
 
 
 class _OtherValues(Mismatch):
-    """The error for tensors that differ only in their values."""
+    """Raised if tensors differ only in their values."""
 
 
 def _is_nearer(actual: torch.Tensor, expected: torch.Tensor, truth: torch.Tensor) -> bool:
@@ -110,7 +110,7 @@ def _check_leaf(
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a dense copy on the CPU, because the order of sparse indices does not matter."""
+    """Return a dense copy on the CPU, so that the order of sparse indices has no effect."""
     tensor = tensor.detach().cpu()
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
 

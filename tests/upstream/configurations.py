@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of modules, losses and functions in torch's common_nn, which predate module_db."""
+"""Rows for the tables of modules, losses and functions in torch's common_nn.
+
+These tables are older than module_db.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def rows() -> list[Row]:
-    """Return a row for every configuration in each of the dtypes, single and double precision."""
+    """Return a row for every configuration in float32 and in float64."""
     return [
         Row(Table.CONFIGURATIONS, name, dtype, "train" if entry["train"] else "eval")
         for dtype in _DTYPES
@@ -29,7 +32,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the only sample of a row, in the same way as rows of modules run."""
+    """Run a row like the rows of modules.py. A configuration has only one sample."""
     named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
     return judge(row, named, expected=modules.expected_run, compare=modules.check)
 
@@ -44,9 +47,9 @@ class _Info:
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    """Return torch's entries by a unique name.
+    """Map unique names to the entries of torch's tables.
 
-    Entries that are random in training mode run in eval mode. On GPUs, torch skips them.
+    Entries that torch skips on GPUs are random in training mode, so they run in eval mode.
     """
     table: dict[str, dict[str, Any]] = {}
     of_modules = [*common_nn.module_tests, *common_nn.get_new_module_tests()]

@@ -7,6 +7,6 @@ from torch_google.tpu import autoload
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
-# Use two devices if the platform is the CPU, because some tests copy from one device to another.
+# If tpu runs on the CPU, emulate two devices, because some tests copy from one to the other.
 os.environ.setdefault("TORCH_TPU_CPU_DEVICES", "2")
 autoload()

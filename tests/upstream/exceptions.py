@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known failures in exceptions.json, maintained by hand, each row with a reason."""
+"""The known failures. exceptions.json, which is maintained by hand, gives a reason for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A reason for failures. `rows` is the str() of a row, or a pattern that matches it."""
+    """A reason why rows fail. `rows` is a pattern for the str() of a row."""
 
     rows: str
     reason: str
@@ -36,9 +36,9 @@ class Exceptions:
         return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
     def surprises(self, results: Iterable[Result]) -> list[str]:
-        """Return errors for failing rows without an entry, and for entries that are not needed.
+        """Return an error for each failed row without an entry, and for each obsolete entry.
 
-        An entry is not needed if at least one of its rows ran, and all that ran passed.
+        An entry is obsolete if at least one of its rows ran and all rows that ran passed.
         """
         results = [result for result in results if result.outcome is not Outcome.EMPTY]
         failed = [result for result in results if result.outcome is not Outcome.PASSED]
@@ -56,7 +56,7 @@ class Exceptions:
 
 
 def load(path: Path = FILE) -> Exceptions:
-    """Read the file. Raises ValueError with the entry's number if an entry has no reason."""
+    """Read a file of exceptions. Raises a ValueError if an entry lacks `rows` or `reason`."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"rows", "reason"} or not row["reason"]:

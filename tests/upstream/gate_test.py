@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the first samples of every row: the rows that fail must be those in exceptions.json."""
+"""The first samples of every row pass, except for the rows that exceptions.json lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS += [row for row in configurations.rows() if row.dtype == torch.float32]
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record that these cases run on tpu, for `tools/presubmit/account.py`."""
+    """Record for `tools/presubmit/account.py` that these tests run on tpu."""
     record_property("device", "tpu")
 
 

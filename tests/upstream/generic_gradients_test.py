@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's test framework requires its own TestCase
-"""Gradients on the device, compared with finite differences on the same device.
+"""Gradients on tpu agree with finite differences, which are also computed on tpu.
 
-These tests use torch's device-generic test framework, and not the CPU. tests/conformance compares
-the gradients of all operators with the CPU's.
+These tests use torch's device-generic test framework. tests/conformance compares the gradients of
+all operators with the CPU's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 _Call = Callable[..., Any]
 _Tensors = tuple[torch.Tensor, ...]
 
-# One or two twice differentiable operators from each family of lowerings.
+# One or two operators from each family of lowerings. All are twice differentiable.
 _CHOSEN = {
     "addmm",
     "atan2",
@@ -85,7 +85,7 @@ class TestGradients(TestCase):
 
 
 def _calls(op: Any, device: str, dtype: torch.dtype) -> Iterator[tuple[_Call, _Tensors]]:
-    """Yield a function and its differentiable tensor arguments for each of the first samples."""
+    """Yield, for the first samples, a function of the differentiable tensors, and these tensors."""
     for sample in itertools.islice(op.sample_inputs(device, dtype, requires_grad=True), 2):
         leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
         tensors = tuple(x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad)
@@ -102,7 +102,8 @@ def _of_tensors(op: Any, sample: Any) -> _Call:
             next(new) if isinstance(x, torch.Tensor) and x.requires_grad else x for x in leaves
         ]
         first, args, kwargs = pytree.tree_unflatten(filled, spec)
-        # op_db's wrapper keeps a symmetric input symmetric when the check perturbs it.
+        # gradcheck perturbs single elements. If the operator requires a symmetric input, op_db's
+        # wrapper makes it symmetric again.
         result = op.gradcheck_wrapper(op.op, first, *args, **kwargs)
         process = sample.output_process_fn_grad
         return process(result) if process else result

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
-"""Modules in torch's device-generic test framework, like torch's own test files.
+# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors, also in nested structures
+"""Modules work on tpu in torch's device-generic test framework, as in torch's own test files.
 
-The framework knows only the device's name, as would the test suite of another project.
+Like another project's test suite, these tests refer to the device only by its name.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class TestModules(TestCase):
         sample = inputs(module_info, "cpu", dtype, training)[0]
         module, results = _on("cpu", module_info, sample, training), []
         for target in devices[:2]:
-            # Each device gets its own copy, because a call changes the running statistics.
+            # Use a new copy for each device, because a call changes the running statistics.
             placed = copy.deepcopy(module).to(target)
             args, kwargs = pytree.tree_map_only(
                 torch.Tensor,
@@ -194,7 +194,8 @@ class TestModules(TestCase):
             args, kwargs = pytree.tree_unflatten(filled, spec)
             return module(*args, **kwargs)
 
-        # Also pass the parameters: gradcheck changes its inputs in place, and the module uses them.
+        # Also check the gradients of the parameters. `call` need not pass them on: gradcheck
+        # perturbs them in place, and the module reads them.
         checked = (*(leaves[i] for i in where), *module.parameters())
         self.assertTrue(gradcheck(call, checked, fast_mode=True))
         self.assertTrue(torch.autograd.gradgradcheck(call, checked, fast_mode=True))
@@ -221,7 +222,7 @@ class TestModules(TestCase):
 def _on(device: str, info: Any, sample: Any, training: bool) -> torch.nn.Module:
     torch.manual_seed(0)
     constructed = sample.constructor_input
-    # Tensor arguments are already on the device, so parameters made from them are as well.
+    # Tensor arguments are already on the device, so parameters made from them are too.
     module = info.module_cls(*constructed.args, **constructed.kwargs)
     dtype = next(
         x.dtype

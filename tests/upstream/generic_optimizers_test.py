@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
-"""Test optimizers with torch's device-generic framework, as torch's own test files do."""
+# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors, also in nested structures
+"""Optimizers work on tpu in torch's device-generic test framework, as in torch's own test files."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ADAM = row(Table.OPTIMIZERS, "Adam", "single")
 
 
 def wrong_there(function: Any, change: Any) -> Any:
-    """Wrap a method so that `change` alters its result if its module is on tpu."""
+    """Wrap a method of a module. If the module is on tpu, apply `change` to the method's result."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)

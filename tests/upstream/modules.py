@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's table of modules: compare results, gradients, states, copies and files with the CPU's."""
+"""Rows for module_db, torch's table of modules.
+
+They compare results, gradients, states and layouts with the CPU's.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row per module, declared dtype and mode; only `train` if the modes act the same."""
+    """Return a row per module, declared dtype and mode, without `eval` if it acts like `train`."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()
@@ -34,14 +37,14 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first samples of a row. If one fails, the row fails."""
+    """Run the first samples of a row. The row fails if any of them fails."""
     named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
     return judge(row, named, expected=expected_run, compare=check)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """CPU arguments for one test of a module: those that create it and those that call it."""
+    """CPU tensors for one test of a module: arguments of its constructor and of a call."""
 
     info: Any
     training: bool
@@ -76,7 +79,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Run:
-    """The state after one forward and one backward pass: module, results and gradients."""
+    """A module after a forward and a backward pass, with the results and gradients."""
 
     module: torch.nn.Module
     results: Any
@@ -92,14 +95,15 @@ def _samples(row: Row) -> Iterator[Sample]:
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
         options = inputs.constructor_input.kwargs
-        # torch creates the random samples in float64, which the operator refuses for other dtypes.
+        # torch creates fractional pooling's random samples in float64, but the operator requires
+        # the dtype of its input.
         if "_random_samples" in options:
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
 
 
 def expected_run(sample: Sample) -> Run | None:
-    """Run a sample on the CPU; return None if the CPU refuses it."""
+    """Run a sample on the CPU. Return None if the CPU raises an error."""
     try:
         return _pass(sample.module(), sample, "cpu")
     except (RuntimeError, NotImplementedError, ValueError, TypeError):
@@ -123,9 +127,9 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any 
 
 
 def check(sample: Sample, expected: Run, first: bool) -> None:
-    """Run a sample on tpu and compare.
+    """Raise a Mismatch if the results of a sample on tpu differ from `expected`.
 
-    For the first one, also test copies and files. Raises Mismatch if the results differ.
+    For the first sample, also test copies, files and conversions of the module.
     """
     _compare(sample, expected)
     if first:
@@ -164,9 +168,9 @@ def _compare(sample: Sample, expected: Run) -> None:
 
 
 def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
-    """Return a memoized function that runs the sample in double precision.
+    """Return a memoized function that runs the sample in float64.
 
-    Returns None if the sample is already in double precision, or not in floating point.
+    Returns None if the sample's dtype is float64 or is not a floating-point type.
     """
     if not sample.dtype.is_floating_point or sample.dtype == torch.float64:
         return None
@@ -175,7 +179,7 @@ def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
 
 
 def _carry(sample: Sample, expected: Run) -> None:
-    """Check modules after saving to a file, copying, and moving to the device and back."""
+    """Check a module after saving it to a file, copying it, and moving it to tpu and back."""
     module = sample.module()
     if sample.info.is_lazy:
         args, kwargs = sample.inputs("cpu")
@@ -212,7 +216,7 @@ def _carry(sample: Sample, expected: Run) -> None:
 
 
 def _created_on_device(sample: Sample, state: dict[str, Any]) -> None:
-    """Check a module created on the device, if its constructor has a `device` argument."""
+    """Check a module created on tpu, if its constructor has a `device` argument."""
     if "device" not in sample.made_of.kwargs or sample.info.is_lazy:
         return
     args, kwargs = _moved((sample.made_of.args, sample.made_of.kwargs), "tpu")
@@ -226,7 +230,7 @@ def _created_on_device(sample: Sample, state: dict[str, Any]) -> None:
 
 
 def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
-    """Check results in channels_last, and their layout if the module preserves it."""
+    """Check the results for channels_last inputs, and their layout if the module preserves it."""
     format_ = next(
         (
             _FORMATS[leaf.dim()]
@@ -254,7 +258,7 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
             sample.inputs(device),
         )
         results.append(placed(*args, **kwargs))
-    # For other dtypes, the CPU runs other kernels, which choose different layouts.
+    # Compare strides in float32 only, because CPU kernels for other dtypes choose other layouts.
     strides = sample.info.module_memformat_affects_out and sample.dtype == torch.float32
     agreement.check("result in channels_last", *results, strides=strides)
 

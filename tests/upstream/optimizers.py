@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's table of optimizers: compare steps, moved states and changed options with the CPU's."""
+"""Rows for optim_db, torch's table of optimizers.
+
+They compare steps, exchanged states and changes of the learning rate with the CPU's.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ _STEPS = 3
 _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
-# The number of steps after which nothing new compiles. RAdam takes a different branch from the
-# sixth step on. With a tensor beta, each step has a new exponent; after eight programs with a
-# constant exponent, the exponent becomes an input.
+# The number of additional steps after which no step compiles a program. RAdam takes another branch
+# from its sixth step on. With a tensor beta, each step has a new exponent, which becomes an input
+# after eight programs with a constant exponent.
 _WARM = 6
 
 
@@ -39,7 +42,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first configurations of a row. If one fails, the row fails."""
+    """Run the first configurations of a row. The row fails if any of them fails."""
     named = ((sample.name, sample) for sample in itertools.islice(_samples(row), samples))
     return judge(row, named, expected=_expected, compare=_compare)
 
@@ -55,13 +58,14 @@ class Sample:
 
     @property
     def steps(self) -> int:
-        """The number of steps before states are compared."""
-        # torch's differentiable Adamax overwrites tensors that the previous step's gradient needs.
+        """The number of steps to run before states are compared."""
+        # With torch's differentiable Adamax, a step overwrites tensors that the previous step's
+        # backward pass needs.
         return 1 if self.info.name == "Adamax" and self.options.get("differentiable") else _STEPS
 
 
 class Training:
-    """Parameters on a device, and their optimizer. All devices get the same gradients."""
+    """Parameters on a device, with their optimizer. Gradients are the same on every device."""
 
     def __init__(self, sample: Sample, device: str) -> None:
         self._info = sample.info
@@ -75,8 +79,8 @@ class Training:
         options = copy.deepcopy(sample.options)
         if device == "cpu":
             options.pop("capturable", None)
-        # If differentiable, train clones, because leaves that require a gradient do not allow
-        # in-place writes.
+        # A differentiable optimizer trains clones, because autograd rejects in-place writes to leaf
+        # tensors that require a gradient.
         trained = [p.clone() for p in self.parameters] if self.differentiable else self.parameters
         self.trained = trained
         self.optimizer = sample.info.optim_cls(trained, **options)
@@ -92,14 +96,14 @@ class Training:
             self.optimizer.step()
 
     def gradients(self) -> list[Any]:
-        """Return the gradients with respect to the initial parameters, through all steps."""
+        """Return the gradients, through all steps, with respect to the initial parameters."""
         total = sum(parameter.abs().pow(2).sum() for parameter in self.trained)
         return list(
             torch.autograd.grad(total, self.parameters, allow_unused=True, retain_graph=True)
         )
 
     def _closure(self) -> torch.Tensor:
-        """Compute a convex loss with a fixed minimum, so rounding errors do not accumulate."""
+        """Compute a convex loss with a fixed minimum, so that rounding errors do not accumulate."""
         self.optimizer.zero_grad()
         loss = sum((i + 1) * (p - 0.5).abs().pow(2).sum() for i, p in enumerate(self.parameters))
         assert isinstance(loss, torch.Tensor)
@@ -120,7 +124,7 @@ def _others(info: Any) -> tuple[torch.dtype, ...]:
 
 def _samples(row: Row) -> Iterator[Sample]:
     info = _INFOS[row.name]
-    # Use the configurations for GPUs, because those for the CPU lack some, such as capturable.
+    # torch has more configurations for GPUs than for the CPU, such as capturable ones.
     for configuration in info.optim_inputs_func("cuda"):
         options = copy.deepcopy(configuration.kwargs)
         options |= {flag: flag == row.variant for flag in _FLAGS if flag in info.supported_impls}
@@ -130,7 +134,7 @@ def _samples(row: Row) -> Iterator[Sample]:
 
 
 def _expected(sample: Sample) -> Training | None:
-    """Train for the first steps on the CPU; return None if the CPU refuses the options."""
+    """Train for the first steps on the CPU. Return None if the CPU rejects the options."""
     try:
         training = Training(sample, "cpu")
         training.steps(sample.steps)
@@ -144,7 +148,7 @@ def _expected(sample: Sample) -> Training | None:
 def _compare(sample: Sample, expected: Training, _first: bool) -> None:
     actual = Training(sample, "tpu")
     actual.steps(sample.steps)
-    # A capturable optimizer counts steps in float32 tensors, for every dtype of parameters.
+    # A capturable optimizer counts steps in float32, whatever the dtype of the parameters.
     like = torch.float32 if sample.options.get("capturable") else None
     agreement.check("parameter", actual.trained, expected.trained, like=like)
     _same_state("state", actual, expected, like)
@@ -158,7 +162,7 @@ def _compare(sample: Sample, expected: Training, _first: bool) -> None:
 
 
 def _exchange(actual: Training, expected: Training) -> None:
-    """Continue the training on each device with the state from the other device."""
+    """Continue training on each device with the optimizer state from the other device."""
     cpu_state, tpu_state = _through_a_file(actual, "cpu"), _through_a_file(expected, "tpu")
     actual.optimizer.load_state_dict(tpu_state)
     for parameter, state in actual.optimizer.state.items():
@@ -182,9 +186,9 @@ def _through_a_file(training: Training, device: str) -> Any:
 
 
 def _change_of_lr(actual: Training, expected: Training) -> None:
-    """Change the learning rate.
+    """Check that a step after a change of the learning rate does not compile a program.
 
-    Programs must take it as an input, so nothing may be compiled.
+    The learning rate must be an input of the programs that exist already.
     """
     for training in (actual, expected):
         for group in training.optimizer.param_groups:
@@ -214,8 +218,7 @@ def _same_state(label: str, actual: Training, expected: Training, like: torch.dt
             raise Mismatch(f"{label}: {sorted(one)} for {sorted(two)}")
         for name, leaf in two.items():
             if not isinstance(leaf, torch.Tensor) or not leaf.dim():
-                # Scalars such as the step count stay on the CPU, unless the optimizer is
-                # capturable.
+                # Unless the optimizer is capturable, scalars such as the step count are on the CPU.
                 agreement.check(f"{label} '{name}'", one[name], leaf, anywhere=True, like=like)
             else:
                 agreement.check(f"{label} '{name}'", one[name], leaf, like=like)

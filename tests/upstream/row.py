@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and their results. A row is a module or an optimizer, with a dtype and a variant."""
+"""Rows and their results. A row is a module or an optimizer to test in a dtype and a variant."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ class Outcome(enum.Enum):
     WRONG = "wrong"
     UNSUPPORTED = "unsupported"
     CRASHED = "crashed"
-    # The CPU refuses every sample, so nothing can be compared.
+    # The CPU rejects every sample, so nothing can be compared.
     EMPTY = "empty"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row. `variant` is `train` or `eval` for a module, the implementation for an optimizer."""
+    """A module or an optimizer to test in a dtype and a variant.
+
+    `variant` is `train` or `eval` for a module, and the implementation for an optimizer.
+    """
 
     table: Table
     name: str
@@ -41,7 +44,7 @@ class Row:
     variant: str
 
     def __str__(self) -> str:
-        """Return the name in exceptions.json and in the command's output."""
+        """Return the name that exceptions.json and the output of run.py contain."""
         return f"{self.name} {str(self.dtype).removeprefix('torch.')} {self.variant}"
 
 
@@ -49,8 +52,8 @@ class Row:
 class Result:
     """The result of a row.
 
-    `samples` is the number that the CPU accepts, `message` describes the first failure, and
-    `seconds` is the CPU time, including compilation.
+    `samples` is the number of samples that ran, without those that the CPU rejects. `message`
+    describes the first failure. `seconds` is the CPU time, including compilation.
     """
 
     row: Row
@@ -61,10 +64,7 @@ class Result:
 
 
 class Mismatch(Exception):
-    """The error for a difference between the device and the CPU.
-
-    It says what differs and by how much.
-    """
+    """Raised if tpu and the CPU differ. The message says in what and by how much."""
 
 
 def judge(
@@ -74,11 +74,11 @@ def judge(
     expected: Callable[[S], E | None],
     compare: Callable[[S, E, bool], None],
 ) -> Result:
-    """Run named samples of a row. If one fails, the row fails.
+    """Run the named samples of a row. The row fails if any of them fails.
 
-    `expected` returns the CPU's result, or None if the CPU refuses the sample. `compare` raises an
-    error if the device's result differs. Its last argument says whether this is the first sample
-    that the CPU accepts.
+    `expected` returns the CPU's result, or None if the CPU rejects the sample. `compare` raises an
+    error if tpu's result differs. Its last argument is true for the first sample that the CPU
+    accepts.
     """
     tried, began = 0, time.process_time()
     for name, sample in samples:
@@ -98,13 +98,13 @@ def judge(
 
 
 def outcome_of(error: Exception) -> Outcome:
-    """Return the result of a row that ended with an error."""
+    """Return the outcome of a row whose test raised `error`."""
     if isinstance(error, Mismatch):
         return Outcome.WRONG
     return Outcome.UNSUPPORTED if isinstance(error, NotImplementedError) else Outcome.CRASHED
 
 
 def first_line(error: BaseException) -> str:
-    """Return the type of an exception and the first line of its message."""
+    """Return an error's type and the first line of its message; only the line for a Mismatch."""
     line = (str(error).strip().splitlines() or [""])[0][:300]
     return line if isinstance(error, Mismatch) else f"{type(error).__name__}: {line}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run torch's modules and optimizers on tpu, and compare them with the CPU.
+"""Run torch's modules and optimizers on tpu, and compare the results with the CPU's.
 
     python -m tests.upstream.run modules --names 'nn.Conv*,nn.LSTM' --dtype float32 --samples 3
 
-Prints failures and totals. The exit status is 0 if every outcome agrees with exceptions.json. With
---results FILE, a later run resumes an interrupted one.
+Prints failures and totals. The exit status is 0 if every outcome agrees with exceptions.json. A
+later run with the same --results FILE skips rows that have a result in it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def judge(row: Row, samples: int) -> Result:
-    """Run the first samples of a row from any of the tables."""
+    """Run the first samples of a row, which may be from any table."""
     return _TABLES[row.table].run(row, samples=samples)
 
 
@@ -75,7 +75,7 @@ def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
 
 
 def _sums(table: Table, results: Sequence[Result]) -> list[str]:
-    """Return lines such as `modules: 268 of 270 rows pass (1,800 samples)`: total, by dtype."""
+    """Return a line such as `modules: 268 of 270 rows pass (1,800 samples)`, and one per dtype."""
     ran = [result for result in results if result.outcome is not Outcome.EMPTY]
     if not ran:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many rows in a separate process, and resume an interrupted run."""
+"""Run many rows in worker processes, and resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.upstream.row import Outcome, Result, Row
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-# Compiled programs are never freed. Starting a new process after this many rows limits memory to a
-# few GB. The new process loads earlier programs from the cache.
+# Compiled programs are never freed, so start a new process after this many rows to limit memory to
+# a few GB. The new process loads the earlier programs from the cache.
 _ROWS_OF_A_PROCESS = 60
 
 
@@ -24,9 +24,9 @@ _ROWS_OF_A_PROCESS = 60
 class Sweep:
     """A run of many rows.
 
-    `run` takes a row and a number of samples; another process must be able to import it. `cache` is
-    a directory for compiled programs. Results are appended to `file`, and rows that already have a
-    result in it are skipped. With `again`, only those that passed are skipped.
+    `run` takes a row and a number of samples; worker processes must be able to import it. `cache`
+    is a directory for compiled programs. Results are appended to `file`. Rows that already have a
+    result in `file` are skipped, unless they failed and `again` is true.
     """
 
     run: Callable[[Row, int], Result]
@@ -36,9 +36,9 @@ class Sweep:
     again: bool = False
 
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
-        """Yield a result for each row, from the file or from a run.
+        """Yield a result for each row, from `file` or by running the row.
 
-        A row that ends its process counts as crashed.
+        The outcome of a row that ends its process is CRASHED.
         """
         known = read(self.file, rows) if self.file and self.file.exists() else {}
         pool: ProcessPoolExecutor | None = None
@@ -60,7 +60,7 @@ class Sweep:
             pool.shutdown()
 
     def _pool(self) -> ProcessPoolExecutor:
-        # Spawn the process, because a process that has started a device cannot be forked.
+        # Spawn the workers, because a started device does not survive a fork.
         return ProcessPoolExecutor(
             1,
             multiprocessing.get_context("spawn"),
@@ -74,7 +74,7 @@ FAILURES = (Outcome.WRONG, Outcome.UNSUPPORTED, Outcome.CRASHED)
 
 
 def read(file: Path, rows: Sequence[Row]) -> dict[Row, Result]:
-    """Return the last result in the file for each of these rows that has one."""
+    """Map each row in `rows` that has results in `file` to the last of them."""
     named = {(row.table.value, str(row)): row for row in rows}
     results = {}
     for line in file.read_text(encoding="utf-8").splitlines():
@@ -103,7 +103,7 @@ def _to_json(result: Result) -> str:
 
 def _begin(cache: str) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
-    # Imported here, because the parent process does not need the device.
+    # Import torch here, because the parent process does not need it.
     import torch
 
     from torch_google.tpu import autoload

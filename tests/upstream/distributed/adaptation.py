@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapts upstream's tests to devices other than CUDA.
+"""Adapt upstream's distributed tests to devices other than CUDA.
 
-Many of torch's distributed tests name CUDA and NCCL. `RULES` rewrites these names when a test
-module is imported; the files do not change. `complete_torch` adds names that the tests import, but
-that a later release has removed.
+Many of these tests name CUDA and NCCL. `RULES` rewrites such names while a test module is being
+imported, without changing the file. `complete_torch` restores names that the tests of v2.6.0 import
+and that later releases have removed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 
 from tests.upstream.distributed import device_use
 
-# The number of devices, which is the largest number of ranks of any test. With fewer devices than
-# ranks, torch's base classes would use the CPU.
+# The number of devices. No test has more ranks; torch's base classes use the CPU if a test has more
+# ranks than devices.
 COUNT = 8
 BACKEND = {"cpu": "gloo", "tpu": "cpu:gloo,tpu:tpu"}
 
@@ -34,7 +34,7 @@ _ARGUMENTS = r"((?:[^()]|\([^()]*\))+)"
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A pattern in a test's source, and its replacement for each device. Rules apply in order."""
+    """A pattern in a test's source, and its replacement for each device."""
 
     pattern: str
     tpu: str
@@ -50,11 +50,11 @@ RULES = (
     # Sleep on the host, in milliseconds, instead of delaying the device.
     Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
     Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
-    # The default device is CUDA.
+    # By default, GradScaler's device is CUDA.
     Rule(r"\bGradScaler\((?=init_scale)", 'GradScaler("tpu", ', 'GradScaler("cpu", '),
     # torch rejects `device_ids` for modules on the CPU.
     Rule(r",\s*device_ids=\[self\.rank\]", ", device_ids=[self.rank]", ""),
-    # The CPU is one device without an index, and its random state belongs to torch itself.
+    # A CPU device needs no index, and the functions that seed the CPU are in torch itself.
     Rule(r"\btorch\.device\(\s*[\"']cuda[\"'],\s*" + _ARGUMENTS + r"\)",
          r'torch.device("tpu", \1)', 'torch.device("cpu")'),
     Rule(r"\btorch\.cuda\.((?:manual|initial)_seed)", r"torch.tpu.\1", r"torch.\1"),
@@ -76,7 +76,7 @@ def adapt(source: str, device: str) -> str:
 
 
 def install(device: str, paths: Sequence[Path]) -> None:
-    """Rewrite the modules at these paths, which may be files or folders, when they are imported."""
+    """Install an import hook that rewrites modules in `paths`, which may be files or folders."""
     sys.meta_path.insert(0, _Finder(device, paths))
 
 
@@ -104,13 +104,13 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._device = device
 
     def get_code(self, fullname: str) -> CodeType:
-        # Do not use the bytecode cache, because its files do not depend on the device.
+        # Bypass the bytecode cache, because the rewritten source depends on the device.
         source = self.get_data(self.path).decode()
         return compile(adapt(source, self._device), self.path, "exec", dont_inherit=True)
 
 
 def complete_torch() -> None:
-    """Add the names that torch has removed since v2.6.0, and restore one of its defaults."""
+    """Add the names that torch has removed since v2.6.0, and restore v2.6.0's scale_grads."""
     for (module, name), value in _REMOVED.items():
         found = importlib.import_module(module)
         if not hasattr(found, name):
@@ -120,7 +120,7 @@ def complete_torch() -> None:
 
     if not hasattr(_op_schema, "PlacementStrategy"):
         _op_schema.PlacementStrategy = _op_schema.OpSpec  # PlacementStrategy's new name
-    # Later releases divide gradients by the number of microbatches by default. v2.6.0 does not.
+    # Later releases divide gradients by the number of microbatches by default; v2.6.0 does not.
     schedules._PipelineSchedule.scale_grads = property(lambda self: False, lambda self, value: None)
 
 
@@ -135,8 +135,8 @@ def _unchanged(*args: object, **kwargs: object) -> Callable[[Any], Any]:
     return lambda function: function
 
 
-# Names that test modules import, but that torch has removed. A test that calls a removed function
-# also fails on the CPU.
+# Replacements for names that test modules import and torch has removed. A test that calls a removed
+# function fails on tpu and on the CPU.
 _REMOVED: dict[tuple[str, str], Any] = {
     ("torch.distributed._tensor.experimental._attention", "_AttentionContextParallel"): _raises(
         "_AttentionContextParallel"
@@ -147,16 +147,16 @@ _REMOVED: dict[tuple[str, str], Any] = {
     ("torch.distributed.tensor.debug", "_get_sharding_prop_cache_info"): _raises(
         "_get_sharding_prop_cache_info"
     ),
-    # The decorator ran a test both eagerly and compiled. Here, only the eager run remains.
+    # This decorator ran each test eagerly and compiled. Its replacement runs the test eagerly.
     ("torch.testing._internal.common_fsdp", "test_compiled_fsdp"): _unchanged,
     ("torch.testing._internal.inductor_utils", "HAS_CUDA"): False,
 }
 
 
 def adapt_framework(device: str) -> None:
-    """Make torch's framework for distributed tests use the device, with COUNT devices.
+    """Make torch's framework for distributed tests use COUNT devices of type `device`.
 
-    Call it before a test module is imported.
+    Call this function before importing a test module.
     """
     from torch.testing._internal import common_distributed
 
@@ -182,7 +182,7 @@ def adapt_framework(device: str) -> None:
     common_fsdp.DEVICE_TYPE = device
     common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
     common_fsdp.DEVICE_COUNT = 4  # the default number of ranks in a test
-    # With this flag, the framework selects a device for each rank, and delays on the host.
+    # On XPU, the framework selects a device for each rank, and delays on the host.
     common_fsdp.TEST_XPU = device == "tpu"
 
     import torch.distributed as dist
@@ -194,7 +194,7 @@ def adapt_framework(device: str) -> None:
     def backend_of(self: Any) -> str:
         return BACKEND["tpu" if self.device_type == "tpu" else "cpu"]
 
-    # By default, DTensorTestBase uses only the device's backend, which its list of backends lacks.
+    # DTensorTestBase would look up the device's backend in a table that has no entry for tpu.
     common_dtensor.DTensorTestBase.backend = property(backend_of)
     _select_device(common_dtensor.DTensorTestBase, device)
 
@@ -206,10 +206,10 @@ def adapt_framework(device: str) -> None:
             init_method=f"file://{self.file_name}",
         )
 
-    # Upstream's init_pg accepts no backend string with devices, such as "cpu:gloo,tpu:tpu".
+    # Upstream's init_pg rejects a backend string that names devices, such as "cpu:gloo,tpu:tpu".
     sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
-    # By default, the decorator uses NCCL, and skips the test on other devices than CUDA. A
-    # ShardedTensor prefers the device of a group's only backend, and otherwise the CPU.
+    # By default, with_comms uses NCCL, and skips the test on devices other than CUDA. Name the
+    # device's backend alone: if a group has several backends, a ShardedTensor prefers the CPU.
     backend_of_device = BACKEND[device].rpartition(":")[2]
     sharded_tensor.with_comms = functools.partial(
         sharded_tensor.with_comms, backend=backend_of_device
@@ -218,7 +218,7 @@ def adapt_framework(device: str) -> None:
 
 
 def _select_device(base: Any, device: str) -> None:
-    """Make each rank select its device before it creates its group, as `base` does with NCCL."""
+    """Make each rank of `base` select its device before it creates its group, as with NCCL."""
     create = base.init_pg
 
     def init_pg(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -232,9 +232,9 @@ def _select_device(base: Any, device: str) -> None:
 
 
 def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
-    """Give MultiProcContinuousTest two ranks, each with a device, and add its name in v2.6.0.
+    """Give each of the two ranks of MultiProcContinuousTest a device, and add the class's old name.
 
-    Also start new processes after a failed test. Otherwise, the class would skip later tests.
+    Also start new processes after a failed test; otherwise the class skips the remaining tests.
     """
     base = common_distributed.MultiProcContinuousTest
     create = base._init_pg.__func__
@@ -250,7 +250,8 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
     run = base._run_test_given_id.__func__
 
     def _run_test_given_id(cls: Any, *args: Any, **kwargs: Any) -> None:
-        # Report after each test, because the processes end only after the last test.
+        # Report after each test. A rank usually reports when it exits, but these processes run
+        # all tests of a class.
         with device_use.reporting():
             run(cls, *args, **kwargs)
 
@@ -272,10 +273,10 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
 
 
 def _adapt_threads(common_distributed: Any, device: str) -> None:
-    """Start the platform before a test starts ranks as threads.
+    """Start the platform before a test starts its ranks as threads.
 
-    Otherwise, each thread that creates a mesh before the start would select its own device. The
-    threads of a group compute on the tensors of all ranks.
+    If the platform has not started when the threads create a mesh, each thread selects a different
+    device. But the threads of a group must be able to compute with each other's tensors.
     """
     base = common_distributed.MultiThreadedTestCase
     spawn = base._spawn_threads

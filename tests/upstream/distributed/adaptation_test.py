@@ -10,7 +10,7 @@ import pytest
 from tests.upstream.distributed import adaptation
 
 _CASES = [
-    # the source, its adaptation for tpu, its adaptation for the CPU
+    # (source, adapted for tpu, adapted for the CPU)
     ('init_device_mesh("cuda", (4,))', 'init_device_mesh("tpu", (4,))', 'init_device_mesh("cpu", (4,))'),
     ('torch.device(f"cuda:{self.rank}")', 'torch.device(f"tpu:{self.rank}")', 'torch.device(f"cpu")'),
     ('"rank:0/cuda:0"', '"rank:0/tpu:0"', '"rank:0/cpu"'),
@@ -33,7 +33,7 @@ _CASES = [
         'GradScaler("tpu", init_scale=2.0)',
         'GradScaler("cpu", init_scale=2.0)',
     ),
-    # Modules of torch, and names that merely contain "cuda", stay unchanged.
+    # torch.backends.cuda, and names that merely contain "cuda", stay unchanged.
     ("torch.backends.cuda.matmul", "torch.backends.cuda.matmul", "torch.backends.cuda.matmul"),
     ("from common_cuda import TEST_CUDA", *2 * ("from common_cuda import TEST_CUDA",)),
 ]  # fmt: skip

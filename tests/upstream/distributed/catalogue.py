@@ -6,15 +6,15 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-# Environment variables of a process that runs a test file: its device, and a results file. If a
-# results file is given, only the tests that failed in it run.
+# Environment variables for a process that runs a test file. ONLY_FAILED may name a results file:
+# the process then runs only the tests that failed according to that file.
 DEVICE = "UPSTREAM_DEVICE"
 ONLY_FAILED = "UPSTREAM_ONLY_FAILED"
 
-# tpu comes first, because on the CPU, only the tests that failed on tpu run.
+# tpu comes first, because the CPU runs only the tests that failed on tpu.
 DEVICES = ("tpu", "cpu")
 
-# For each area, the names of its files, relative to upstream's folder `test/distributed`.
+# The test files of each area, relative to upstream's folder `test/distributed`.
 AREAS = {
     "device_mesh": ("test_device_mesh",),
     "tensor": (
@@ -100,8 +100,8 @@ AREAS = {
     ),
 }
 
-# The files and folders whose sources `adaptation.py` rewrites. The tests of c10d check the
-# names of backends, so they run unchanged.
+# The files and folders that `adaptation.py` rewrites. c10d's tests check the names of backends, so
+# they run unchanged.
 ADAPTED = (
     "_composable",
     "_tensor",
@@ -113,9 +113,9 @@ ADAPTED = (
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the files with these names or in these areas, in order; without names, all files.
+    """Return the test files that `names`, a list of files and areas, selects; all if it is empty.
 
-    Raises ValueError for a name that is neither.
+    Raises a ValueError if a name is neither a file nor an area.
     """
     every = [file for files in AREAS.values() for file in files]
     result: dict[str, None] = {}
@@ -131,12 +131,12 @@ def chosen(names: list[str]) -> list[str]:
 
 
 def area(file: str) -> str:
-    """Return the area of a file."""
+    """Return the area of a test file."""
     return next(name for name, files in AREAS.items() if file in files)
 
 
 def root() -> Path:
-    """Return upstream's folder `test`. Raises FileNotFoundError if the program has none."""
+    """Return upstream's folder `test`. Raises a FileNotFoundError if this program lacks it."""
     try:
         spec = importlib.util.find_spec("distributed._tensor")
     except ModuleNotFoundError:

@@ -16,12 +16,12 @@ from tests.upstream.distributed import catalogue, device_use
 from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
-# Lists of entries. Each has a reason and `tests`, a pattern that file::Class::test must match.
+# Both files are lists of entries. `tests` is a pattern for file::Class::test, `reason` is text.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes from which TABLE.md is generated.
 RESULTS = _HERE / "results.json"
-# For each value of `Outcomes.use`, the key in results.json of the passed tests.
+# The key in results.json under which passed tests are listed, by `Outcomes.use`.
 _PASSED = {device_use.TPU: "passed on tpu", device_use.HOST: "passed on host", "": "passed"}
 
 
@@ -36,9 +36,10 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Outcomes:
-    """A test's outcomes. `name` is file::Class::test. `cpu` is None if it did not run there.
+    """A test's outcomes on both devices. `name` is file::Class::test.
 
-    `use` is device_use.TPU, device_use.HOST, or "" if this was not recorded.
+    `cpu` is None if the test did not run on the CPU. `use` says whether the test used tpu: it is
+    device_use.TPU, device_use.HOST, or "" if that was not recorded.
     """
 
     file: str
@@ -52,7 +53,7 @@ class Outcomes:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A test with its verdict, and the `use` of Outcomes."""
+    """A test with its verdict. `use` is that of Outcomes."""
 
     file: str
     name: str
@@ -70,12 +71,12 @@ class Row:
 
 
 def results_file(folder: Path, file: str, device: str) -> Path:
-    """Return the results file of a test file on a device."""
+    """Return the path of the results of a test file on a device."""
     return folder / f"{file.replace('/', '.')}.{device}.jsonl"
 
 
 def collect(folder: Path) -> list[Outcomes]:
-    """Return all tests that ran on tpu, from the results files of a run."""
+    """Read the outcomes of all tests that ran on tpu from the results files in `folder`."""
     result = []
     for file in catalogue.chosen([]):
         on_tpu, on_cpu = (
@@ -112,9 +113,10 @@ def failed(folder: Path, file: str) -> bool:
 def updated(
     file: Path, tests: Sequence[Outcomes], whole: Sequence[str]
 ) -> tuple[list[Outcomes], list[str]]:
-    """Return the outcomes that `save` wrote, and the complete test files, updated by a new run.
+    """Merge a new run into the outcomes saved in `file`; return them and the complete test files.
 
-    A test file of the new run replaces that file's saved outcomes.
+    The new outcomes of a test file replace all its saved outcomes. `whole` lists the complete test
+    files of the new run.
     """
     ran = {test.file for test in tests}
     merged = [test for test in load(file) if test.file not in ran] + [*tests]
@@ -126,11 +128,10 @@ def updated(
 
 
 def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
-    """Write the outcomes to a JSON file, one line per test that did not pass. Raises OSError.
+    """Write outcomes to a JSON file. `whole` lists the test files whose tests all ran.
 
-    `use` is written only for tests that passed.
-
-    `whole` has the test files whose tests all ran.
+    Each test that did not pass has its own line. `use` is written only for passed tests. Raises an
+    OSError if the file cannot be written.
     """
     by_file: dict[str, list[Outcomes]] = {}
     for test in tests:
@@ -151,7 +152,7 @@ def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-# The folders before the last folder `torch` of a path, which depend on the machine.
+# The part of a path before its last folder named `torch`. It depends on the machine.
 _FOLDERS = re.compile(r"(?<![\w.])(/[\w.+-]+)+/(?=torch/)")
 
 
@@ -160,7 +161,7 @@ def _without_folders(reason: str) -> str:
 
 
 def load(file: Path = RESULTS) -> list[Outcomes]:
-    """Return the outcomes that `save` wrote."""
+    """Read the outcomes that `save` wrote to a file."""
     result = []
     for name, of_file in json.loads(text(file)).items():
         del of_file["complete"]
@@ -178,7 +179,7 @@ def load(file: Path = RESULTS) -> list[Outcomes]:
 
 
 def incomplete(file: Path = RESULTS) -> list[str]:
-    """Return the test files of which only some tests ran."""
+    """Return the test files in `file` whose tests did not all run."""
     return [name for name, of_file in json.loads(text(file)).items() if not of_file["complete"]]
 
 
@@ -189,12 +190,12 @@ def judge(tests: Iterable[Outcomes]) -> list[Row]:
 
 
 def exceptions() -> list[dict[str, str]]:
-    """Return the entries for known failures."""
+    """Return the entries of exceptions.json, which are known failures."""
     return json.loads(text(_EXCEPTIONS))
 
 
 def rules() -> list[dict[str, str]]:
-    """Return the entries for tests that do not apply to the device."""
+    """Return the entries of not_applicable.json, which are tests that do not apply to tpu."""
     return json.loads(text(_NOT_APPLICABLE))
 
 
@@ -204,7 +205,7 @@ def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
 
 
 def text(file: Path) -> str:
-    """Return the text of a file. A file of this folder may be inside a PAR."""
+    """Return the text of a file, which may be inside a PAR if it is in this folder."""
     if file.is_file():
         return file.read_text(encoding="utf-8")
     data: bytes = __spec__.loader.get_data(str(file))  # type: ignore[union-attr]
@@ -230,7 +231,7 @@ def _judge(
     return Row(test.file, test.name, verdict, reason, test.use)
 
 
-# Errors count as the same if they differ only in numbers or in the device's name.
+# A number. Errors count as equal if they differ only in numbers and device names.
 _VARIABLE = re.compile(r"[-+]?\d[\d.]*(e[-+]\d+)?")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out whether a test uses the device: whether it or one of its ranks allocates memory there.
+"""Detect whether a test uses tpu: whether the test or one of its ranks allocates memory on it.
 
-Ranks are processes. A rank that has allocated memory creates the file that FILE names, and the
-process that runs the test looks for it. A test whose ranks are killed before they end counts as a
-test without use of the device.
+Ranks are processes. At its end, a rank that has allocated memory creates the file that FILE names,
+and the process that runs the test looks for that file. If all ranks are killed, nothing is reported
+and the test counts as not using tpu.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# The environment variable that names the file. If it is unset, nothing is reported.
+# The environment variable that names the file. If it is unset, ranks create no file.
 FILE = "UPSTREAM_DEVICE_USE"
 
 
@@ -22,7 +22,7 @@ TPU, HOST = "tpu", "host"
 
 @contextlib.contextmanager
 def watch(use: list[str]) -> Iterator[None]:
-    """Append TPU if this process, or a rank that ends in the block, uses the device; else HOST."""
+    """Append TPU to `use` if this process or a rank that ends in the block uses tpu; else HOST."""
     file = Path(os.environ[FILE])
     file.unlink(missing_ok=True)
     before = _allocations()
@@ -34,7 +34,7 @@ def watch(use: list[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reporting() -> Iterator[None]:
-    """Report the use of the device in this block to the process that runs the test."""
+    """If this block uses tpu, report that to the process that runs the test."""
     before = _allocations()
     try:
         yield

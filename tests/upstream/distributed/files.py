@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run files on the device UPSTREAM_DEVICE: --results FOLDER FILE...
+"""Run torch's test files on the device that UPSTREAM_DEVICE names.
 
-Each file runs in a process that is forked from this one, which has imported torch and JAX. So the
-imports happen once for all files and ranks. Outcomes are appended to the files of
-`comparison.results_file`, and tests that are already in them do not run again.
+    files --results FOLDER FILE...
+
+This process imports torch and JAX once, then forks a process for each test file. The outcomes are
+appended to the file that `comparison.results_file` names, and tests that already have an outcome in
+that file do not run again.
 """
 
 from __future__ import annotations
@@ -45,21 +47,23 @@ _COMPLETED = (
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
-# Seconds for one test. In several files, one test takes up to ten minutes.
+# The time limit for one test, in seconds. Some tests take up to ten minutes.
 _TIMEOUT = 1200.0
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0. Failed tests, and files that cannot be imported, do not stop the run."""
+    """Run all files, even if tests fail or a file cannot be imported, and return 0."""
     parser = argparse.ArgumentParser(prog="files", description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--again", action="store_true", help="run failed tests again")
     parser.add_argument("--pytest", action="append", default=[], help="an option for pytest")
     options = parser.parse_args(argv)
-    # Imports torch and JAX, and adapts torch's test framework in this process and its children.
+    # This import loads torch and JAX and adapts torch's test framework, for this process and its
+    # children.
     device = importlib.import_module(_RANKS).device()
-    # Otherwise, each process would scan the objects of the imports for garbage, and copy them.
+    # Exclude the imported objects from garbage collection. Otherwise, a collection in a child would
+    # write to them and so copy their memory pages.
     gc.collect()
     gc.freeze()
     for file in catalogue.chosen(options.files):
@@ -70,10 +74,10 @@ def main(argv: Sequence[str]) -> int:
 def run_file(
     file: str, device: str, results: Path, for_pytest: Sequence[str] = (), *, again: bool = False
 ) -> None:
-    """Run a file's remaining tests in forked processes.
+    """Run a file's tests that have no outcome yet, in forked processes.
 
-    A process is killed if a test takes too long. A test during which the process ended counts as
-    failed, and a new process runs the next ones.
+    If a test takes too long, its process is killed. If a test ends its process, the test counts as
+    failed, and a new process runs the remaining tests.
     """
     target = comparison.results_file(results, file, device)
     environment = {recording.FILE: str(target)}
@@ -95,7 +99,7 @@ def run_file(
 
 
 def _run_forked(file: str, environment: dict[str, str], for_pytest: Sequence[str]) -> int:
-    """Return pytest's exit status, or the negative number of the signal that ended it."""
+    """Run a file in a forked process; return its exit status, or minus the signal that ended it."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
         process = os.fork()
         if not process:
@@ -119,13 +123,13 @@ def _run(file: str, options: Sequence[str]) -> int:
     """Run a file in this process. Return pytest's exit status."""
     folder = catalogue.root()
     path = folder / "distributed" / f"{file}.py"
-    # Test files import modules next to them, and ranks import the test files.
+    # Test files import their neighbours, and ranks import the test files.
     sys.path[:0] = [str(path.parent), str(folder)]
     return int(pytest.main([*_OPTIONS, f"--rootdir={folder}", *options, str(path)]))
 
 
 def _wait(process: int, target: Path) -> int:
-    """Return the exit status of a process. Kill it if it records no outcome for too long."""
+    """Wait for a process; return its exit status. Kill it if it records nothing for _TIMEOUT."""
     size, since = -1, time.monotonic()
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -140,7 +144,7 @@ def _wait(process: int, target: Path) -> int:
 
 
 def _end_group(process: int) -> None:
-    """Kill the ranks that a process has left."""
+    """Kill the ranks that a process left running."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)
 

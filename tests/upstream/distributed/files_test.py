@@ -23,7 +23,7 @@ _TESTS: dict[str, Callable[[], object]] = {
 
 
 def _session(file: str, options: Sequence[str]) -> int:
-    """Run the tests that are not in the results file, and record them as pytest's plugin does."""
+    """Run the tests without an outcome, and record outcomes like the pytest plugin `recording`."""
     target = Path(os.environ[recording.FILE])
     ran = outcomes.read(target)
     for name, test in _TESTS.items():

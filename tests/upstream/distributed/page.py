@@ -37,7 +37,7 @@ _OTHERS = (
 
 
 def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
-    """Return the text of the page. `incomplete` has the files that ran only in part."""
+    """Return the text of TABLE.md. `incomplete` lists test files whose tests did not all run."""
     lines = [_HEAD, *counts(rows), *_uses(rows), *_missing(rows, incomplete)]
     lines += ["", "## Files", "", *counts(rows, by_file=True)]
     for verdict, title in _SECTIONS.items():
@@ -55,7 +55,7 @@ def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
 
 
 def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
-    """Return the table of counts by area or by file, with a total."""
+    """Return a table of test counts: by area, with a total, or by file."""
     titles = ["tests", "apply", "passed", "", "of these on host"]
     titles += [verdict.value for verdict in _OTHERS]
     lines = [f"| {'file' if by_file else 'area'} | {' | '.join(titles)} |"]
@@ -68,12 +68,12 @@ def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
 
 
 def on_host(rows: Sequence[Row]) -> list[Row]:
-    """Return the passed tests that did not use the device."""
+    """Return the passed tests that did not use tpu."""
     return [row for row in rows if row.verdict is Verdict.PASSED and row.use == device_use.HOST]
 
 
 def _uses(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence on how many of the passed tests use the device."""
+    """Return a sentence with the number of passed tests that use tpu."""
     passed = [row for row in rows if row.verdict is Verdict.PASSED]
     used = sum(row.use == device_use.TPU for row in passed)
     unknown = sum(not row.use for row in passed)

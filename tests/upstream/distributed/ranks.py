@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that quickly starts the ranks of torch's multi-process tests on a device.
+"""A pytest plugin that speeds up torch's multi-process tests by forking their ranks.
 
-A test starts two to eight ranks, each a spawned process that would import torch and JAX. Instead,
-ranks are forked from a server that has imported them. Importing this module prepares that server:
-it imports modules that ranks need, and adapts torch's test framework. It starts no device, because
-a started platform does not survive a fork.
+A test spawns two to eight processes, its ranks, and each would have to import torch and JAX. This
+plugin forks the ranks from a server that has imported both. Importing this module prepares the
+server: it imports the modules that ranks need, and adapts torch's test framework. It does not start
+a device, because a started platform does not survive a fork.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.presubmit.results import Outcome
 
 
 def device() -> str:
-    """Return the device that UPSTREAM_DEVICE names. Raises ValueError for another name."""
+    """Return the value of UPSTREAM_DEVICE. Raises a ValueError if it is neither tpu nor cpu."""
     name = os.environ.get(catalogue.DEVICE, "tpu")
     if name not in catalogue.DEVICES:
         raise ValueError(
@@ -39,11 +39,11 @@ def device() -> str:
 
 
 class Rank(ForkServerProcess):
-    """A process of a test, which reports whether it uses the device."""
+    """A process of a multi-process test. It reports whether it uses tpu."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Keep the variable, because the server that forks the rank may have another environment.
+        # Store the variable, because the rank is forked from the server, whose value may differ.
         self._file = os.environ[device_use.FILE]
 
     def run(self) -> None:
@@ -53,7 +53,7 @@ class Rank(ForkServerProcess):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make torch's tests start ranks from the server."""
+    """Make torch's tests fork their ranks from the server."""
     import torch.multiprocessing as torch_multiprocessing
 
     folder = tempfile.TemporaryDirectory()
@@ -74,9 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _fork_server(socket_file: Path) -> None:
-    """Fork the server that forks the ranks. multiprocessing would start a new interpreter for it.
+    """Fork the server from this process; multiprocessing would start it in a new interpreter.
 
-    The fields are those that `forkserver.ForkServer.ensure_running` sets.
+    Set the same fields as `forkserver.ForkServer.ensure_running`.
     """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(socket_file))
@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Note in the test's properties, which `recording` saves, whether it used the device."""
+    """Record in the test's properties, which `recording` saves, whether the test used tpu."""
     if device() != "tpu":
         return (yield)
     use: list[str] = []
@@ -130,13 +130,13 @@ def _prepare() -> None:
     name = device()
     if name == "tpu":
         _import_device()
-        # torch's framework counts the devices when it is imported, which would start the platform.
+        # torch's test framework counts devices on import, and counting starts the platform.
         counts = torch.accelerator.device_count, torch.tpu.device_count
         torch.accelerator.device_count = torch.tpu.device_count = lambda: adaptation.COUNT
     else:
-        # The base classes of `fully_shard`'s tests skip a test that has more ranks than devices.
+        # The base classes of fully_shard's tests skip tests that need more ranks than devices.
         torch.accelerator.device_count = lambda: adaptation.COUNT
-    # The framework checks for Pallas when it is imported, which would start JAX.
+    # torch's test framework checks for Pallas on import, and this check starts JAX.
     _pallas.has_jax_tpu_backend = lambda: False
     adaptation.adapt_framework(name)
     adaptation.complete_torch()
@@ -147,7 +147,7 @@ def _prepare() -> None:
 
 
 def _import_device() -> None:
-    """Import what a rank would import when its device starts and when it runs operators."""
+    """Import the modules that ranks would otherwise import when they start tpu and use it."""
     from torch_google.tpu import autoload
 
     autoload()
@@ -174,9 +174,9 @@ def _import_device() -> None:
 
 
 def _compile_once() -> None:
-    """Make a rank wait while another one compiles the same program, and then load that program.
+    """Let only one rank compile a program; other ranks wait, then load it from the cache.
 
-    Ranks run the same programs at the same time, usually on fewer processors than ranks.
+    The ranks of a test run the same programs at the same time, usually on fewer cores.
     """
     from torch_google.tpu.runtime import compiler
 

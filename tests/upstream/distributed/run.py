@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run torch v2.6.0's tests of torch.distributed on tpu and on the CPU, and compare the two.
+"""Run torch v2.6.0's tests of torch.distributed on tpu and the CPU, and compare the outcomes.
 
     run --results /tmp/results                         # all files; resumes
     run tensor_parallel test_device_mesh --results /tmp/results
     run --results /tmp/results --no-run --publish "$PWD/tests/upstream/distributed"
 
-Names are areas or files (catalogue.py). Options after `--` go to pytest. On the CPU, only the tests
-that failed on tpu run. Exit status 0: each failure has an explanation (comparison.Verdict).
+Arguments are areas or test files (catalogue.py). Options after `--` go to pytest. The CPU runs only
+the tests that failed on tpu. The exit status is 0 if every failure has an explanation
+(comparison.Verdict).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PROGRAM = ("-m", "tests.upstream.distributed.files")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0 if every failure on tpu has an explanation."""
+    """Return 0 if tests ran and every failure on tpu has an explanation, else 1."""
     own, for_pytest = [*argv], []
     if "--" in own:
         own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
@@ -59,7 +60,10 @@ def run_files(
     *,
     again: bool = False,
 ) -> None:
-    """Run the remaining tests of files on a device. On the CPU, only those that failed on tpu."""
+    """Run the tests of some files that have no outcome on `device` yet.
+
+    On the CPU, run only the tests that failed on tpu.
+    """
     if device == "cpu":
         files = [file for file in files if comparison.failed(results, file)]
     if not files:
@@ -69,7 +73,7 @@ def run_files(
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "OMP_NUM_THREADS": "1",
-        # Seconds after which torch's framework ends a test. The machine may be busy.
+        # The time limit of torch's test framework, in seconds. It allows for a busy machine.
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "900",
         "TORCH_TPU_CPU_DEVICES": str(adaptation.COUNT),
         "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),
@@ -83,7 +87,7 @@ def run_files(
 
 
 def _publish(tests: Sequence[comparison.Outcomes], whole: Sequence[str], folder: Path) -> None:
-    """Write results.json and TABLE.md. Files that have not run keep their published outcomes."""
+    """Write results.json and TABLE.md. Test files that did not run keep their old outcomes."""
     published = folder / comparison.RESULTS.name
     if published.exists():
         tests, whole = comparison.updated(published, tests, whole)

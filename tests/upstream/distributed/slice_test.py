@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some of torch's own distributed tests: each passes on tpu, or fails for a known reason."""
+"""Some of torch's own distributed tests pass on tpu, or fail for a known reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.upstream.distributed import catalogue, comparison, run
 from tools.par.testing.budget import only_full
 
-# In the file of the default run, few tests start ranks as processes, which takes seconds.
+# The first file is fast enough to run by default: few of its tests start ranks as processes.
 _FILES = (
     "_composable/fsdp/test_fully_shard_state",
     *only_full(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run torch's own test files, from the source that the build compiles, in one packed program."""
+"""A packed program that runs torch's own test files, from the source that the build compiles."""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of torch test files that the program contains, and their folder on disk."""
+"""The names of the torch test files that the program contains, and their folder."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
 
-# File names relative to torch's folder `test`. WHOLE lists the files that a release must pass.
+# File names relative to torch's folder `test`. A torch release must pass the files in WHOLE.
 WHOLE = (
     "test_autograd",
     "test_indexing",
@@ -48,9 +48,9 @@ SETS = {"whole": WHOLE, "further": FURTHER, "full": WHOLE + FURTHER}
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the files with these names, or in sets with these names, in order, without duplicates.
+    """Return the test files that `names`, a list of files and sets, selects, without duplicates.
 
-    Raises ValueError for a name that is neither a file nor a set.
+    Raises a ValueError if a name is neither a file nor a set.
     """
     files: dict[str, None] = {}
     for name in names:
@@ -65,7 +65,7 @@ def chosen(names: list[str]) -> list[str]:
 
 
 def root() -> Path:
-    """Return the folder of the files. Raises FileNotFoundError if this build does not have them."""
+    """Return the folder of the test files. Raises a FileNotFoundError if this build lacks them."""
     spec = importlib.util.find_spec(WHOLE[0])
     if spec is None or spec.origin is None:
         raise FileNotFoundError(

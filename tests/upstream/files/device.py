@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that selects the device for torch's device-generic tests.
 
-On the CPU, all tests of a file run. On tpu, only the device-generic classes run, which torch
-instantiates for each device; the other classes would only repeat the CPU's tests.
+On the CPU, all tests of a file run. On tpu, only the classes that torch instantiates for each
+device run; the other classes do not use the device.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 
 DEVICE = "UPSTREAM_DEVICE"
 DEVICES = ("cpu", "tpu")
-# The variable that limits the devices for which torch's test framework instantiates classes.
+# torch's test framework instantiates classes only for the devices that this variable names.
 _ONLY_FOR = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
 _NAMES = {"cpu": "cpu", "tpu": "privateuse1"}
 
 
 def check(name: str) -> None:
-    """Raise ValueError if this program's tests cannot run on the device."""
+    """Raise a ValueError if the device is unknown or this program does not contain it."""
     if name not in DEVICES:
         raise ValueError(f"{DEVICE}: expected one of {', '.join(DEVICES)}, found '{name}'")
     if name == "tpu" and importlib.util.find_spec("torch_google.tpu") is None:
@@ -28,9 +28,9 @@ def check(name: str) -> None:
 
 
 def prepare() -> None:
-    """Register the device that UPSTREAM_DEVICE names, before torch's test framework is imported.
+    """Register the device that UPSTREAM_DEVICE names. Raises a ValueError if `check` rejects it.
 
-    Raises ValueError if `check` rejects the device.
+    Call this function before importing torch's test framework.
     """
     name = _chosen()
     check(name)
@@ -54,6 +54,6 @@ def _chosen() -> str:
 
 
 def _is_for_any_device(item: pytest.Item) -> bool:
-    # Before torch sets up the class, its name ends in PRIVATEUSE1; after that, in TPU.
+    # The name of a class for tpu ends in PRIVATEUSE1 until torch's setUpClass renames it to TPU.
     name = getattr(getattr(item, "cls", None), "__name__", "")
     return name.endswith(("PRIVATEUSE1", "TPU"))

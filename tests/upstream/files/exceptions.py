@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin for the known failures of torch's tests: exceptions.json, maintained by hand.
+"""A pytest plugin for the known failures of torch's tests, listed by hand in exceptions.json.
 
-Tests with an entry still run. If the test fails, it is reported as skipped, with the entry's
-reason. If it passes, it is reported as failed, and the entry must be removed. If the entry has
-`may_pass`, the result depends on the machine, and passing is fine. Tests that would end the process
-do not run.
+A test with an entry still runs. If it fails, it is reported as skipped, with the entry's reason. If
+it passes, it is reported as failed, and the entry must be removed, unless the entry has `may_pass`
+because the result depends on the machine. A test does not run if its entry has `ends_process`.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ FILE = Path(__file__).with_name("exceptions.json")
 class Entry:
     """A known failure. `tests` is a pattern for `file::Class::test`.
 
-    `ends_process` means that the test does not run, `may_pass` that its result depends on the
-    machine.
+    `ends_process` means that the test would end the process, so it does not run. `may_pass` means
+    that its result depends on the machine.
     """
 
     tests: str
@@ -39,7 +38,7 @@ class Entry:
 
 
 def parse(text: str, path: Path = FILE) -> list[Entry]:
-    """Return the entries. Raises ValueError with the entry's number if an entry has no reason."""
+    """Parse entries from JSON. Raises a ValueError if an entry has no reason or an unknown key."""
     entries = []
     for number, row in enumerate(json.loads(text)):
         if not {"tests", "reason"} <= set(row) <= {field.name for field in fields(Entry)}:
@@ -62,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"known: {entry.reason}"))
 
 
-# This hook is the innermost wrapper, so that the plugins that write results see the changed report.
+# `trylast` makes this hook the innermost wrapper, so plugins that write results see its report.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with a known failure run: if they fail, they are skipped; if they pass, they fail."""
+"""A test with a known failure is reported as skipped if it fails, and as failed if it passes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ class TestBroken(unittest.TestCase):
     def test_anything(self):
         pass
 """
-# The plugins that handle a test's exceptions and write the results, in the same order as in
-# one_file.py.
+# Runs test_things.py with the plugins for known failures and for results, in one_file.py's order.
 _PROGRAM = """
 import sys
 sys.path[:] = {path}

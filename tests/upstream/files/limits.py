@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin: select a share of a file's tests, end hung ones, enable torch's checks."""
+"""A pytest plugin that selects a share of a file's tests, ends hung tests and enables checks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Generator
 
 import pytest
 
-# The variable UPSTREAM_SHARE: `2/16` selects the third of sixteen shares of a file's tests. If it
-# is unset, all tests run.
+# The environment variable that selects a share: `2/16` is the third of sixteen shares of a file's
+# tests. If it is unset, all tests run.
 SHARE = "UPSTREAM_SHARE"
-# The time limit per test, in wall-clock seconds. torch's longest test takes a minute on an idle
-# core.
+# The time limit per test, in seconds. torch's longest test takes a minute on an idle core.
 _SECONDS = 900
-# Files that enable the check of the default dtype in their `__main__` block, which pytest does not
-# execute.
+# Files whose `__main__` block enables a check of the default dtype. pytest does not run this block,
+# so the plugin enables the check.
 _CHECK_DEFAULT_DTYPE = frozenset(
     ("test_complex", "test_jit", "test_linalg", "test_nn", "test_tensor_creation_ops", "test_torch")
 )
@@ -36,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    # faulthandler ends a process whose main thread never returns to Python.
+    # faulthandler can end a process even if its main thread never returns to Python.
     faulthandler.dump_traceback_later(_SECONDS, exit=True)
     try:
         return (yield)
@@ -45,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def share(text: str) -> tuple[int, int]:
-    """Parse INDEX/SHARES; return both numbers. Raises ValueError for any other text."""
+    """Parse INDEX/SHARES; return both numbers. Raises a ValueError for any other text."""
     index, slash, shares = text.partition("/")
     if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
         return int(index), int(shares)

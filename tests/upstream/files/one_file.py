@@ -18,9 +18,8 @@ from tests.fbcode import recording
 from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
-# The settings in torch's pytest.ini. torch's tests do not use the assert statement, so rewriting it
-# is pointless. They log invalid formats and count log handlers, so pytest's log capture must be
-# off.
+# The settings of torch's pytest.ini. Assertion rewriting is off, because torch's tests contain no
+# assert statements. Log capture is off, because they log invalid formats and count log handlers.
 _OPTIONS = [
     "--capture=sys",
     "--tb=native",
@@ -33,12 +32,12 @@ _OPTIONS = [
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return pytest's exit status: 0 if all tests left to run passed, 5 if none were left."""
+    """Run a file's tests and return pytest's exit status, 5 if all have an outcome already."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
     # torch's test framework reads these variables when it is imported, so set them first.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
-    # TorchScript's fuser calls the compiler that built torch. Releases are built with g++.
+    # TorchScript's fuser calls the compiler that built torch, which is g++ for releases.
     os.environ.setdefault("CXX", "g++")
     try:
         device.prepare()

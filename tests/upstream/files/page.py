@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the tables: the counts of torch's tests, and the reasons for failures and skips."""
+"""Generate TABLE.md: the counts of torch's tests, and the reasons for failures and skips."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.presubmit.results import Outcome
 
 # Parts of a reason that differ between skips with the same cause: addresses and numbers.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# Parts of a reason that do not help the reader: the folder of a URL, and notes by its author.
+# Parts of a reason that do not help a reader: the folder of a URL, and its author's to-do marker.
 _IDLE = re.compile(r"https?://\S*/|\bTO[D]O: *")
 _WIDTH = 150
 _HEAD = """# Results of torch's own tests
@@ -31,7 +31,7 @@ def write(results: Iterable[Ran], file: Path) -> None:
 
 
 def text(results: Sequence[Ran]) -> str:
-    """Return the text of the page."""
+    """Return the text of TABLE.md."""
     lines = [_HEAD, "| file | device | ran | passed | | failed | known | skipped | seconds |"]
     lines.append("|---|---|---|---|---|---|---|---|---|")
     rows = collections.defaultdict(list)

@@ -6,9 +6,9 @@
     run.par full --results full.jsonl --page TABLE.md
     run_on_tpu.par test_shape_ops --device tpu            # device-generic tests, on tpu
 
-Arguments are torch's file names (`test_nn`), or one of the sets `whole`, `further` and `full`.
+Arguments are torch's test files, such as `test_nn`, or the sets `whole`, `further` and `full`.
 Options after `--` are passed to pytest. The exit status is 0 if tests ran and exceptions.json lists
-all that failed.
+all failures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pytest
 from tests.fbcode import outcomes, recording
 from tests.upstream.files import catalogue, device, limits, page
 
-# The arguments with which Python runs the program of a child process.
+# The arguments with which Python runs a test file in a child process.
 _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 
@@ -59,9 +59,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run a file's remaining tests. Return 0, or pytest's status if the file could not run.
+    """Run a file's tests that have no outcome yet. Return 0, or a status if the file cannot run.
 
-    A test that ends the process counts as failed. A new process then runs the rest.
+    A test that ends its process counts as failed, and a new process runs the remaining tests.
     """
     command = [sys.executable, *_PROGRAM, file, *for_pytest]
     environment = {
@@ -77,7 +77,7 @@ def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequ
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         wrote = _size(results) > size
         if outcomes.confirm(results, status, size):
-            # A test that failed again before the process ended does not run a third time.
+            # Do not run a test a third time if it failed again before the process ended.
             environment[recording.AGAIN] = ""
         elif status in fine or (status == pytest.ExitCode.TESTS_FAILED and wrote):
             return 0

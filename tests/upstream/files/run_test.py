@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command continues after a test that ends its process, and runs no test twice."""
+"""run.py continues after a test that ends its process, and does not run any test twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestAutogradCPU(unittest.TestCase):
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with a test file that replaces torch's in child processes."""
+    """Return a folder whose test_autograd.py child processes run instead of torch's."""
     (tmp_path / "test_autograd.py").write_text(_SUITE)
     (tmp_path / "program.py").write_text(
         f"import sys\nsys.path[:] = [{str(tmp_path)!r}, *{sys.path!r}]\n"

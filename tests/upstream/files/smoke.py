@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARES for each shard.
 
-A shard of `bazel test` is one of torch's test files, or a share of one.
+Each of Bazel's shards runs one of torch's test files, or a share of one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.upstream.files import limits, one_file
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return pytest's exit status, or 1 if the number of shards differs from that of arguments."""
+    """Run this shard's file. Return pytest's exit status, or 1 if the arguments are invalid."""
     try:
         file = take(argv, os.environ)
     except ValueError as error:
@@ -24,9 +24,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
-    """Return this shard's file, and select its share of that file through the environment.
+    """Return this shard's file, and set the environment variable that selects the shard's share.
 
-    Raises ValueError if the number of shards differs from the number of arguments.
+    Raises a ValueError if the number of shards differs from the number of arguments.
     """
     index = int(environment.pop("TEST_SHARD_INDEX", "0"))
     shards = int(environment.pop("TEST_TOTAL_SHARDS", "1"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shard selects its file, and hides Bazel's shard variables from the file's tests."""
+"""A shard selects its file, and removes Bazel's shard variables from the environment."""
 
 from __future__ import annotations
 
