@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the patches of accelerate with the device tpu."""
+"""accelerate, with our patches, works on tpu."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the patches of ignite with the device tpu."""
+"""ignite, with our patches, works on tpu."""
 
 from __future__ import annotations
 

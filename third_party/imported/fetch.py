@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetch upstream's tree by a pin, using only the standard library, pip and git."""
+"""Fetch the tree of an upstream project by its pin, with the standard library, pip and git."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUBMODULE = "160000"
 
 
 def fetch_tree(project: Project, pin: TreePin, scratch: Path) -> Snapshot:
-    """Return upstream's tree, whose hash is the pinned one. Raises UserError."""
+    """Fetch upstream's tree. Raises a UserError if that fails or the hash differs from the pin."""
     origin = pin.origin
     kind = str(origin.get("kind"))
     table: Mapping[str, Callable[[Mapping[str, object], Path], Path]] = {
@@ -129,7 +129,7 @@ class _WithoutRecord:
 
 
 class _Git:
-    """The tree of a commit. Blobs are read as they are stored, without filters or attributes."""
+    """The tree of a commit, with the blobs as stored: git's filters and attributes do not apply."""
 
     def __init__(self, origin: Mapping[str, object], scratch: Path) -> None:
         self.label, self.pin = "", dict(origin)

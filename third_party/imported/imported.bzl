@@ -4,7 +4,7 @@
 _SCRIPT = Label("//third_party/imported:unpack.py")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
 
-# The modules that unpack.py loads. The repository rule runs again after an edit of any of them.
+# The modules that unpack.py imports. If one of them is edited, the repository rule runs again.
 _MODULES = [
     Label("//third_party/imported:fetch.py"),
     Label("//third_party/pypi:fetch_wheel.py"),
@@ -118,7 +118,7 @@ imported_repository = repository_rule(
 )
 
 def _label(module, project, file):
-    # If another workspace is the root module, its projects are in its own third_party.
+    # The root module may be another workspace, whose projects are in its own third_party folder.
     if module.is_root:
         return Label("@@//third_party/%s:%s" % (project, file))
     return Label("//third_party/%s:%s" % (project, file))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An edit of any module that unpack.py loads runs the repository rule again."""
+"""The repository rule runs again if any module that unpack.py imports is edited."""
 
 from __future__ import annotations
 

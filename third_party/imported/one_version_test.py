@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def _distributions(workspace: Path) -> dict[str, str]:
-    """Return the path of each imported distribution's pin, by its normalised name."""
+    """Map the normalised name of each imported distribution to the path of its pin."""
     found = {}
     for file in sorted(workspace.glob("third_party/*/pin.json")):
         origin = json.loads(file.read_text()).get("origin")

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the patched tree of an imported project from its pin, using only the standard library.
+"""Build the patched tree of an imported project from its pin, using only the standard library.
 
     unpack.py --workspace DIR --project NAME --out DIR
 
-The repository rule runs this. It fetches upstream's files by the hashes of the pin, applies the
-series, and compares the hash of the tree with the pinned one. It writes OUT/site (the tree, and
-the metadata of a Python distribution) and OUT/SOURCE_INFO.json. The importer, which writes the
-hash to the pin, makes the same tree in memory (tools/importer/builders/tree.py).
+The repository rule runs this script. The script fetches upstream's files by the pinned hashes,
+applies the patch series, and compares the hash of the resulting tree with the pinned tree hash. It
+writes OUT/site (the tree and the metadata of a Python distribution) and OUT/SOURCE_INFO.json. The
+importer computes the pinned tree hash from the same tree in memory
+(tools/importer/builders/tree.py).
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, Snapshot
 from tools.importer.tree import tree_hash
 from tools.importer.tree_pin import TreePin, read_tree_pin
 
-# A file with one of these names would hide its folder from the build's globs.
+# A file with one of these names would make its folder a Bazel package, which globs skip.
 _MARKERS = ("BUILD", "BUILD.bazel")
 
 
 def unpack(project: Project, out: Path) -> None:
-    """Write `out`/site and `out`/SOURCE_INFO.json. Raises UserError."""
+    """Write `out`/site and `out`/SOURCE_INFO.json.
+
+    Raises a UserError if upstream's files cannot be fetched or the tree does not match the pin.
+    """
     pin = read_tree_pin(project.pin)
     site = out / "site"
     shutil.rmtree(site, ignore_errors=True)
@@ -61,7 +65,7 @@ def unpack(project: Project, out: Path) -> None:
 
 
 def build_site(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> str:
-    """Write the patched tree, compare it with the pin, and return the series' digest."""
+    """Write the patched tree, check its hash, and return the digest of the patch series."""
     series = load_series(project.series_of(pin.tag))
     for path in sorted(tree.paths()):
         blob = tree.read(path)
@@ -86,7 +90,7 @@ def build_site(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> st
 
 
 def write_metadata(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> None:
-    """Write NAME-VERSION.dist-info with upstream's metadata, unless the tree (a wheel) holds it."""
+    """Write NAME-VERSION.dist-info from upstream's metadata, unless the tree has a *.dist-info."""
     if any(path.name.endswith(".dist-info") for path in site.iterdir()):
         return
     upstream = whole(tree)
@@ -112,7 +116,7 @@ def write_metadata(project: Project, pin: TreePin, tree: Snapshot, site: Path) -
 
 
 def distribution(site: Path) -> Mapping[str, object]:
-    """Return the name, the version and the requirements that the tree's metadata states."""
+    """Return the distribution's name, version and requirements from the metadata in `site`."""
     (file,) = site.glob("*.dist-info/METADATA")
     message = email.parser.BytesHeaderParser().parsebytes(file.read_bytes())
     return {
@@ -123,7 +127,7 @@ def distribution(site: Path) -> Mapping[str, object]:
 
 
 def requirements(site: Path) -> Iterator[str]:
-    """Yield the normalised names of the distributions that the tree requires without extras."""
+    """Yield the normalised names of the required distributions, without those for extras."""
     for file in sorted(site.glob("*.dist-info/METADATA")):
         message = email.parser.BytesHeaderParser().parsebytes(file.read_bytes())
         for line in message.get_all("Requires-Dist", []):
@@ -133,7 +137,7 @@ def requirements(site: Path) -> Iterator[str]:
 
 
 def _is_optional(marker: str) -> bool:
-    """Return whether a marker is for an extra, or for a Python or system other than the build's."""
+    """Return whether a marker excludes Linux with the build's Python, or is for an extra."""
     others = (
         r"extra\s*==",
         r"(sys_platform|platform_system)\s*==\s*['\"](?![Ll]inux)",

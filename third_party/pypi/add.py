@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Add a package from PyPI to the workspace, with everything that a package needs.
+"""Add a package from PyPI to the workspace, with its lock entries, licences and annotations.
 
     third_party/pypi/add.py einops
     third_party/pypi/add.py 'einops>=0.8' --why 'The example of rearranged axes.'
     third_party/pypi/add.py --group cloud adlfs --licence adlfs=BSD-3-Clause
 
-It adds the line to requirements.in (or groups/NAME.in), updates the locks, writes the licence of
-each new wheel to third_party/licences.json, and marks a wheel in annotations.json if its modules
+The script adds a line to requirements.in (or groups/NAME.in), updates the locks, writes the licence
+of each new wheel to third_party/licences.json, and marks a wheel in annotations.json if its modules
 look for files by path. Then it updates the bill of materials, and imports the package in a packed
-program. If it is interrupted, run it again: it continues.
+program. If it was interrupted, run it again to continue.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from third_party.pypi.wheel_facts import WheelFacts, read_facts
 
 _WORKSPACE = Path(__file__).resolve().parents[2]
 _LICENCES = _WORKSPACE / "third_party" / "licences.json"
-# A note in annotations.json names at most this many modules.
+# The maximum number of modules to name in a note in annotations.json.
 _MOST_MODULES = 3
 
 
 class AddError(Exception):
-    """A package that cannot be added; the message has the reason and the next step."""
+    """Raised if the package cannot be added. The message gives the reason and the next step."""
 
 
 def main() -> int:
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def add(requirement: str, group: str | None, why: str | None, licences: Mapping[str, str]) -> None:
-    """Change the files of the workspace. Nothing is written before all wheels have been read."""
+    """Add a package to the workspace's files. All wheels are read before any file is written."""
     file = _requirements(group)
     text = file.read_text()
     new_text = with_line(text, requirement, why)
@@ -108,7 +108,8 @@ def add(requirement: str, group: str | None, why: str | None, licences: Mapping[
     for path, before, after in results:
         for line in update.changes(before, after):
             print(f"{path.name}: {line}", flush=True)
-    # Write the licences last: the next run continues with the packages that have none.
+    # Write the licences last: if this run is interrupted, the next one continues with the packages
+    # that have no licence.
     update.write(file, new_text)
     for path, _, after in results:
         update.write(path, after.dumps())
@@ -120,9 +121,9 @@ def add(requirement: str, group: str | None, why: str | None, licences: Mapping[
 
 
 def with_line(text: str, requirement: str, why: str | None) -> str:
-    """Return the text of a requirements file with one more line.
+    """Return the `text` of a requirements file with a line for `requirement` added.
 
-    Raises AddError if the file has another line for the same package.
+    Raises an AddError if the file has a different line for the same package.
     """
     key = lock.requirement_key(requirement)
     for line in lock.requirement_lines(text):
@@ -138,7 +139,7 @@ def with_line(text: str, requirement: str, why: str | None) -> str:
 
 
 def import_test(key: str) -> list[str]:
-    """Return the command that imports a package in a packed program."""
+    """Return a command that imports a package in a packed program."""
     return [
         str(_WORKSPACE / "bazelw"),
         "test",

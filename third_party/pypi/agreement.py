@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the lock matches its inputs, without a network."""
+"""Check that a lock matches its inputs, without network access."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UPDATE = "Run third_party/pypi/update.py."
 
 
 def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str) -> list[str]:
-    """Return one line for each disagreement. The arguments are the texts of the input files."""
+    """Return a line for each mismatch between the main lock and the texts of its input files."""
     lines = requirement_lines(requirements)
     disagreements = [problem for line in lines for problem in _line_problems(lock, line)]
     alone = data_only(annotations)
@@ -54,9 +54,9 @@ def group_problems(
     requirements: str,
     others: Mapping[str, Lock] | None = None,
 ) -> list[str]:
-    """Return one line for each disagreement between a group's lock and its inputs.
+    """Return a line for each mismatch between the lock of a group and its inputs.
 
-    `base` is the main lock; `others` are the locks of other groups, by name.
+    `base` is the main lock, and `others` maps the names of other groups to their locks.
     """
     others = others or {}
     file = f"groups/{name}.lock.json"

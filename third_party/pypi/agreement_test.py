@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock matches its inputs, and every kind of mismatch is reported."""
+"""The locks match their inputs, and every kind of mismatch is reported."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks of another workspace, resolved against torch_google's.
+"""Resolve the extra locks of another workspace, which build on torch_google's locks.
 
-A build has one version of a package. So torch_google's versions stay, and an extra lock has
-only the packages that torch_google's locks lack.
+A build has only one version of a package. Therefore torch_google's versions stay, and an extra lock
+contains only packages that torch_google's locks lack.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _TORCH = "torch"
 
 
 class PinnedError(Exception):
-    """An error for a request for another version of a package that torch_google pins."""
+    """Raised if a workspace asks for another version of a package than torch_google pins."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """torch_google's packages, including torch itself. Their versions stay."""
+    """torch_google's packages, including torch itself, whose versions must not change."""
 
     rows: Rows
     torch: str
 
     @staticmethod
     def of(locks: Collection[Lock], *, torch: str) -> Base:
-        """Return the packages of `locks` and `torch`, a requirement `torch==VERSION`."""
+        """Combine the packages of `locks` with `torch`, a requirement `torch==VERSION`."""
         distribution, version = torch.split("==")
         rows = {key: row for value in locks for key, row in value.packages.items()}
         return Base({**rows, _TORCH: Package(distribution, version, "", "", ())}, torch)
@@ -44,10 +44,11 @@ def update(
     upgrade: Collection[str] = (),
     ask: Ask,
 ) -> dict[str, Lock]:
-    """Return the lock for each file of `inputs`, which maps file names to requirement lines.
+    """Return a lock for each file in `inputs`, which maps file names to requirement lines.
 
-    A package that several files need is in the lock of the first. `upgrade` has keys of packages,
-    or `resolution.EVERYTHING`. `ask` must find a torch with the same requirements as the real one.
+    A package that several files need is in the lock of the first file. `upgrade` contains keys of
+    packages or `resolution.EVERYTHING`. `ask` runs pip, and must find a torch with the requirements
+    of the pinned torch.
     """
     _check(inputs, base, upgrade)
     lines = [line for file in inputs.values() for line in file]
@@ -55,7 +56,7 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # An old lock may repeat one of torch_google's rows with the requirements of further extras.
+        # An old lock may repeat one of torch_google's rows with the requirements of more extras.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,
@@ -82,7 +83,8 @@ def update(
 
 
 def _check(inputs: Mapping[str, Sequence[str]], base: Base, upgrade: Collection[str]) -> None:
-    # Import this late: update.py may first have to put pip's copy of `packaging` on sys.path.
+    # Import `resolve` late: it needs `packaging`, and update.py may put pip's copy of that on
+    # sys.path.
     from third_party.pypi import resolve
 
     for file, lines in inputs.items():
@@ -108,7 +110,7 @@ def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str
     packages = {
         key: rows[key]
         for key in keys - set(assigned)
-        # Repeat torch_google's row if it lacks packages that further extras require.
+        # Repeat torch_google's row if it lacks requirements of an extra that this lock needs.
         if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
     }
     edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}

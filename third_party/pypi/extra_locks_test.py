@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks of another workspace, against a fake index of a few lines."""
+"""Extra locks are resolved against torch_google's locks. The package index is a fake."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BASE = Base.of(
 
 
 class _Pip:
-    """A fake pip, for which every package has version 1, except those that constraints name."""
+    """A fake pip that finds version 1 of each package, or the version that a constraint names."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -38,7 +38,7 @@ class _Pip:
     ) -> dict[str, Any]:
         self.asked.append(tuple(lines))
         versions = dict(line.split("==") for line in constraints)
-        # Report every package, so that a test notices if a package that nothing needs is locked.
+        # Report every package, so that tests fail if a lock contains a package that nothing needs.
         return {
             "install": [
                 {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetch a pinned wheel in a repository rule."""
 
-# The script and the modules that it imports. Bazel runs the repository rule again if one changes.
+# The script and the modules that it imports. If one of them changes, Bazel runs the repository rule
+# again.
 _SCRIPT = Label("//third_party/pypi:fetch_wheel.py")
 _MODULES = [
     Label("//third_party/pypi:host_pip.py"),
@@ -9,7 +10,8 @@ _MODULES = [
     Label("//third_party/pypi:unpack_wheel.py"),
 ]
 
-# torch is 190 MB, and some connections are slow. pip has its own timeouts for dead ones.
+# The limit is long, because torch is 190 MB and some connections are slow. pip itself times out on
+# dead connections.
 _TIMEOUT_SECONDS = 3600
 
 def fetch_wheel(

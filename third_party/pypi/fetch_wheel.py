@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fetch one pinned wheel with pip, verify it and unpack it. Standard library only.
+"""Fetch a pinned wheel with pip, verify it and unpack it, using only the standard library.
 
     fetch_wheel.py --requirement numpy==2.4.6 --filename numpy-...whl --sha256 ... --site DIR
 
-The host's python3 runs this for repository rules. The wheel is for the platform of target.py, not
-for the host, and pip uses the user's configuration (pip.conf, PIP_*).
+Repository rules run this script with the host's python3. The wheel is for the platform in
+target.py, not for the host. pip uses the user's configuration (pip.conf, PIP_*).
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ if not __package__:  # If run as a script, put the workspace's root on sys.path.
 
 from third_party.pypi import host_pip, target, unpack_wheel
 
-# Seconds to wait before running pip again, after its own retries have failed. For example, a mirror
-# may be down for a minute.
+# Seconds to wait before running pip again after its own retries have failed, for example because a
+# mirror is down for a minute.
 _PAUSES = (2.0, 8.0)
 
-# If the extra index is unreachable, pip must fail within seconds.
+# Options that make pip give up early if the extra index is unreachable.
 _EXTRA_INDEX_PATIENCE = ("--timeout=20", "--retries=1")
 
-# torch's +cpu wheels are only on PyTorch's own index; this variable replaces its URL.
+# The environment variable that replaces the URL of PyTorch's own index. No other index has torch's
+# +cpu wheels.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 _CHUNK = 1 << 20
 
 
 class FetchError(Exception):
-    """An error for a wheel that cannot be fetched. The message has the result and the next step."""
+    """Raised if the wheel cannot be fetched. The message gives the reason and the next step."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One wheel with its hash. `source` is the file that pins it, for messages."""
+    """A wheel and its hash. `source`, the file that pins the wheel, appears in error messages."""
 
     requirement: str
     filename: str
@@ -101,10 +102,10 @@ def fetch(
     run: Runner | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Path:
-    """Download the wheel to `directory` and return its path. Tests replace pip with `run`.
+    """Download the wheel to `directory` and return its path.
 
-    The user's configured indexes are asked first. A dead `extra_index` costs nothing if they have
-    the wheel, and about a minute otherwise.
+    pip asks the user's configured indexes first, and `extra_index` only if they lack the wheel. An
+    unreachable `extra_index` then costs about a minute. `run` replaces pip in tests.
     """
     platforms = target.platforms(pin.filename)
     if platforms is None:
@@ -151,7 +152,8 @@ def _attempt(
 
 def _pip_runner() -> Runner:
     pip = host_pip.find()
-    # A user's virtualenv and constraints do not apply: nothing is installed, and the hash is fixed.
+    # Ignore settings that require a virtualenv or constrain versions: nothing is installed, and the
+    # hash pins the wheel.
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": ""}
 
     def run(arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
@@ -168,7 +170,7 @@ def _pip_runner() -> Runner:
 
 
 def _checked(pin: Pin, directory: Path) -> Path:
-    """Verify the wheel independently of pip's version and configuration; return its path."""
+    """Check the wheel's name and hash, without relying on pip; return the wheel's path."""
     wheels = sorted(directory.glob("*.whl"))
     if [wheel.name for wheel in wheels] != [pin.filename]:
         names = ", ".join(wheel.name for wheel in wheels) or "no wheel"
@@ -225,7 +227,10 @@ def _mismatch(result: subprocess.CompletedProcess[str]) -> str | None:
 
 
 def _is_transient(result: subprocess.CompletedProcess[str]) -> bool:
-    """Return whether a connection failed. Even then, pip ends with 'No matching distribution'."""
+    """Return whether a connection failed.
+
+    pip's last error does not say so: it is 'No matching distribution' even then.
+    """
     marks = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "IncompleteRead")
     return not _mismatch(result) and any(mark in result.stdout + result.stderr for mark in marks)
 

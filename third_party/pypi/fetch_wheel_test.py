@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fetch() with a fake pip: its commands, their order, and its errors."""
+"""fetch() calls pip with the right arguments, and reports pip's failures. pip is a fake."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find a pip on the host, or fetch a private one if the host has none.
 
-A fresh Debian has python3 without pip and without ensurepip. This module installs nothing: it
-unpacks Debian's own `python3-pip-whl` package in the user's cache and runs pip from that wheel.
+A fresh Debian has python3 without pip and without ensurepip. This module does not install anything:
+it unpacks Debian's `python3-pip-whl` package in the user's cache and runs pip from the wheel in it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _DEBIAN_WHEELS = Path("/usr/share/python-wheels")
 
 
 class NoPipError(Exception):
-    """Raised if the host has no pip and none could be downloaded. The message says why."""
+    """Raised if the host has no pip and none can be downloaded. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Pip:
-    """A command that starts pip, and its import root (None: the interpreter's own)."""
+    """A command that starts pip, and the import path of that pip if it is not the interpreter's."""
 
     argv: tuple[str, ...]
     root: Path | None = None
 
 
 def find(*, cache: Path | None = None) -> Pip:
-    """Return the first pip that works: this interpreter's own, one on the machine, or Debian's."""
-    # A first build checks once for each wheel, so look for files before starting a process.
-    # Importing a part of pip takes a quarter of the time of `--version`.
+    """Return the first pip that works: this interpreter's, another on the host, or Debian's."""
+    # A clean build calls this function for each wheel, so look for files before starting a process.
+    # Importing `pip._internal` takes a quarter of the time of `pip --version`.
     if _is_installed() or _runs((sys.executable, "-c", "import pip._internal")):
         return Pip((sys.executable, "-m", "pip"))
     cache = cache or cache_directory() / "pip"
@@ -51,7 +51,7 @@ def find(*, cache: Path | None = None) -> Pip:
 
 
 def cache_directory() -> Path:
-    """Return the project's directory in the user's cache. This module writes nowhere else."""
+    """Return torch_google's directory in the user's cache. This module writes only there."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "torch_google"
 
@@ -63,9 +63,9 @@ def ensurepip_wheels() -> Path | None:
 
 
 def _is_installed() -> bool:
-    """Return whether pip is among this interpreter's packages, except in a virtual environment.
+    """Return whether pip is among this interpreter's packages; False in a virtual environment.
 
-    This process runs with -S, and then `site` does not know the packages of the environment.
+    With -S, `site` does not know the packages of a virtual environment.
     """
     executable = Path(sys.executable)
     if any((folder / "pyvenv.cfg").exists() for folder in executable.parents[:2]):
@@ -98,7 +98,7 @@ def _from_python3() -> Pip | None:
 
 
 def _runs(command: tuple[str, ...]) -> bool:
-    # Use an empty working directory, because Python would import a pip from the current one.
+    # Use an empty working directory, because `python -m pip` prefers a pip in the current one.
     with tempfile.TemporaryDirectory() as directory:
         result = subprocess.run(command, cwd=directory, capture_output=True, check=False)
     return result.returncode == 0
@@ -129,10 +129,10 @@ def _fetch(cache: Path) -> Pip:
 
 
 def _download(scratch: Path) -> Path:
-    """Fetch Debian's package with apt, which verifies it, and keep the system's apt state."""
+    """Fetch pip's wheel from Debian with apt, without changing the system's apt state."""
     download = _apt_download(scratch, ())
     if download.returncode:
-        # The system has no package lists (a fresh image) or stale ones, so fetch private lists.
+        # The system has no package lists (as in a fresh image) or stale ones: fetch private lists.
         private = _private_state(scratch)
         update = _apt(scratch, [*private, "update"])
         download = _apt_download(scratch, private)
@@ -170,7 +170,7 @@ def _apt_download(scratch: Path, options: tuple[str, ...]) -> subprocess.Complet
 
 
 def _apt(scratch: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    # Without this option, apt as root switches to a user that cannot write to this directory.
+    # By default, apt run as root switches to a user that cannot write to this directory.
     command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", *arguments]
     return subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
 

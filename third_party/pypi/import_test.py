@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel's top-level modules can be imported in a packed program, where no wheel is on disk.
+"""A wheel's top-level modules can be imported in a packed program, without the wheel on disk.
 
-add.py runs this for a package that it adds. Otherwise, the package is the default of
+add.py runs this test for the package that it adds. In other runs, the test imports the default of
 `imported_package` in BUILD.
 """
 
@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from third_party.pypi import lock
 
-# Directories and modules that some wheels have at their root by mistake, next to their packages.
+# Directories and modules that some wheels contain at their root by mistake.
 _NOT_MODULES = {"tests", "test", "docs", "examples", "benchmarks", "setup"}
 
 

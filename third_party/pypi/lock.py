@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock file: the hash of every wheel, and the dependencies between wheels.
+"""Read and write lock files, which contain the hash of every wheel and the wheels' dependencies.
 
-Keys are normalised names (`absl_py`), which are also Bazel package names.
+The keys in a lock are normalised names such as `absl_py`, which are also Bazel package names.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ FILE = Path(__file__).parent / "lock.json"
 REQUIREMENTS = Path(__file__).parent / "requirements.in"
 ANNOTATIONS = Path(__file__).parent / "annotations.json"
 TORCH_PIN = Path(__file__).parents[1] / "torch" / "pin.json"
-# The groups that other workspaces get. MODULE.bazel marks all other groups as dev_dependency.
+# The groups that other workspaces can use. MODULE.bazel marks all other groups as dev_dependency.
 SHARED_GROUPS = ("cloud", "torch_cuda")
 _GROUPS = Path(__file__).parent / "groups"
 
 
 @dataclass(frozen=True)
 class Group:
-    """Requirements that only few targets have, with a separate lock for their wheels."""
+    """Requirements that only a few targets need, with a separate lock for their wheels."""
 
     requirements: Path
 
@@ -34,13 +34,13 @@ class Group:
 
     @property
     def file(self) -> Path:
-        """The file of the group's lock, which has the wheels that are not in the main lock."""
+        """The path of the group's lock, which contains only wheels missing from the main lock."""
         return self.requirements.with_suffix(".lock.json")
 
 
 @dataclass(frozen=True)
 class Package:
-    """One wheel. `distribution` is its published name, `requires` are keys of the lock."""
+    """A wheel in a lock. `requires` lists the keys of the packages that it depends on."""
 
     distribution: str
     version: str
@@ -51,14 +51,15 @@ class Package:
 
 @dataclass(frozen=True)
 class Lock:
-    """The content of a lock file, which does not list torch itself.
+    """The contents of a lock file. A lock does not list torch itself.
 
-    `inputs` is the `digest(...)` of the inputs it was resolved from. `requirements` are the lines
-    of the input file, and `torch_needs` the Requires-Dist lines of torch's wheel. With both, an
-    update asks pip only about new lines, and does not fetch torch.
+    `inputs` is the `digest` of the inputs that the lock was resolved from. `requirements` are the
+    lines of the input file, and `torch_needs` the Requires-Dist lines of torch's wheel. Both are
+    stored so that an update asks pip only about new lines and need not fetch torch.
 
-    Only a lock of another workspace has `resolved_with`: the versions of torch, and of packages in
-    other locks, that pip assumed. Bazel rejects the lock if the build has different versions.
+    `resolved_with` is only in locks of other workspaces. It contains the versions of torch, and of
+    packages in other locks, with which pip resolved the lock. Bazel rejects the lock if the build
+    has different versions.
     """
 
     inputs: str
@@ -69,7 +70,7 @@ class Lock:
     resolved_with: Mapping[str, str] = field(default_factory=dict)
 
     def dumps(self) -> str:
-        """Return the canonical text: equal locks give equal bytes."""
+        """Return the lock's text in canonical form: equal locks have equal texts."""
         packages = {
             key: {**asdict(package), "requires": sorted(package.requires)}
             for key, package in self.packages.items()
@@ -87,7 +88,7 @@ class Lock:
 
 
 def loads(text: str) -> Lock:
-    """Parse the result of `Lock.dumps`."""
+    """Parse the text that `Lock.dumps` returned."""
     document = json.loads(text)
     packages = {
         key: Package(**{**row, "requires": tuple(row["requires"])})
@@ -109,12 +110,12 @@ def groups() -> list[Group]:
 
 
 def normalise(name: str) -> str:
-    """Return the lock's key for any spelling of a distribution's name."""
+    """Return the key for a distribution's name, which is the same for all spellings."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def requirement_lines(text: str) -> list[str]:
-    """Return the lines of a requirements file without comments and blank lines."""
+    """Return the lines of a requirements file, without comments and blank lines."""
     lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
     return [line for line in lines if line]
 
@@ -132,24 +133,24 @@ def torch_requirement(pin: str) -> str:
 
 
 def data_only(annotations: str) -> frozenset[str]:
-    """Return the keys of packages that are used only for their files, without dependencies."""
+    """Return the keys of packages that are used only for their data files, without dependencies."""
     rows = json.loads(annotations)
     return frozenset(key for key, row in rows.items() if row.get("data_only"))
 
 
 def digest(lines: Iterable[str], without_needs: Iterable[str]) -> str:
-    """Return a hash of all inputs of a lock: requirements, and keys of data-only packages."""
+    """Return a hash of a lock's inputs: its requirements and the keys of data-only packages."""
     document = {"requirements": sorted(lines), "data_only": sorted(without_needs)}
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def unreachable(lock: Lock, roots: Iterable[str]) -> set[str]:
-    """Return the keys of the lock that neither `roots` nor torch require."""
+    """Return the keys of packages in the lock that neither `roots` nor torch requires."""
     return set(lock.packages) - reachable(lock.packages, [*roots, *lock.torch_requires])
 
 
 def reachable(packages: Mapping[str, Package], roots: Iterable[str]) -> set[str]:
-    """Return the keys of `roots` and of all packages that they require, directly or not."""
+    """Return `roots` and the keys of all packages that they require, directly or indirectly."""
     seen: set[str] = set()
     todo = list(roots)
     while todo:

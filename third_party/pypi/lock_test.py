@@ -26,7 +26,8 @@ _locks = st.builds(
     torch_needs=st.lists(st.text(max_size=8), max_size=4).map(tuple),
     resolved_with=st.dictionaries(_keys, st.text(max_size=8), max_size=4),
 )
-# On a busy machine, hypothesis takes seconds for the first inputs, and reports that as an error.
+# On a busy machine, Hypothesis takes seconds to generate the first inputs, which its health check
+# would report as an error.
 _busy = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 

@@ -4,11 +4,11 @@
 No function here fails: each returns the error. merge_test.py calls them as Python.
 """
 
-# The Bazel module whose versions stay in a conflict, and the command that updates other locks.
+# The Bazel module whose versions win in a conflict, and the command that updates other locks.
 _MODULE = "torch_google"
 _UPDATE = "bazel run @torch_google//third_party/pypi:update"
 
-# torch is in no lock. third_party/torch/pin.json pins it.
+# torch is not in any lock: third_party/torch/pin.json pins it.
 _TORCH = "torch"
 
 def file_name(repository, own, package, name):
@@ -72,7 +72,7 @@ def merge_locks(locks, torch_version):
             if error:
                 return None, error
 
-            # A later lock may use more extras of the package.
+            # A later lock may require more extras of the package than an earlier one.
             requires = {name: None for name in packages[key]["requires"] + package["requires"]}
             packages[key] = dict(packages[key], requires = sorted(requires))
     for file, lock in locks.items():

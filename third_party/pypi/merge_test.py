@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test merge.bzl by running it as Python. It uses only Starlark that is also valid Python."""
+"""Test merge.bzl by running it as Python: its Starlark code is also valid Python."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class PackageInfo:
 
 
 def parse_package_info(data: bytes) -> PackageInfo:
-    """Return the metadata in one file's bytes."""
+    """Parse the contents of a PKG-INFO or METADATA file."""
     message = email.parser.BytesHeaderParser().parsebytes(data)
     pages = dict(line.split(", ", 1) for line in message.get_all("Project-URL", []) if ", " in line)
     labelled = {key.lower().replace(" ", ""): url.strip() for key, url in pages.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the host's pip which wheels satisfy requirements, and report its progress."""
+"""Ask the host's pip which wheels satisfy some requirements, and report pip's progress."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 
 from third_party.pypi import host_pip, lock, target
 
-# pip tries every release of a package before it fails, which takes hours for 2,000 releases. A
-# search that succeeds can need 20 retries: boto3 must match a locked botocore.
+# Before it fails, pip tries every release of a package, which takes hours for 2,000 releases. A
+# successful search may need 20 retries, for example to find a boto3 that matches a locked botocore.
 MAX_RETRIES = 40
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -29,7 +29,7 @@ Report = dict[str, Any]
 
 
 class ConflictError(Exception):
-    """An error for requirements for which pip found no consistent set of versions."""
+    """Raised if pip finds no consistent set of versions for the requirements."""
 
 
 def ask(
@@ -43,9 +43,9 @@ def ask(
 ) -> Report:
     """Return pip's installation report for `lines`.
 
-    `links` is a directory with more wheels. Without `needs`, the report omits dependencies. Raises
-    ConflictError if pip finds no solution, or needs more than `max_retries` versions that were not
-    its first choice.
+    `links` is a directory with additional wheels. If `needs` is false, the report omits
+    dependencies. `say` prints progress. Raises a ConflictError if pip finds no solution, or if it
+    retries with another version of a package more than `max_retries` times.
     """
     say = say or (lambda text: print(f"update.py: {text}", file=sys.stderr, flush=True))
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,7 +71,7 @@ def ask(
 
 
 class _Progress:
-    """A counter of pip's tries, which reports progress and detects a hopeless search."""
+    """A counter of the versions that pip tries, to report progress and detect hopeless searches."""
 
     def __init__(self, say: Callable[[str], None], max_retries: int | None) -> None:
         self._say = say
@@ -81,7 +81,7 @@ class _Progress:
         self._start = self._spoken = time.monotonic()
 
     def line(self, text: str) -> str | None:
-        """Process a line of pip's output; return the reason if the search is hopeless."""
+        """Process a line of pip's output. If the search is hopeless, return the reason."""
         match = _CANDIDATE.match(text)
         if not match:
             return None
@@ -104,7 +104,7 @@ class _Progress:
 
 
 def _held_back(report: Report, lines: Sequence[str], first: Mapping[str, str]) -> list[str]:
-    """Return a line for each requirement that did not get the version that pip tried first."""
+    """Return a message for each requirement that did not get the version that pip tried first."""
     chosen = {lock.normalise(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
     keys = sorted({lock.requirement_key(line) for line in lines} & chosen.keys() & first.keys())
     return [

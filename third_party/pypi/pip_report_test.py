@@ -17,7 +17,7 @@ _ROW = {"metadata": {"name": "Boto.Core", "version": "1.2"}}
 
 
 def _fake_pip(monkeypatch: pytest.MonkeyPatch, directory: Path, body: str) -> None:
-    """Replace pip with a script, whose body can use `report` (a path to write) and `arguments`."""
+    """Replace pip with a script. In `body`, `report` is the path of the report to write."""
     script = directory / "pip.py"
     script.write_text(
         textwrap.dedent(

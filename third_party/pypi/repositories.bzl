@@ -33,7 +33,7 @@ def wheel_repository_name(name):
     return "pypi_" + name
 
 def _wheel_label(name):
-    # torch is not in a lock: its label is an alias to the selected release.
+    # torch is not in any lock: its label is an alias of the selected release.
     return "@torch//:torch" if name == "torch" else "@%s//:wheel" % wheel_repository_name(name)
 
 def _wheel_repository_impl(rctx):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Update the locks for changed inputs, with as few requests to pip as possible.
 
-Locked versions stay. If lines were only added or removed, pip resolves only the new lines, with
-every locked version as a constraint, so the result is consistent. Otherwise it resolves all lines.
-`@pypi//NAME` is one wheel, so a package has one version in all locks: the main lock is resolved
-first, then all groups together.
+Locked versions do not change without need. If requirement lines were only added or removed, pip
+resolves only the new lines, with every locked version as a constraint. Otherwise, pip resolves all
+lines. A package has only one version across all locks, because `@pypi//NAME` is one wheel: the main
+lock is resolved first, then all groups together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rows = Mapping[str, Package]
 
 
 class Ask(Protocol):
-    """A function that returns pip's installation report for lines, like `pip_report.ask`."""
+    """A function that returns pip's installation report for `lines`, such as `pip_report.ask`."""
 
     def __call__(
         self,
@@ -38,7 +38,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The input files. `alone` has the keys of data-only packages."""
+    """The contents of the input files. `alone` contains the keys of data-only packages."""
 
     lines: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -48,13 +48,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Locks:
-    """The main lock, and the locks of the groups by name."""
+    """The main lock and, by name, the locks of the groups."""
 
     main: Lock | None
     groups: Mapping[str, Lock]
 
     def keys(self) -> set[str]:
-        """Return the keys of all packages."""
+        """Return the keys of the packages in all locks."""
         locks = [self.main, *self.groups.values()] if self.main else self.groups.values()
         return {key for value in locks for key in value.packages}
 
@@ -67,9 +67,9 @@ def update(
     ask: Ask,
     torch_needs: Callable[[], tuple[str, ...]],
 ) -> Locks:
-    """Return the locks for `inputs`. `upgrade` has keys of packages, or EVERYTHING.
+    """Return the locks for `inputs`. `upgrade` contains keys of packages, or EVERYTHING.
 
-    `ask` must find a torch with the requirements that `torch_needs` returns.
+    The torch that `ask` finds must have the requirements that `torch_needs` returns.
     """
     main = _main(old.main, inputs, upgrade=upgrade, ask=ask, torch_needs=torch_needs)
     return Locks(main, _groups(old, main, inputs, upgrade=upgrade, ask=ask))
@@ -83,11 +83,12 @@ def _main(
     ask: Ask,
     torch_needs: Callable[[], tuple[str, ...]],
 ) -> Lock:
-    # Import this late: update.py may first have to put pip's copy of `packaging` on sys.path.
+    # Import `resolve` late: it needs `packaging`, and update.py may put pip's copy of that on
+    # sys.path.
     from third_party.pypi import resolve
 
     alone = inputs.alone
-    # Whether torch and the set of data-only packages are unchanged.
+    # Whether the version of torch and the set of data-only packages are unchanged.
     unchanged = old is not None and old.inputs == lock.digest(
         [*old.requirements, inputs.torch], alone
     )
@@ -138,12 +139,12 @@ def _groups(
     base = main.packages
     locked = {key: row for value in old.groups.values() for key, row in value.packages.items()}
     earlier = {**locked, **(old.main.packages if old.main else {})}
-    # If the main lock changed a version, a group's packages may not accept the new one.
+    # If a version changed in the main lock, the groups' packages may not accept the new version.
     keep = all(base[key].version == earlier[key].version for key in base.keys() & earlier.keys())
     rows, _ = solve(
         [line for lines in inputs.groups.values() for line in lines],
         before=[line for value in old.groups.values() for line in value.requirements],
-        # A group may still need packages that the main lock dropped.
+        # Include packages that the main lock dropped, because a group may still need one.
         own={key: row for key, row in earlier.items() if key not in base},
         base=base,
         upgrade=upgrade,
@@ -182,9 +183,9 @@ def solve(
 ) -> tuple[Rows, Package | None]:
     """Return the rows for `lines`, including all of `base`, and torch's row if pip resolved torch.
 
-    The versions in `own` may change; those in `base` may not. `before` has the lines that `own` was
-    resolved from. If `keep` is False, pip resolves every line, and torch itself if `with_torch`.
-    `firm_hint` is the next step to report if the versions in `base` cause a conflict.
+    The versions in `own` may change; those in `base` may not. `before` contains the lines that
+    `own` was resolved from. If `keep` is false, pip resolves all lines and, if `with_torch` is
+    true, torch. `firm_hint` is the advice to print if the versions in `base` cause a conflict.
     """
     from third_party.pypi import resolve
 
@@ -217,7 +218,7 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the requirements of `other`, because a new line can ask for more extras."""
+    """Return `row` with the requirements of `other` added, because `other` may have more extras."""
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 
@@ -225,9 +226,9 @@ def joined(row: Package, other: Package | None) -> Package:
 def _in_the_way(
     lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], ask: Ask
 ) -> str | None:
-    """Return the next step, with the locked versions that pip would change to resolve `lines`.
+    """Return advice that names the locked packages to upgrade so that pip can resolve `lines`.
 
-    Return None if `firm` alone conflicts with `lines`.
+    Return None if `lines` conflict with the constraints in `firm` alone.
     """
     if not soft:
         return None
@@ -252,7 +253,7 @@ def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:
 
 
 def _admitted(line: str, locked: Rows) -> bool:
-    """Return whether `line` allows the package's locked version. True if no version is locked."""
+    """Return whether `line` allows the locked version of its package, if there is one."""
     from third_party.pypi import resolve
 
     row = locked.get(lock.requirement_key(line))
@@ -260,7 +261,7 @@ def _admitted(line: str, locked: Rows) -> bool:
 
 
 def _held(rows: Rows, lines: Iterable[str] = (), upgrade: Collection[str] = ()) -> Iterable[str]:
-    """Yield constraints for `rows`, except upgraded packages and those that `lines` pin."""
+    """Yield constraints for `rows`, except for upgraded packages and those that `lines` pin."""
     free = {*upgrade, *(lock.requirement_key(line) for line in lines if "==" in line)}
     if EVERYTHING in free:
         return

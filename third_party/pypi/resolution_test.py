@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates against a fake index of a few lines, from which a fake pip takes the newest versions."""
+"""Locks are updated with as few requests to pip as possible. pip and its index are fakes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INDEX: dict[str, dict[str, list[str]]] = {
 
 @dataclasses.dataclass
 class _Pip:
-    """A fake pip: the newest versions, in index order, that all lines and constraints allow."""
+    """A fake pip that chooses the newest versions that all lines and constraints allow."""
 
     asked: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     limits: list[int | None] = dataclasses.field(default_factory=list)
@@ -111,7 +111,7 @@ def _locked(inputs: Inputs) -> Locks:
 
 
 def _downgraded(locks: Locks, key: str) -> Locks:
-    """Return the locks with version 1 of a package."""
+    """Return `locks` with version 1 of a package in the main lock."""
     assert locks.main
     row = dataclasses.replace(locks.main.packages[key], version="1")
     main = dataclasses.replace(locks.main, packages={**locks.main.packages, key: row})

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert pip's installation report to the rows and edges of a lock.
+"""Convert pip's installation report to the rows of a lock.
 
-pip chooses the versions. The edges are computed here, for the target and the extras in use.
+pip chooses the versions. This module computes which packages depend on which, for the target
+platform and the extras in use.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Report = Mapping[str, Any]
 
 
 def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
-    """Return the lock's rows for the packages that pip chose for the requirements `lines`."""
+    """Return rows of a lock for the packages that pip chose for the requirements `lines`."""
     chosen = {normalise(item["metadata"]["name"]): item for item in report["install"]}
     needs = {key: item["metadata"].get("requires_dist", []) for key, item in chosen.items()}
     edges = requires(needs, lines)
@@ -50,7 +51,10 @@ def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
 
 
 def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[str, set[str]]:
-    """Return the edges between keys, from Requires-Dist lines and the root requirements."""
+    """Return the keys that each package requires.
+
+    `needs` maps a key to the package's Requires-Dist lines. `lines` are the root requirements.
+    """
     edges: dict[str, set[str]] = {key: set() for key in needs}
     seen: set[tuple[str, str]] = set()
     todo = [node for line in lines for node in _nodes(Requirement(line))]
@@ -77,7 +81,7 @@ def admits(line: str, version: str) -> bool:
 
 
 def _sha256(archive: Mapping[str, Any]) -> str:
-    # Before pip 23.1, a report had only the older field: "hash": "sha256=...".
+    # Reports of pip before 23.1 have only the old field "hash": "sha256=...".
     hashes: Mapping[str, str] = archive.get("hashes") or dict([archive["hash"].split("=", 1)])
     return hashes["sha256"]
 

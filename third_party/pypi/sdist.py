@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Download a source distribution with pip, without running it. Standard library only.
+"""Download a source distribution with pip, without running any of its code.
 
     sdist.py fetch PROJECT VERSION DIR
     sdist.py list PROJECT
 
-`pip download` builds each sdist that it fetches, to read its metadata: it runs upstream's code and
-needs upstream's build tools. So this program uses pip as a library, up to the download. Indexes,
-proxies, certificates and constraints come from the user's configuration. It runs as a
-separate program, because its callers can rarely import pip.
+To read the metadata of an sdist, `pip download` runs upstream's build. This script therefore uses
+pip as a library, only to find and download the file. Indexes, proxies, certificates and constraints
+come from the user's configuration. The script starts itself again as a separate process, because
+its callers can rarely import pip. It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MISSING, _FORBIDDEN = 4, 5  # exit statuses of the inner program
 
 
 class SdistError(Exception):
-    """An error for an index or a pip that could not be used. The message is one line."""
+    """Raised if pip or the index cannot be used. The message is one line."""
 
 
 class MissingError(SdistError):
-    """The index has no sdist of the release. `known` lists the versions that have one."""
+    """Raised if the index has no sdist of a version. `known` lists the versions that have one."""
 
     def __init__(self, message: str, known: list[str]) -> None:
         super().__init__(message)
@@ -46,42 +46,48 @@ class MissingError(SdistError):
 
 
 class ForbiddenError(SdistError):
-    """A constraint of the machine forbids the release."""
+    """Raised if the user's pip configuration constrains the project to other versions."""
 
 
 @dataclass(frozen=True)
 class Sdist:
-    """A downloaded file."""
+    """A downloaded source distribution."""
 
     file: Path
     version: str
 
 
 def versions(project: str) -> list[str]:
-    """Return the versions of `project` that have an sdist, oldest first. Raises SdistError."""
+    """Return the versions of `project` that have an sdist, oldest first.
+
+    Raises an SdistError if pip fails.
+    """
     return list(_inner("list", project)["versions"])
 
 
 def wheel_versions(project: str) -> list[str]:
-    """Return the versions of `project` that have a wheel, oldest first. Raises SdistError."""
+    """Return the versions of `project` that have a wheel, oldest first.
+
+    Raises an SdistError if pip fails.
+    """
     return list(_inner("list", project)["wheels"])
 
 
 def fetch(project: str, version: str, directory: Path) -> Sdist:
-    """Download the sdist into `directory`. Raises SdistError."""
+    """Download the sdist to `directory`. Raises an SdistError if that is not possible."""
     answer = _inner("fetch", project, version, os.fspath(directory.absolute()))
     return Sdist(directory / answer["filename"], answer["version"])
 
 
 def _inner(*arguments: str) -> dict[str, Any]:
-    """Run this file under the machine's pip, and return its answer."""
+    """Run this file in a process that can import the machine's pip, and return its answer."""
     try:
         pip = host_pip.find()
     except host_pip.NoPipError as error:
         raise SdistError(str(error)) from error
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_REQUIREMENT": ""}
     if environment.get("PIP_CONSTRAINT") == "":
-        # The user wants no constraint, but pip would treat the empty value as unset.
+        # An empty value means no constraints, but pip would treat it as unset.
         environment["PIP_CONSTRAINT"] = os.devnull
     with tempfile.TemporaryDirectory(prefix="sdist-") as scratch:
         try:
@@ -162,7 +168,8 @@ def _inside(root: str, command: str, project: str, *rest: str) -> int:
             print(json.dumps({"error": fault, "known": known}))
             return _FORBIDDEN
         filename = os.path.basename(link.filename)
-        # Without "identity", servers may compress the file, which changes its hash.
+        # Require "identity", because a server might otherwise compress the file, which would
+        # change its hash.
         response = session.get(
             link.url.partition("#")[0], headers={"Accept-Encoding": "identity"}, stream=True
         )
@@ -181,7 +188,7 @@ def _registry() -> Any:
 
 
 def _constraint(options: Any, session: Any, project: str, version: str) -> str:
-    """Return the constraint that forbids the version, or ""."""
+    """Return the constraint in the user's configuration that forbids `version`, or ""."""
     from pip._internal.req.constructors import install_req_from_parsed_requirement
     from pip._internal.req.req_file import parse_requirements
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The platform of all wheels: CPython 3.11 on Linux x86-64, glibc 2.28 or newer."""
+"""The platform that all wheels must support: CPython 3.11 on Linux x86-64 with glibc 2.28."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ ABI = "cp311"
 _GLIBC_MINORS = range(28, 4, -1)
 _LEGACY = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64")
 
-# The platform tags, best first, because pip prefers earlier tags.
+# The platform tags, newest first, because pip prefers tags that come earlier.
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC_MINORS), *_LEGACY)
 
-# Packages that have wheels only for a newer tag. libtpu's library needs symbols up to GLIBC_2.27.
+# Packages that publish wheels only with newer tags. libtpu needs no symbol newer than GLIBC_2.27,
+# so it works despite its tag.
 _NEWER = {"libtpu": ("manylinux_2_31_x86_64",)}
 
 
 def platforms(filename: str) -> tuple[str, ...] | None:
-    """Return the platform tags in a wheel's file name, or None if it is not for the target."""
+    """Return the tags in a wheel's file name that fit the target, or None if none do."""
     parts = filename.removesuffix(".whl").split("-")
     if not filename.endswith(".whl") or len(parts) not in (5, 6):
         return None
@@ -33,14 +34,14 @@ def platforms(filename: str) -> tuple[str, ...] | None:
 
 
 def platforms_for(requirements: Iterable[str]) -> tuple[str, ...]:
-    """Return the platform tags that wheels for these requirements may have, best first."""
+    """Return the platform tags that wheels for these requirements may have, newest first."""
     names = {re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements}
     newer = (tag for name, tags in _NEWER.items() if name in names for tag in tags)
     return (*PLATFORMS, *newer)
 
 
 def pip_options(tags: tuple[str, ...] = PLATFORMS) -> list[str]:
-    """Return the options that make pip choose wheels for the target, not for its host."""
+    """Return options that make pip choose wheels for the target instead of its host."""
     return [
         "--implementation=cp",
         f"--python-version={PYTHON[0]}.{PYTHON[1]}",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requirements of torch's wheel, and a stand-in of a few hundred bytes with the same metadata.
+"""Read the requirements of torch's wheel, and write a tiny stand-in wheel with the same metadata.
 
-With the real wheel, pip would read 190 MB for 20 lines of metadata.
+Without the stand-in, pip would download 190 MB to read 20 lines of metadata.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from third_party.pypi import fetch_wheel, lock, target
 
 
 def read() -> tuple[str, ...]:
-    """Return the Requires-Dist lines of the pinned wheel, which is fetched by its hash."""
+    """Fetch the pinned wheel of torch, and return its Requires-Dist lines."""
     pin = json.loads(lock.TORCH_PIN.read_text())["wheel"]
     requirement = lock.torch_requirement(lock.TORCH_PIN.read_text())
     with tempfile.TemporaryDirectory() as scratch:
@@ -38,11 +38,11 @@ def read() -> tuple[str, ...]:
 
 
 def write_stand_in(directory: Path, requirement: str, needs: tuple[str, ...]) -> Path:
-    """Write a wheel for `requirement`, torch==VERSION, with the metadata and no code."""
+    """Write a wheel without code for `requirement`, torch==VERSION, that requires `needs`."""
     distribution, version = requirement.split("==")
     info = f"{distribution}-{version}.dist-info"
-    # Put a build tag in the file name. Then pip prefers this wheel to the real one, which has the
-    # same version but no build tag.
+    # The file name contains a build tag, so that pip prefers this wheel to the real one, which has
+    # the same version but no build tag.
     tag = f"{target.ABI}-{target.ABI}-{target.PLATFORMS[0]}"
     files = {
         "METADATA": "".join(

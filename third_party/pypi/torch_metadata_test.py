@@ -16,7 +16,7 @@ def test_needs_are_read_from_the_pinned_wheel(monkeypatch: pytest.MonkeyPatch) -
         assert extra_index is None or extra_index.startswith("https://")
         wheel = directory / pin.filename
         with zipfile.ZipFile(wheel, "w") as archive:
-            # The metadata of a vendored distribution must be ignored.
+            # read() must ignore the metadata of a vendored distribution.
             archive.writestr("torch/_vendor/x-1.dist-info/METADATA", "Requires-Dist: wrong\n")
             archive.writestr(
                 "torch-1.dist-info/METADATA", "Name: torch\nRequires-Dist: a\nRequires-Dist: b>1\n"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpack a wheel into one directory, with the same bytes and modes on every machine.
+"""Unpack a wheel into a directory, with the same result on every machine.
 
-The layout is that of `pip install --target`: purelib, platlib and data files at the root, scripts
-in bin/. No file is rewritten: no launchers, no shebangs, and RECORD is the published one.
+The layout is that of `pip install --target`: purelib, platlib and data files are at the root, and
+scripts are in bin/. Unlike pip, this module writes no launchers and changes neither shebangs nor
+RECORD.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-# 1980-01-01, the earliest time in a zip file. A fixed time makes equal wheels equal directories.
+# 1980-01-01, the earliest time that a zip file can store. All files get it, so that unpacking is
+# reproducible.
 _TIMESTAMP = 315532800
 
-# The target directory of each part of NAME-VERSION.data/. The part `headers` is not supported.
+# The target directory for each folder of NAME-VERSION.data/. `headers` is not supported.
 _DATA_DIRECTORIES = {"purelib": "", "platlib": "", "data": "", "scripts": "bin"}
 
 # A file with one of these names makes its directory a Bazel package, which globs skip.
@@ -24,7 +26,7 @@ _PACKAGE_MARKERS = frozenset(["BUILD", "BUILD.bazel"])
 
 
 class UnpackError(Exception):
-    """An error for a wheel that this layout does not support. The message names the entry."""
+    """Raised if the layout does not support an entry of the wheel. The message names the entry."""
 
 
 def unpack(wheel: Path, site: Path) -> None:

@@ -10,7 +10,7 @@ from third_party.pypi.unpack_wheel import UnpackError, unpack
 
 
 def _wheel(path: Path, entries: dict[str, int]) -> Path:
-    """Write a wheel of `entries`, name -> mode; each file contains its own name."""
+    """Write a wheel. `entries` maps file names to modes; each file contains its own name."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, mode in entries.items():
             info = zipfile.ZipInfo(name)

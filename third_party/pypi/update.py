@@ -6,12 +6,13 @@
     third_party/pypi/update.py --upgrade           upgrade everything
     third_party/pypi/update.py --upgrade numpy     upgrade one package
 
-In another workspace, resolve its files against these locks, NAME.in to NAME.lock.json:
+In another workspace, resolve its NAME.in to NAME.lock.json, without changing the versions of
+torch_google's locks:
 
     bazel run @torch_google//third_party/pypi:update -- requirements.in
     bazel run @torch_google//third_party/pypi:update -- --upgrade=einops requirements.in
 
-pip resolves, with the indexes that the user configured.
+pip chooses the versions, from the indexes that the user configured.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ from third_party.pypi.host_pip import NoPipError
 from third_party.pypi.pip_report import ConflictError
 from third_party.pypi.resolution import EVERYTHING, Ask, Inputs, Locks
 
-# A lock's file, its content before (None: the file did not exist), and after.
+# The path of a lock, its old contents (None if the file did not exist), and its new contents.
 Result = tuple[Path, lock.Lock | None, lock.Lock]
 
 
 class UpdateError(Exception):
-    """An error for a failed update. The message gives the reason."""
+    """Raised if the locks cannot be updated. The message gives the reason."""
 
 
 def main() -> int:
@@ -90,7 +91,7 @@ def own_results(
 ) -> list[Result]:
     """Resolve torch_google's own requirements.
 
-    `requirements` has the texts of requirements files that are to replace those on disk.
+    `requirements` maps paths of requirements files to texts to use instead of their contents.
     """
     if "BUILD_WORKSPACE_DIRECTORY" in os.environ:
         raise UpdateError(
@@ -110,7 +111,10 @@ def own_results(
 
 
 def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]:
-    """Resolve NAME.in files of another workspace. Paths are relative to the user's directory."""
+    """Resolve NAME.in files of another workspace.
+
+    Paths are relative to the directory in which the user ran Bazel.
+    """
     _check_python()
     directory = Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
     requirements = {str(file): directory / file for file in files}
@@ -137,7 +141,7 @@ def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]
 
 
 def read_inputs(requirements: Mapping[Path, str] | None = None) -> Inputs:
-    """Read the input files. Texts in `requirements` replace those of files on disk."""
+    """Read the input files. `requirements` maps paths to texts to use instead of their contents."""
 
     def lines(file: Path) -> tuple[str, ...]:
         text = (requirements or {}).get(file)
@@ -152,7 +156,7 @@ def read_inputs(requirements: Mapping[Path, str] | None = None) -> Inputs:
 
 
 def read_locks() -> Locks:
-    """Read the locks. A new group has no lock yet."""
+    """Read all existing locks. A new group has no lock yet."""
     return Locks(
         main=lock.loads(lock.FILE.read_text()) if lock.FILE.exists() else None,
         groups={
@@ -166,7 +170,7 @@ def read_locks() -> Locks:
 def resolve(
     old: Locks, upgrade: Sequence[str], requirements: Mapping[Path, str] | None = None
 ) -> Locks:
-    """Return the locks for the input files. `upgrade` has keys of packages, or EVERYTHING."""
+    """Return new locks for the input files. `upgrade` contains keys of packages, or EVERYTHING."""
     _check_python()
     _check_upgrade(upgrade, old.keys(), "third_party/pypi/lock.json or groups/*.lock.json")
     inputs = read_inputs(requirements)
@@ -198,9 +202,9 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 
 @contextlib.contextmanager
 def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
-    """Yield a function that makes pip resolve requirements, with a small stand-in for torch.
+    """Yield a function that asks pip to resolve requirements, with a small stand-in for torch.
 
-    The stand-in requires `needs`, like torch itself.
+    The stand-in has the requirements `needs`, which must be those of the real torch.
     """
     pip = host_pip.find()
     if pip.root:
@@ -211,7 +215,7 @@ def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
 
 
 def changes(old: lock.Lock | None, new: lock.Lock) -> list[str]:
-    """Return one line for each added, removed or changed package."""
+    """Return a line for each added, removed or changed package."""
     before = old.packages if old else {}
     lines = []
     for key in sorted(before.keys() | new.packages.keys()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read from a wheel's files the facts that its annotations need: licence, files read by path."""
+"""Read facts about a wheel from its files: its licence, and whether modules use their own paths."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path, PurePosixPath
 
 from third_party.pypi.package_info import parse_package_info
 
-# Directories and files whose code does not run in programs.
+# Directories and files with code that programs never run.
 _NOT_RUN = {"tests", "test", "testing", "benchmarks", "setup.py", "conftest.py"}
-# Calls that only show the path of a module.
+# Functions that only print a module's path or convert it to a string.
 _SHOWING = {"print", "repr", "str", "warn", "warn_explicit"}
 
 
 @dataclass(frozen=True)
 class WheelFacts:
-    """Facts about one wheel.
+    """The facts about a wheel that add.py needs.
 
-    `licence` is an SPDX expression, "" if the metadata has none. `by_path` lists the modules that
-    compute paths from their own `__file__`.
+    `licence` is an SPDX expression, or "" if the metadata has none. `by_path` lists the modules
+    that compute paths from their own `__file__`.
     """
 
     licence: str
@@ -30,7 +30,7 @@ class WheelFacts:
 
 
 def read_facts(wheel: Path) -> WheelFacts:
-    """Read a wheel. Raises zipfile.BadZipFile if it is damaged."""
+    """Read the facts from a wheel. Raises a zipfile.BadZipFile if the wheel is damaged."""
     with zipfile.ZipFile(wheel) as archive:
         names = sorted(archive.namelist())
         metadata = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
@@ -48,8 +48,8 @@ def read_facts(wheel: Path) -> WheelFacts:
 def uses_own_path(source: bytes) -> bool:
     """Return whether a module computes a path from its `__file__`.
 
-    Code that only prints `__file__` or stores it in another module does not count. The result is
-    True for some modules that never open the path, which costs space on disk, but no failure.
+    Code that only prints `__file__` or assigns it does not count. The result is True for some
+    modules that never open the path. Such a mistake costs disk space, but no program fails.
     """
     if b"__file__" not in source:
         return False

@@ -15,7 +15,7 @@ _LICENSES = [
     "site/*.dist-info/licenses/**",
 ]
 
-# Targets of each wheel in addition to `:wheel`; the hub has aliases for the same names.
+# The targets of each wheel in addition to `:wheel`. The hub repository has aliases of these names.
 WHEEL_GROUPS = ["sources", "data", "natives", "headers", "licenses", "metadata"]
 
 def wheel_targets(

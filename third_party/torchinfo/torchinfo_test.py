@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the patch of torchinfo with the device tpu."""
+"""torchinfo, with our patch, works on tpu."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_summary_leaves_the_model_on_its_device() -> None:
     assert summary.summary_list[0].output_size == [3, 2]
     assert summary.total_params == 58
     assert {parameter.device.type for parameter in model.parameters()} == {"tpu"}
-    # The optimizer and the model still have the same parameters.
+    # Check that the optimizer still updates the model's own parameters.
     model(torch.ones(3, 4, device="tpu")).sum().backward()
     before = [parameter.cpu() for parameter in model.parameters()]
     optimizer.step()
