@@ -4,7 +4,7 @@
 It contains nothing else, so the other releases are not fetched.
 """
 
-# Name -> (target in @torch_release and @torch_cuda, target in @torch_source).
+# Maps a name to (target in @torch_release and @torch_cuda, target in @torch_source).
 _TARGETS = {
     "SOURCE_INFO.json": ("SOURCE_INFO.json", "SOURCE_INFO.json"),
     "cc": ("cc", "cc"),

@@ -10,7 +10,8 @@ _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch:BUILD.torch.bazel")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
 
-# The script and the modules that it loads. The repository rule runs again after an edit of any.
+# The script and the modules that it imports. If one of them is edited, the repository rule runs
+# again.
 _SCRIPT = Label("//third_party/torch:unpack.py")
 _MODULES = [
     Label("//tools/importer:__init__.py"),
@@ -24,13 +25,13 @@ _MODULES = [
     Label("//tools/importer:unified.py"),
 ]
 
-# Unpacking and hashing 600 MB takes seconds; a busy, slow disk may need minutes.
+# Unpacking and hashing 600 MB takes seconds, but minutes on a busy or slow disk.
 _TIMEOUT_SECONDS = 1800
 
 def _torch_wheel_repository_impl(rctx):
     fetch_wheel(
         rctx,
-        # `===` matches the text. `==2.13.0` would also match, and prefer, 2.13.0+cpu.
+        # `===` compares the version as text. `==2.13.0` would also match 2.13.0+cpu, and prefer it.
         requirement = "torch===%s" % rctx.attr.version,
         filename = rctx.attr.filename,
         sha256 = rctx.attr.sha256,

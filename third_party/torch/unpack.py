@@ -3,13 +3,15 @@
 
     unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR [--wheel-only]
 
-The repository rule runs this. It writes DIR/site (torch, functorch, torchgen and the distribution's
-metadata) and DIR/SOURCE_INFO.json. Every step checks its input, and the hash of the result must
-equal the pinned one, so `@torch` always consists of the same bytes. The importer, which writes that
-hash, uses the same functions: `build_tree` writes the tree to disk; `patched_tree` and
-`tree_hash_of` do not. With --wheel-only, the pin has no hash of the tree: the wheel's hash and the
-series determine it. The CUDA wheel's pin is of that kind, so an edit of a patch needs no download of
-half a gigabyte.
+The repository rule runs this script. The script writes DIR/site (torch, functorch, torchgen and the
+distribution's metadata) and DIR/SOURCE_INFO.json, where DIR is the value of --out. Every step
+checks its input, and the hash of the tree must equal the pinned hash, so `@torch` always consists
+of the same bytes. The importer computes the pinned hash with the same functions: `build_tree`
+writes the tree to disk; `patched_tree` and `tree_hash_of` do not.
+
+With --wheel-only, the pin contains only the hash of the wheel, which determines the tree together
+with the patches. The CUDA wheel is pinned in this way, so that editing a patch does not require a
+download of half a gigabyte to update the pin.
 """
 
 from __future__ import annotations
@@ -52,27 +54,27 @@ SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 VERSION = "torch/version.py"
-# This file in the directory of a series records the release to which the series applies.
+# The file in a series' directory that records the release to which the series applies.
 BASE = "base.json"
 
-# Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests (with their models) and the
-# protobuf compiler. torch starts only one program, the shared-memory manager. Headers in lib/ are
-# internal to libshm (include/ declares its interface). With them, a PAR would treat lib/ as a
-# directory that only compilers need, and unpack it separately.
+# Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests with their models, all
+# programs except the shared-memory manager, and headers in lib/. These headers are internal to
+# libshm, whose interface is in include/. If they remained, a PAR would treat lib/ as a directory
+# that only compilers need, and unpack it separately.
 _DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$)|lib/.*\.h$)")
 
 _CHUNK = 1 << 20
 
 
 class UnpackError(UserError):
-    """An error for an input that does not match the pin. The message gives the next step."""
+    """Raised if an input does not match the pin. The message gives the next step."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """The release that the build uses, as read from `file`, a path for error messages.
+    """The contents of pin.json. `file` is its path, for error messages.
 
-    `tree_hash` is empty if the pin has only the wheel's hash.
+    `tree_hash` is empty if the pin contains only the wheel's hash.
     """
 
     tag: str
@@ -85,7 +87,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Member:
-    """A file in the wheel or the tree: its mode and sha256, and its size in bytes."""
+    """A file in the wheel or the tree. `entry` contains its mode and sha256; `size` is in bytes."""
 
     entry: Entry
     size: int
@@ -103,7 +105,10 @@ class TreeBuild:
 
 
 def read_pin(path: Path, *, wheel_only: bool = False) -> Pin:
-    """Read pin.json, without the tree's hash if `wheel_only`. A missing key raises UnpackError."""
+    """Read pin.json, without the tree's hash if `wheel_only` is true.
+
+    Raises an UnpackError if a key is missing.
+    """
     data = json.loads(path.read_text(encoding="utf-8"))
     try:
         return Pin(
@@ -129,7 +134,11 @@ def unpack(
     *,
     wheel_only: bool = False,
 ) -> None:
-    """Write `out`/site and `out`/SOURCE_INFO.json. Raises UnpackError, SeriesError or ApplyError."""
+    """Write `out`/site and `out`/SOURCE_INFO.json.
+
+    Raises an UnpackError if an input or the tree does not match the pin, a SeriesError if the patch
+    series is invalid, and an ApplyError if a patch does not apply.
+    """
     pin = read_pin(pin_file, wheel_only=wheel_only)
     build = build_tree(wheel, pin, patches, seam, out)
     if not wheel_only and build.tree_hash != pin.tree_hash:
@@ -150,7 +159,7 @@ def unpack(
 def build_tree(wheel: Path, pin: Pin, patches: Path, seam: Path, out: Path) -> TreeBuild:
     """Write `out`/site from the wheel of `pin`, ignoring the pin's tree_hash.
 
-    Raises UnpackError, SeriesError or ApplyError.
+    Raises the same errors as `unpack`.
     """
     series = load_series(patches)
     digest = file_digest(wheel)
@@ -170,8 +179,8 @@ def patched_tree(
 ) -> TreeBuild:
     """Return the result of `build_tree` without writing the tree, which saves time and 600 MB.
 
-    `members` holds all files in the wheel, if the caller has already read it. Raises the same
-    errors as `build_tree`.
+    `members` contains all files in the wheel if the caller has already read the wheel. Raises the
+    same errors as `build_tree`.
     """
     series = load_series(patches)
     paths = {SEAM, VERSION}
@@ -185,12 +194,12 @@ def patched_tree(
 
 
 def tree_hash_of(wheel: Path, patches: Path, seam: Path) -> str:
-    """Return the hash of the tree that `build_tree` would make from a wheel, without writing it."""
+    """Return the hash of the tree that `build_tree` would write, without writing the tree."""
     return patched_tree(wheel, patches, seam).tree_hash
 
 
 def is_dropped(path: str) -> bool:
-    """Return whether a file in the wheel is left out of the tree."""
+    """Return whether the tree omits a file of the wheel."""
     return _DROPPED.match(path) is not None
 
 
@@ -219,9 +228,10 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
 class _Site:
-    """An unfinished tree. `members` holds all its files, `root` all or some of them on disk.
+    """An unfinished tree. `members` describes all its files; the folder `root` may lack some.
 
-    Patches, seam and stamps need only a few files, so the others may be known only by their hashes.
+    Only the files that patches, the seam and the stamps need must be on disk; the hash of the tree
+    can be computed from the hashes of the others.
     """
 
     def __init__(self, root: Path) -> None:
@@ -235,10 +245,10 @@ class _Site:
         selected: set[str] | None = None,
         known: Mapping[str, Member] | None = None,
     ) -> None:
-        """Read the files in the wheel; write all of them, or only `selected`.
+        """Read all files in the wheel, and write them to disk, or only those in `selected`.
 
-        A file or directory that conflicts with a selected path is also unpacked, so that a patch is
-        rejected for the same reasons as in the whole tree.
+        Also write files and create directories that conflict with a selected path, so that patches
+        fail for the same reasons as in the whole tree. `known` contains files that have been read.
         """
         above = {str(parent) for path in selected or () for parent in PurePosixPath(path).parents}
         with zipfile.ZipFile(wheel) as archive:
@@ -273,10 +283,10 @@ class _Site:
         return TreeBuild(self.hash(), series.digest, version, commit, self.members)
 
     def absent(self, series: Series) -> frozenset[str]:
-        """Return the recorded paths that patches touch but wheels never have (tests, C++ sources).
+        """Return the paths that patches change and that are not in wheels (tests, C++ sources).
 
-        They are recorded and not detected, because a path that is missing by mistake must stop the
-        build.
+        The paths are recorded in a file of the series, so that a path that is missing by mistake is
+        an error.
         """
         file = series.root / BASE
         if not file.is_file():
@@ -296,7 +306,7 @@ class _Site:
         return hash_entries({path: member.entry for path, member in self.members.items()})
 
     def update(self, path: str) -> None:
-        """Update the entry of a file that was written or removed after the wheel was read."""
+        """Update the member for a file that was written or removed after the wheel was read."""
         full = self.root / path
         if full.is_symlink() or full.exists():
             self.members[path] = Member(entry_of(self.root, path), full.lstat().st_size)
@@ -304,11 +314,11 @@ class _Site:
             self.members.pop(path, None)
 
     def place_seam(self, seam: Path) -> None:
-        """Put the seam's modules into torch.
+        """Add the seam's modules to torch.
 
-        Upstream intends one of them to be replaced; the seam's version builds on the original,
-        which is kept next to it. The other modules are new. Raise if a release already has a file
-        of that name.
+        One of them replaces a module that upstream meant to be replaceable. It imports the original
+        module, which is renamed. All other modules are new. Raises an UnpackError if upstream has a
+        file of the same name.
         """
         (self.root / SEAM).rename(self.root / SEAM_UPSTREAM)
         self.update(SEAM_UPSTREAM)
@@ -324,7 +334,7 @@ class _Site:
             self.update(path)
 
     def stamp_sources(self, version: str) -> None:
-        """Write the compile caches' key, which changes with any source, header or library."""
+        """Write the key of torch's compile caches, a hash of all sources, headers and libraries."""
         sources = {
             path: member.entry for path, member in self.members.items() if not _is_metadata(path)
         }
@@ -333,7 +343,7 @@ class _Site:
         self.update(SOURCE_HASH)
 
     def write_record(self) -> None:
-        """Rewrite RECORD from the actual files, so that importlib.metadata is correct."""
+        """Rewrite RECORD to list the files of the tree, so that importlib.metadata is correct."""
         (record,) = (path for path in self.members if path.endswith(".dist-info/RECORD"))
         (self.root / record).parent.mkdir(exist_ok=True)
         with (self.root / record).open("w", encoding="utf-8", newline="") as out:
@@ -349,12 +359,12 @@ class _Site:
 
 
 def read_member(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> Member:
-    """Hash a file in a wheel. Raises UnpackError if it is damaged."""
+    """Hash a file in a wheel. Raises an UnpackError if the file is damaged."""
     return _copy(archive, item, None)
 
 
 def _copy(archive: zipfile.ZipFile, item: zipfile.ZipInfo, target: Path | None) -> Member:
-    """Hash a file in the wheel and, if `target` is given, write it in the same pass."""
+    """Hash a file in the wheel and, if `target` is given, write it there in the same pass."""
     executable = bool((item.external_attr >> 16) & 0o111)
     digest = hashlib.sha256()
     with contextlib.ExitStack() as stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA wheel's pin agrees with the release, and its lock with the pin, without a download."""
+"""The CUDA wheel's pin matches torch's pin, and its lock matches both. Nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the patched trees of the two wheels: all code is equal except for generated files."""
+"""The patched trees of the CPU wheel and the CUDA wheel differ only in generated files."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 
     third_party/torch/cuda/update.py
 
-It downloads the wheel (half a gigabyte) with pip and checks that it was built from the pinned
-commit. Then it writes pin.json, and the packages that only this wheel requires to
+The script downloads the wheel (half a gigabyte) with pip, and checks that it was built from the
+pinned commit. Then it writes pin.json, and writes the packages that only this wheel requires to
 third_party/pypi/groups/torch_cuda.in.
 """
 
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def download(version: str, directory: Path) -> Path:
-    """Download torch's wheel of exactly this version. Raises WheelError if pip fails."""
+    """Download torch's wheel of exactly this version. Raises a WheelError if pip fails."""
     command = [
         *host_pip.find().argv,
         *("download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-input"),
@@ -77,7 +77,10 @@ def pin_of(
     metadata: WheelMetadata,
     cpu_needs: tuple[str, ...],
 ) -> dict[str, object]:
-    """Return the content of pin.json. Raises WheelError if the wheel is of another commit."""
+    """Return the contents of pin.json.
+
+    Raises a WheelError if the wheel was built from another commit than `release`.
+    """
     if metadata.commit != release["commit"]:
         raise WheelError(
             f"{filename}: built from commit {metadata.commit}, but third_party/torch/pin.json has"
@@ -98,7 +101,7 @@ def pin_of(
 
 
 def metadata_lines(pin: dict[str, object]) -> list[str]:
-    """Return the lines of the group's requirements."""
+    """Return the requirement lines of the group torch_cuda."""
     requires = pin["requires"]
     assert isinstance(requires, list)
     return [str(line) for line in requires]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinning a CUDA wheel: its facts are read from small wheels, and a wrong wheel is rejected."""
+"""The metadata of a CUDA wheel is read correctly, and a wheel of another commit is rejected."""
 
 from __future__ import annotations
 

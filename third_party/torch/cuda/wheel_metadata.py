@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts in a torch wheel for CUDA: its commit, its CUDA version, and its requirements."""
+"""Read the commit, the CUDA version and the requirements of a torch wheel for CUDA."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 
 class WheelError(Exception):
-    """An error for a wheel that cannot be pinned. The message has the reason and the next step."""
+    """Raised if the wheel cannot be pinned. The message gives the reason and the next step."""
 
 
 @dataclass(frozen=True)
 class WheelMetadata:
-    """The facts in a wheel. `requires` are its Requires-Dist lines."""
+    """The metadata of a torch wheel. `requires` contains its Requires-Dist lines."""
 
     version: str
     commit: str
@@ -26,7 +26,7 @@ class WheelMetadata:
 
 
 def read(wheel: Path) -> WheelMetadata:
-    """Read a wheel of torch. Raises WheelError if it has no CUDA."""
+    """Read a wheel's metadata. Raises a WheelError if the wheel is not for CUDA."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (
             name
@@ -45,10 +45,10 @@ def read(wheel: Path) -> WheelMetadata:
 
 
 def added_requirements(cuda: Iterable[str], cpu: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines that only the wheel for CUDA has, without their environment markers.
+    """Return the requirements that only the CUDA wheel has, without environment markers.
 
-    Raises WheelError for a marker that this function does not know. All known markers are true on
-    Linux with CPython 3.11, the only platform of the locks.
+    All known markers are true on Linux with CPython 3.11, the only platform of the locks. Raises a
+    WheelError for any other marker.
     """
     lines = []
     for line in cuda:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that files compiled in one unit refer to the same names as when compiled separately.
+"""Check that files refer to the same names when compiled in one unit and when compiled separately.
 
-In a unit, a file sees the declarations of its neighbours. One of their overloads may fit a call
-better than the intended one, so the code compiles and links but calls the wrong function. Without
-optimisation every call is a relocation, so the two ways to compile can be compared: each function
-in the unit must refer to the same names as in one of the separately compiled files.
+In a unit, a file sees the declarations of the other files. One of their overloads may fit a call
+better than the intended function, so that the code compiles and links but calls the wrong function.
+In v2.6.0, torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp does so if a file in its unit includes
+torch/csrc/jit/frontend/ir_emitter.h.
 
-The script reads the relocations that `objdump -r` prints. For example, in v2.6.0,
-torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp calls the wrong function if a file in its unit
-includes torch/csrc/jit/frontend/ir_emitter.h.
+Without optimisation, every call is a relocation. The script compares the relocations that
+`objdump -r` prints: each function in the unit must refer to the same names as in one of the
+separately compiled files.
 """
 
 from __future__ import annotations
@@ -26,30 +26,32 @@ _RECORD = re.compile(r"[0-9a-f]{8,} +R_\S+ +(\S+?)(?:[+-]0x[0-9a-f]+)?$")
 _SECTIONS_OF_NAMES = re.compile(
     r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
 )
-# Names that a compiler numbers within a file (lambdas, and unnamed guards and constants), or that
-# torch's macros number with __COUNTER__. The length in front of a mangled name may change with
-# the number.
+# The numbers in names that a compiler numbers within a file (lambdas, unnamed guards and constants)
+# or that torch's macros number with __COUNTER__. The digits before a mangled name are its length,
+# which may change with the number.
 _COUNTED = re.compile(
     r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
 )
-# Code that runs when a call throws. The compiler omits it if it knows that the call cannot throw.
+# Functions that clean up when a call throws. The compiler omits calls to them if it knows that the
+# call cannot throw.
 _UNWINDING = re.compile(
     r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$"
     r"|_ZSt8_Destroy|_Zd[la]Pv"
 )
 
 _STARTUP = ".text.startup"
-# GCC names the functions in this section after the file's first function.
+# GCC's functions in the start-up section contain the name of the file's first function.
 _STARTUP_OF_GCC = re.compile("__static_initialization_and_destruction_0|_GLOBAL__sub_I_")
 
 Functions = dict[str, set[frozenset[str]]]
 
 
 def functions_of(lines: Iterable[str]) -> Functions:
-    """Return, for each function in the relocations, the sets of names that it refers to.
+    """Map the name of each function to the set of names that it refers to.
 
-    A name that several functions share, such as the empty name, has several sets.
+    If several functions have the same name, such as the empty name, the value contains the set of
+    each of them.
     """
     functions: Functions = defaultdict(set)
     for section, records in _sections(lines):
@@ -58,12 +60,12 @@ def functions_of(lines: Iterable[str]) -> Functions:
 
 
 def differences(together: Functions, apart: Functions) -> Iterator[str]:
-    """Yield a line for each function that differs between the unit and the separate files."""
+    """Yield a line for each function that refers to other names in the unit than when separate."""
     if apart and not together:
         yield "the unit is empty, but its files are not"
     for name in sorted(together):
         if name == _STARTUP:
-            # All constructors of a file share one section.
+            # The constructors of a file share one section, so compare the union of their names.
             odd = _union(together[name]) ^ _union(apart.get(name, set()))
             if odd:
                 yield f"the constructors of globals: {_listed(odd)} only in one of the two"
@@ -94,7 +96,7 @@ def _sections(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _function(section: str) -> str:
-    """Return the function or table that a section holds, or "" if it has no name."""
+    """Return the name of the function or table in a section, or "" if it has none."""
     if section.startswith(_STARTUP) or _STARTUP_OF_GCC.search(section):
         return _STARTUP
     name = _SECTIONS_OF_NAMES.sub("", section)
@@ -113,7 +115,7 @@ def _symbol(name: str) -> str:
 
 def _uncounted(name: str) -> str:
     plain = _COUNTED.sub(lambda counted: counted["name"] or "", name)
-    # A constructor of a class without virtual bases has two equivalent names.
+    # The two symbols of a constructor, C1 and C2, are equivalent if the class has no virtual bases.
     return plain.replace("C1E", "C2E")
 
 
@@ -126,7 +128,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def relocations(objdump: Path, archive: Path) -> Iterator[str]:
-    """Yield the lines that objdump prints for an archive; exit if it has no objects."""
+    """Yield the lines that objdump prints for an archive. Exit if the archive has no objects."""
     objects = 0
     with subprocess.Popen(
         [objdump, "-r", archive], stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}
@@ -144,7 +146,7 @@ def relocations(objdump: Path, archive: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write a report; the first line says `agree` or `differ`."""
+    """Write a report whose first line begins with `agree` or `differ`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objdump", type=Path, required=True)
     parser.add_argument("--together", type=Path, required=True, help="archive of the unit")

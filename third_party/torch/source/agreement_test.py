@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that only real differences between two objects count, on text in objdump's format."""
+"""agreement.py reports real differences between two objects and ignores others."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _torch_codegen_impl(ctx):
         outputs = [headers] + sources.values(),
         mnemonic = "TorchCodegen",
         progress_message = "Generating torch's %s" % ctx.attr.generator,
-        # PyYAML's C extension is loaded from its wheel.
+        # The generator loads PyYAML's C extension from its wheel.
         use_default_shell_env = True,
     )
     return [
@@ -57,7 +57,7 @@ torch_codegen = rule(
         "_python": attr.label(
             default = Label("//third_party/python:python3"),
             allow_single_file = True,
-            # Use the programs' interpreter, so that CPython is built only once.
+            # Use the interpreter that programs contain, so that CPython is built only once.
             cfg = "target",
         ),
         "_script": attr.label(

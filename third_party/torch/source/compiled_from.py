@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read from a shared library which source files it was compiled from.
 
-This is for a release of which only the wheel is available. A library contains the name of each
-compiled file (in symbols of type FILE) and the paths of most files (in the messages of their
-checks).
+Use this module for a release whose wheel is available but whose source is not. A library contains
+the name of each compiled file (in symbols of type FILE) and the paths of most files (in the error
+messages of their checks).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path, PurePosixPath
 _MAGIC = b"\x7fELF\x02\x01"  # an ELF file of 64 bits, little endian
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
-# Matches the part of a path below the checkout. Generated files are below `build`.
+# Matches a path and captures its part below the checkout. Generated files are in `build`.
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )
-# The suffix of the copies that the build makes of a file for each CPU capability.
+# The build copies some files once per CPU capability. This is the suffix of the copies.
 _CAPABILITY = re.compile(r"\.(?:DEFAULT|AVX2|AVX512|AMX)\.cpp$")
 
 
@@ -37,7 +37,7 @@ class Sources:
 
 
 def read(libraries: Iterable[Path]) -> Sources:
-    """Return the source files that the libraries were compiled from, as one set.
+    """Return all source files that any of the libraries was compiled from.
 
     Raises:
         ValueError: a file is not a 64-bit ELF library, or its symbols were stripped.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a compiled library records the source files that it was built from."""
+"""Test that the names of a library's source files can be read from the library."""
 
 from __future__ import annotations
 

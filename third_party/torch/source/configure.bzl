@@ -2,14 +2,14 @@
 """`configured_header`: expands a template as CMake's configure_file does."""
 
 def _configured_header_impl(ctx):
-    # CMake has two forms for a value and one for a condition. A condition that is not in `on` is
-    # false.
+    # A CMake template has two forms of placeholder for a value and one for a condition. A condition
+    # that is not in `on` is false.
     substitutions = {}
     for name, value in ctx.attr.values.items():
         substitutions["@%s@" % name] = value
         substitutions["${%s}" % name] = value
     for name in ctx.attr.on:
-        # Match the end of the line, because one name may be a prefix of another.
+        # Match the end of the line, because a name may be a prefix of another name.
         substitutions["#cmakedefine %s\n" % name] = "#define %s\n" % name
     substitutions["#cmakedefine "] = "// off: "
     ctx.actions.expand_template(

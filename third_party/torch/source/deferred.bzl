@@ -52,8 +52,8 @@ def _deferred(ctx, linker_input, section):
     )
 
 def _linked(ctx, linker_inputs):
-    # A linker that drops unused sections must keep the constructors, although only the symbols for
-    # the start and end of their section refer to them.
+    # With --gc-sections, the linker would drop the constructors, because only the start and stop
+    # symbols of their section refer to them. nostart-stop-gc keeps them.
     kept = cc_common.create_linker_input(
         owner = ctx.label,
         user_link_flags = depset(["-Wl,-z,nostart-stop-gc"]),
@@ -67,8 +67,8 @@ def _deferred_registrations_impl(ctx):
     inputs = ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
     ours = [each for each in inputs if each.owner.workspace_name == here]
 
-    # Bazel links a library before its dependencies, and constructors run in link order. But a
-    # library's constructors must run after those of its dependencies.
+    # Constructors run in link order, and Bazel links a library before its dependencies. Reverse the
+    # libraries, because the constructors of dependencies must run first.
     return _linked(
         ctx,
         [_deferred(ctx, each, _SECTION) for each in reversed(ours)] +

@@ -4,14 +4,15 @@
     python -m third_party.torch.source.dry_run DIR       # a checkout with build_variables.bzl
     python -m third_party.torch.source.dry_run DIR --libraries torch/lib/lib{torch_cpu,c10}.so
 
-It evaluates the overlay's BUILD file on the tree, without Bazel and without compiling. Every listed
-file and every loaded upstream variable must exist, and every configured template must have exactly
-the variables that the overlay sets. Exit status 0: the overlay fits. 1: it does not, and each
-mismatch is printed on a line. 2: DIR is not a torch source tree.
+The script evaluates the overlay, torch_source.BUILD, on the source tree DIR, without Bazel and
+without compiling. Every file that the overlay lists and every upstream variable that it loads must
+exist, and each configured template must have exactly the variables that it sets. The exit status is
+0 if the overlay fits, 1 if not (each mismatch is printed on a line), and 2 if DIR is not a torch
+source tree.
 
-Use --libraries for a release of which only the wheel is available. DIR is then a tree that the
-overlay fits. The report lists the files in DIR that the libraries were not compiled from, and the
-files that occur only in the libraries.
+Use --libraries for a release whose wheel is available but whose source is not. DIR is then the
+source of a release that the overlay fits. The report lists the files in DIR that the libraries were
+not compiled from, and the files that only the libraries contain.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _TEMPLATE_VARIABLE = re.compile(r"@(\w+)@|\$\{(\w+)\}|#\s*cmakedefine\s+(\w+)")
 
 
 class Overlay:
-    """The overlay, evaluated on the tree of a release."""
+    """The overlay, evaluated on the source tree of a release."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Overlay:
         self._rules: list[tuple[str, dict[str, Any]]] = []
 
     def resolve(self) -> list[str]:
-        """Return a line for each mismatch, in the order of the file."""
+        """Return a line for each mismatch, in the order of the overlay's rules."""
         self._evaluate()
         generated = {str(rule["out"]) for _, rule in self._rules if "out" in rule}
         generated |= {str(rule["header"]) for _, rule in self._rules if "header" in rule}
@@ -66,7 +67,10 @@ class Overlay:
         return self.faults
 
     def differences(self, other: compiled_from.Sources) -> list[str]:
-        """Return a line for each difference from a release's sources. Call `resolve` first."""
+        """Return a line for each difference between the tree's sources and `other`.
+
+        Call `resolve` first.
+        """
         compiled = {
             file for files in self.files.values() for file in files if not _is_not_torchs(file)
         }
@@ -127,7 +131,7 @@ class Overlay:
         return {name: self._rule(name) for name in names}
 
     def _version(self) -> str:
-        """Return the release number: a checkout has `2.6.0a0`, perhaps followed by a commit."""
+        """Return the release number, without the suffix that a checkout adds (such as `a0`)."""
         text = (self._tree / "version.txt").read_text(encoding="utf-8")
         match = re.match(r"\d+\.\d+\.\d+", text)
         if match is None:
@@ -145,7 +149,7 @@ class Overlay:
 
     @staticmethod
     def _starlark(file: Path) -> dict[str, Any]:
-        # Both files use only the part of the language that is also valid Python.
+        # The files that this method reads are also valid Python.
         values: dict[str, Any] = {}
         exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), values)
         return values
@@ -167,12 +171,12 @@ class Overlay:
 
 
 def _is_not_torchs(file: str) -> bool:
-    """Return whether a file is a label, or belongs to a project that upstream vendors."""
+    """Return whether `file` is a Bazel label, or belongs to a project that upstream vendors."""
     return file.startswith((":", "@", "//")) or "third_party/" in file
 
 
 def _files(pattern: str) -> str:
-    """Convert a Bazel pattern for pathlib, in which a final `**` would not match files."""
+    """Convert a Bazel glob to a pathlib glob, in which a final `**` does not match files."""
     return f"{pattern}/*" if pattern.endswith("**") else pattern
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the dry run reports each mismatch between the overlay and a tree, and nothing else."""
+"""The dry run reports every mismatch between the overlay and a tree, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one of torch's code generators and put its outputs where the build expects them.
+"""Run one of torch's code generators, and move its outputs to where the build expects them.
 
     generate.py --root DIR --import SITE... --headers DIR --source NAME=FILE... GENERATOR
 
-An action runs this in the execution root. The build fails if a generator makes an unlisted source
-or does not make a listed one, so the lists stay in step with the release.
+A Bazel action runs this script in the execution root. The script fails if a generator writes a
+source file that is not listed, or does not write one that is, so that the lists match the release.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# Outputs of generators that this build does not compile. They are for other devices, or repeat the
-# code of all shards in one file.
+# Parts of the names of generated files that this build does not compile. Such files are for other
+# devices, or repeat the code of all shards in one file.
 _NOT_COMPILED = ("CUDA", "XPU", "Everything", "c_shim_cuda", "templates/")
 _SOURCES = (".cpp", ".cu", ".c")
 
@@ -52,11 +52,11 @@ GENERATORS: dict[str, Callable[[Path], list[list[str]]]] = {"aten": aten, "autog
 
 
 class GenerateError(Exception):
-    """The generator's outputs differ from the build's lists. The message is one line."""
+    """Raised if the generator's outputs differ from the build's lists. The message is one line."""
 
 
 def run(generator: str, root: Path, out: Path) -> None:
-    """Run the programs of `generator` in `root`; they write below `out`, an absolute path."""
+    """Run the programs of `generator` in `root`. They write to `out`, an absolute path."""
     before = os.getcwd()
     os.chdir(root)
     sys.path.insert(0, os.getcwd())
@@ -69,7 +69,10 @@ def run(generator: str, root: Path, out: Path) -> None:
 
 
 def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
-    """Move listed sources to their files, headers to `headers`. Raises if a list does not match."""
+    """Copy listed sources to their files in `sources`, and other files to `headers`.
+
+    Raises a GenerateError if `output` has an unlisted source or lacks a listed one.
+    """
     remaining = dict(sources)
     for file in sorted(output.rglob("*")):
         name = file.relative_to(output).as_posix()
@@ -87,7 +90,7 @@ def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
                 "third_party/torch/source/lists.bzl, or to the files that generate.py skips"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Some sources include headers by the path of the folder that the generator wrote to.
+        # Some sources contain the path of `output` in #include lines. Remove it.
         target.write_bytes(file.read_bytes().replace(f"{output}/".encode(), b""))
     for name in remaining:
         raise GenerateError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that generated files go where the lists say, and that a difference stops the build."""
+"""Generated files go where the lists say, and a file that is missing or unlisted is an error."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ the file patterns of upstream's CMake files. This file lists all others. Two thi
 releases: the shards of the generated files, and the files that cannot share a unit.
 """
 
-# Files that `torchgen.gen` generates. Each is compiled alone, because it has hundreds of functions.
+# Files that `torchgen.gen` generates. Each is compiled alone, because it contains hundreds of
+# functions.
 ATEN_GENERATED = [
     "ATen/CompositeViewCopyKernels.cpp",
     "ATen/Functions.cpp",
@@ -43,7 +44,7 @@ ATEN_GENERATED = [
     "torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.cpp",
 ]
 
-# Files that are compiled once for each CPU capability, like native/cpu.
+# Generated files that, like those in native/cpu, are compiled once for each CPU capability.
 ATEN_GENERATED_KERNELS = ["ATen/UfuncCPUKernel_add.cpp"]
 
 # Files that `tools.setup_helpers.generate_code` generates.
@@ -67,7 +68,7 @@ AUTOGRAD_GENERATED = [
     "torch/csrc/lazy/generated/RegisterLazy.cpp",
 ]
 
-# Files for Python that `tools.setup_helpers.generate_code` generates.
+# Files of the Python bindings that `tools.setup_helpers.generate_code` generates.
 PYTHON_GENERATED = [
     "torch/csrc/autograd/generated/python_enum_tag.cpp",
     "torch/csrc/autograd/generated/python_fft_functions.cpp",
@@ -94,7 +95,7 @@ _WITHOUT_ONNX = [
     "torch/csrc/onnx/init.cpp",
 ]
 
-# ATen's files, by the patterns in upstream's CMake files, without the kernels for each capability.
+# The patterns of ATen's files in upstream's CMake files, except kernels for each CPU capability.
 ATEN_PATTERNS = [
     "aten/src/ATen/*.cpp",
     "aten/src/ATen/core/**/*.cpp",
@@ -132,14 +133,16 @@ def unique(*lists):
     return {src: None for srcs in lists for src in srcs}.keys()
 
 # Files that are compiled alone. Two files cannot share a unit if both define the same name, or if
-# one declares an overload that a call in the other would then prefer.
+# one declares an overload that a call in the other would prefer.
 ALONE = [
-    # In a unit, a call to this file's anonymous function would use an overload in another file.
+    # In a unit, calls to a function in this file's anonymous namespace would use an overload that
+    # another file declares.
     "torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp",
-    # Files that define a macro CHECK, which conflicts with Abseil's CHECK in another file's header.
+    # Files that define a macro CHECK, which conflicts with Abseil's CHECK in headers that other
+    # files include.
     "torch/csrc/dynamo/extra_state.cpp",
     "torch/csrc/dynamo/framelocals_mapping.cpp",
-    # Files whose macros or `using` declarations at file level affect later files of a unit.
+    # Files with macros or file-level `using` declarations that affect later files in a unit.
     "aten/src/ATen/ParallelThreadPoolNative.cpp",
     "aten/src/ATen/core/register_symbols.cpp",
     "aten/src/ATen/functorch/BatchRulesBinaryOps.cpp",
@@ -184,13 +187,13 @@ ALONE = [
     "torch/csrc/jit/tensorexpr/external_functions.cpp",
     "torch/csrc/jit/tensorexpr/operators/quantization.cpp",
     "torch/csrc/utils/tensor_numpy.cpp",
-    # Files that include torch/csrc/jit/runtime/graph_iterator.h, which has no include guard. One
-    # file may remain in a chunk.
+    # Files that include torch/csrc/jit/runtime/graph_iterator.h, which has no include guard, so a
+    # chunk may contain only one such file.
     "torch/csrc/jit/passes/add_if_then_else.cpp",
     "torch/csrc/jit/passes/batch_mm.cpp",
     "torch/csrc/jit/passes/concat_opt.cpp",
-    # Files that are large enough to be a unit. In a chunk, they would only take more time and
-    # memory.
+    # Files that are large enough to be a unit of their own. In a chunk, they would only increase
+    # the time and memory of its compilation.
     "torch/csrc/autograd/FunctionsManual.cpp",
     "torch/csrc/distributed/c10d/init.cpp",
     "torch/csrc/dynamo/guards.cpp",
@@ -205,7 +208,7 @@ ALONE = [
 # order of registration, and the dispatcher's operators must precede TorchScript's own.
 FIRST = ["torch/csrc/jit/runtime/register_c10_ops.cpp"]
 
-# Python code that `import torch` does not import. It is half of all code.
+# Python packages that `import torch` does not import. They are half of torch's Python code.
 COLD = [
     "torch/_dynamo",
     "torch/_export",
@@ -225,8 +228,8 @@ COLD = [
     "torch/utils/hipify",
 ]
 
-# Headers that Inductor's kernels and models include. They need no libtorch: the code is inline, or
-# in C functions that the interpreter exports.
+# Headers that Inductor's kernels and models include. Their code is inline or calls C functions that
+# the interpreter exports, so it needs no libtorch.
 INDUCTOR_HEADERS = [
     "aten/src/ATen/AccumulateType.h",
     "aten/src/ATen/NumericUtils.h",
@@ -246,7 +249,7 @@ INDUCTOR_HEADERS = [
     "torch/csrc/inductor/aoti_torch/generated/*.h",
 ]
 
-# Headers for other devices and processors.
+# Headers that the patterns above match but that are for other devices and processors.
 NO_INDUCTOR_HEADERS = [
     "aten/src/ATen/cpu/vec/sve/*",
     "aten/src/ATen/cpu/vec/vec256/vsx/*",
@@ -273,7 +276,7 @@ TEST_FILES = [
 ]
 
 NO_TEST_FILES = [
-    # pytest would load this file, which needs plugins from upstream's own test runner.
+    # pytest would load conftest.py, which needs plugins of upstream's own test runner.
     "test/conftest.py",
     "test/cpp/jit/*.cpp",
 ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stubs for torch's TorchScript exporter to ONNX, which would need ONNX and
-// protobuf. They define the enumerations that Python code uses, so that
-// `import torch.onnx` works. Exporting raises an error that gives the reason.
+// Stubs that replace torch's TorchScript exporter to ONNX, because the exporter
+// needs ONNX and protobuf. They define the enumerations that Python code uses,
+// so that `import torch.onnx` works. Exporting raises an error with the reason.
 
 #include <torch/csrc/jit/passes/onnx/helper.h>
 #include <torch/csrc/jit/serialization/export.h>
@@ -45,8 +45,8 @@ enum class DataType {
   kFloat8E5M2FNUZ = 20,
 };
 
-// The exporter's functions in torch._C. Its Python code calls one of them
-// first, and so does the converter from TorchScript to torch.export.
+// The functions of the exporter in torch._C. The exporter's Python code and the
+// converter from TorchScript to torch.export call one of them at the start.
 const char* const kFunctions[] = {
     "_jit_pass_onnx_remove_print",
     "_jit_pass_onnx_preprocess_caffe2",
@@ -161,8 +161,8 @@ std::string serialize_model_proto_to_string(
 
 void check_onnx_proto(const std::string&) { Absent("check_onnx_proto"); }
 
-// The next two functions do not need ONNX. Python code uses them to add to a
-// block.
+// The next two functions do not need ONNX. Python code uses them to add nodes
+// and inputs to a block.
 Node* addNodeToBlock(Block* block, Symbol kind, ArrayRef<Value*> inputs) {
   Node* node = block->appendNode(block->owningGraph()->create(kind));
   for (Value* input : inputs) node->addInput(input);

@@ -3,10 +3,10 @@
 
     prepare.py --tree DIR --pin pin.json --patches DIR --seam DIR --contents FILE --out DIR
 
-The repository rule runs this. It patches the tree, drops files that the build does not read and
-moves the rest to OUT. It also drops upstream's BUILD files, because the overlay is one package. The
-series must apply exactly. OUT/site gets the Python sources and the seam: the contents of the
-release's wheel, without the files that the build generates.
+The repository rule runs this script. The script patches the tree, deletes files that the build does
+not read, and moves the rest to OUT. It also deletes upstream's BUILD files, because the overlay is
+a single package. The patch series must apply exactly. The Python sources and the seam are copied to
+OUT/site, which then has the contents of a wheel, except for files that the build generates.
 """
 
 from __future__ import annotations
@@ -45,27 +45,28 @@ _KEPT = (
     "torchgen",
 )
 _KEPT_FILES = ("LICENSE", "NOTICE", "build_variables.bzl", "version.txt")
-# Files that the build generates itself. Upstream has a placeholder for the first, and a header from
-# another flatbuffers release.
+# Files that the build generates itself. Upstream's macros.h is a placeholder, and its
+# mobile_bytecode_generated.h is from another release of flatbuffers.
 _GENERATED = ("caffe2/core/macros.h", "torch/csrc/jit/serialization/mobile_bytecode_generated.h")
 _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPACE")
 
 
 class SourceError(UserError):
-    """An error for a source tree that does not match the pin. The message gives the next step."""
+    """Raised if the source tree does not match the pin. The message gives the next step."""
 
 
-# Suffixes of files that a wheel lacks: C++ sources, kernels for other devices, CMake templates.
+# Suffixes of files that wheels do not contain: C++ sources, kernels for other devices, templates of
+# CMake.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
-# The packages that compile C++ at run time, so a wheel contains their C++ files.
+# Packages that compile C++ at run time. Wheels contain their C++ files.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
-# Files of upstream's own builds, which a wheel lacks as well.
+# Files of upstream's build systems, which wheels do not contain either.
 _OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a tree. `contents` lists the source files that a wheel contains."""
+    """The inputs of `prepare`. The file `contents` lists the source files that a wheel contains."""
 
     tree: Path
     pin: Path
@@ -75,7 +76,11 @@ class Inputs:
 
 
 def prepare(inputs: Inputs, out: Path) -> None:
-    """Patch the tree and move it to `out`. Raises SourceError, SeriesError or ApplyError."""
+    """Patch the tree and move it to `out`.
+
+    Raises a SourceError if the tree is of another release, a SeriesError if the patch series is
+    invalid, and an ApplyError if a patch does not apply.
+    """
     tree, pin_file, patches = inputs.tree, inputs.pin, inputs.patches
     pin = json.loads(pin_file.read_text(encoding="utf-8"))
     check_version(tree, pin["version"], pin_file)
@@ -102,7 +107,7 @@ def prepare(inputs: Inputs, out: Path) -> None:
 
 
 def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) -> None:
-    """Fill `out`/site with the packages, the seam, the version and the distribution's metadata."""
+    """Fill `out`/site with the Python packages, the seam, version.py and the metadata."""
     contents = json.loads(inputs.contents.read_text(encoding="utf-8"))
     left_out = [pattern for pattern in contents["left_out"] if not pattern.startswith("torch/_C")]
     site = out / "site"
@@ -144,7 +149,7 @@ def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) ->
 
 
 def check_version(tree: Path, version: str, pin_file: Path) -> None:
-    """Raise if the tree is from another release: the tag has moved, or a mirror is wrong."""
+    """Raise a SourceError if the tree is of another release, for example because a tag moved."""
     file = tree / "version.txt"
     try:
         tree_version = file.read_text(encoding="utf-8").strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the source tree: patched, from the pinned release, one package, a separate site."""
+"""The source tree is patched, is of the pinned release, and has a site for the Python packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ diff --git a/torch/word.py b/torch/word.py
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> prepare.Inputs:
-    """A release with a few files, and the other inputs of a tree."""
+    """Return inputs of `prepare` with the source tree of a tiny release."""
     tree = tmp_path / "tree"
     files = {
         "LICENSE": "",
@@ -84,7 +84,7 @@ def test_the_tree_is_patched_and_apart(inputs: prepare.Inputs, tmp_path: Path) -
     assert (out / "torch/csrc/T.cpp").exists()
     assert not (out / "site/torch/csrc").exists()
     assert not (out / "site/torch/extension.h").exists()
-    # A static program checks whether this folder exists.
+    # torch in a static program relies on the absence of this folder.
     assert not (out / "site/torch/lib").exists()
     assert (out / "site/torch/_inductor/codegen/prefix.h").exists()
     assert (out / "site/torch/_utils_internal.py").read_text() == "OURS = 1\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the static build: compiler options, and the values that CMake would configure."""
 
-# Options of every unit, in every compilation mode, because an unoptimised libtorch is useless.
+# Options for all units, even in fastbuild and dbg mode, because an unoptimised libtorch is useless.
 COPTS = [
     "-O2",
     "-g0",

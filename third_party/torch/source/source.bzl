@@ -12,7 +12,8 @@ _CONTENTS = Label("//third_party/torch:wheel_contents.json")
 _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch/source:torch_source.BUILD")
 
-# The script and the modules that it loads. The repository rule runs again after an edit of any.
+# The script and the modules that it imports. If one of them is edited, the repository rule runs
+# again.
 _SCRIPT = Label("//third_party/torch/source:prepare.py")
 _MODULES = [
     Label("//third_party/torch:unpack.py"),
@@ -46,7 +47,7 @@ def _from_git(rctx, pin):
     steps = [
         ["init", "--quiet", _TREE],
         ["-C", _TREE, "fetch", "--quiet", "--depth=1", url, pin["commit"]],
-        # The commit pins the bytes, because git checks every object's hash.
+        # Pinning the commit pins all files, because git checks the hash of every object.
         ["-C", _TREE, "checkout", "--quiet", "FETCH_HEAD"],
     ]
     for step in steps:

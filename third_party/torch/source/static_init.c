@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch._C and functorch._C as built-in modules of the interpreter.
-// deferred.bzl defers the constructors of torch's libraries. The first import
-// of either module runs them once, as loading a shared library would.
+// Makes torch._C and functorch._C built-in modules of the interpreter.
+// deferred.bzl defers the static constructors of torch's libraries. The first
+// import of one of these modules runs them, as loading a shared library would.
 
 #include <Python.h>
 
-// Upstream defines both functions. initModule creates torch._C; in other
-// builds, a stub library calls it. The only PyInit__C in the program is
-// functorch's.
+// Upstream defines both functions. initModule creates torch._C; in upstream's
+// build, the PyInit__C of a stub library calls it. The PyInit__C in this
+// program creates functorch._C.
 extern PyObject* initModule(void);
 extern PyObject* PyInit__C(void);
 
 typedef void (*constructor)(int, char**, char**);
 
-// The start and the end of the constructors' section. The linker defines both.
+// The start and the end of the constructors' section, defined by the linker.
 extern constructor __start_torch_init_array[];
 extern constructor __stop_torch_init_array[];
 
 extern char** environ;
 
-// Runs torch's constructors once. The caller holds the GIL, so only one thread
-// runs this. Other extensions call it before they register kernels with torch.
+// Runs torch's constructors if they have not run yet. The caller must hold the
+// GIL. Other extensions call this before they register kernels with torch.
 void torch_static_constructors(void) {
   static int done;
   if (done) return;
@@ -42,7 +42,8 @@ PyObject* functorch_static_init(void) {
   return PyInit__C();
 }
 
-// The mangled name of manager.cpp's main, which the build renames.
+// The main function of manager.cpp, which the build renames, declared by its
+// mangled name.
 extern int torch_manager_main(int,
                               char**) __asm__("_Z22torch_shm_manager_mainiPPc");
 

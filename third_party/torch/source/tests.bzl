@@ -4,8 +4,8 @@
 load("//tools/par:par.bzl", "par_wheel")
 load(":lists.bzl", "NO_TEST_FILES", "TEST_FILES")
 
-# This directory has the hashes of all test files. A PAR names the directory to which it unpacks
-# by a hash of its data, which does not include modules.
+# The directory for a list of the hashes of all test files. A PAR unpacks a wheel to a directory
+# named by a hash of its data files. Modules are not data files, but the list changes with them.
 _INFO = "torch_tests.dist-info"
 
 def _torch_tests_impl(ctx):
@@ -61,6 +61,6 @@ def torch_test_wheels(version):
             info = "SOURCE_INFO.json",
             site = ":" + name + "_tree",
             version = version,
-            # The tests open neighbouring files, and start programs in their folder.
+            # The tests open files in their folder, and run programs in it.
             zip_safe = False,
         )

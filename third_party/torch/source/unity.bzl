@@ -9,7 +9,7 @@ recompiles only its chunk.
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load(":agreement.bzl", "agreement_test")
 
-# A file defines these macros to forbid certain includes. They must not apply to the next file.
+# Macros that a file defines to forbid certain includes. They must not affect the next file.
 _BETWEEN = ["TORCH_ASSERT_NO_OPERATORS", "TORCH_ASSERT_ONLY_METHOD_OPERATORS"]
 
 def _unity_source_impl(ctx):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of upstream's device-specific tests in a monorepo.
+"""In a monorepo, upstream's device-specific tests work for a private device (PrivateUse1).
 
-They include a private device (PrivateUse1), and report a test that a device cannot run as a skip.
-Each case runs in its own process: a private device has one name per process, and upstream's test
-module lists the devices when it is imported.
+A test that does not apply to a device is reported as skipped. Each case runs in a separate process,
+because a process can name the private device only once, and upstream's test module lists the
+devices when it is imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the patches for files: each calls its hook, whose default acts as upstream does.
+"""The patches for files call the seam's hooks, whose defaults behave like upstream's code.
 
-These tests keep their files in a dictionary, under `kept://`.
+These tests store files in a dictionary, under names with the scheme `kept://`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOOKS = {name: hook for name, hook in vars(files).items() if isinstance(hook, H
 
 
 class _Keeper:
-    """A store that implements every hook."""
+    """A store of files in a dictionary, with an implementation of every hook."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -137,7 +137,7 @@ class _Doubled(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def _upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start with upstream's hooks in an empty directory; no file named `kept:` may appear in it."""
+    """Restore upstream's hooks, and check that no test writes a local file named `kept:*`."""
     monkeypatch.chdir(tmp_path)
     before = {name: hook._implementation for name, hook in _HOOKS.items()}
     for hook in _HOOKS.values():
@@ -152,7 +152,7 @@ def _upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 @pytest.fixture
 def keeper() -> _Keeper:
-    """Install a store's functions, as a program would."""
+    """Install the functions of a store in all hooks, as a program would, and return the store."""
     store = _Keeper()
     for name, hook in _HOOKS.items():
         hook.install(getattr(store, name))

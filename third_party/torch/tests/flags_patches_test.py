@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that config modules and knobs call hooks, whose defaults act as upstream does."""
+"""Config modules and knobs call the seam's hooks, whose defaults behave like upstream's code."""
 
 from __future__ import annotations
 

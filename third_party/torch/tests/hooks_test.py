@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks have upstream's behaviour by default; entry points run before torch starts."""
+"""By default, hooks behave like upstream's code. Entry points run first in `import torch`."""
 
 from __future__ import annotations
 

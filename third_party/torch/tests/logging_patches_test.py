@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the hooks for torch's logs and traces; importing torch leaves root handlers alone."""
+"""torch's logs and traces call the seam's hooks, and importing torch keeps the root's handlers."""
 
 from __future__ import annotations
 

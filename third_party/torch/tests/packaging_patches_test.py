@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the packaging patches: one for each, which fails in a PAR without its patch.
+"""torch works in a PAR. Each packaging patch has a test that fails in a PAR without the patch.
 
-The same tests pass when torch is on disk, so they also check that patches keep upstream's
-behaviour.
+The same tests also run with torch on disk, to check that the patches keep upstream's behaviour.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def test_graph_break_finds_its_registry() -> None:
 
 @pytest.mark.full
 def test_importing_dynamo_writes_nothing(tmp_path: Path) -> None:
-    """Every optimizer imports Dynamo, so the import must not create a compile cache's directory."""
+    """Every optimizer imports Dynamo, so importing it must not create a compile cache directory."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     del environment["TORCHINDUCTOR_CACHE_DIR"]
     program = "import os, torch._dynamo; print('TORCHINDUCTOR_CACHE_DIR' in os.environ)"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of places in torch where packaging needs no patch: one test for each extension point.
+"""Extension points make torch work in a PAR where no patch is needed; each has a test here.
 
-Each test runs inside a PAR and unpacked, like the tests of the patches. `torch._utils_internal` is
-the seam, a module that this build adds without a patch.
+Like the tests of the patches, each test runs in a PAR and unpacked. `torch._utils_internal` is the
+seam, a module that the build adds to torch without a patch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _program(path: Path, text: str) -> Path:
 
 
 def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
-    """`cpp_builder._TORCH_PATH` is only for upstream's remote builds; this build never reads it."""
+    """Only upstream's remote builds read `cpp_builder._TORCH_PATH`; this build uses the seam."""
     from torch._inductor import cpp_builder
 
     directories = cpp_builder.CppTorchOptions().get_include_dirs()
@@ -49,7 +49,7 @@ def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
 
 
 def test_sources_are_named_py() -> None:
-    """Dynamo finds a package's directory by removing `__init__.py` from the package's file name."""
+    """Dynamo removes `__init__.py` from a package's file name to get the package's directory."""
     from torch._dynamo import trace_rules
 
     specs = [m.__spec__ for name, m in list(sys.modules.items()) if name.split(".")[0] == "torch"]
@@ -61,7 +61,7 @@ def test_sources_are_named_py() -> None:
 
 
 def test_dynamo_skips_its_own_code_and_no_other() -> None:
-    """Dynamo's rules compare a code object's file with the files of modules."""
+    """Dynamo's rules match because code objects and modules have the same file names."""
     from torch._dynamo import eval_frame, trace_rules
 
     def skipped(function: Callable[..., object]) -> bool:
@@ -74,7 +74,7 @@ def test_dynamo_skips_its_own_code_and_no_other() -> None:
 
 
 def test_the_shared_memory_manager_starts() -> None:
-    """`import torch` passes the manager's path to `torch._C`, and a shared storage returns it."""
+    """`import torch` passes the manager's path to `torch._C`, which starts the manager."""
     storage = torch.arange(4.0).untyped_storage()
     manager, handle, size = storage._share_filename_cpu_()
     assert os.path.exists(manager)
@@ -99,7 +99,7 @@ def test_the_path_of_ptxas_is_the_environments(
     from torch._inductor.runtime import compile_tasks
 
     inductor = tmp_path / "torch" / "_inductor"
-    # v2.13 looks for ptxas in Inductor's directory, v2.14 in torch's.
+    # v2.13 looks for bin/ptxas in Inductor's directory, v2.14 in torch's.
     beside = [_program(root / "bin" / "ptxas", "exit 0") for root in (inductor, inductor.parent)]
     monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime" / "compile_tasks.py"))
     set_path = compile_tasks._set_triton_ptxas_path.__wrapped__
@@ -136,7 +136,7 @@ def test_cutlass_is_where_the_configuration_says(
 
 
 def test_python_path_of_helpers_is_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PAR ignores PYTHONPATH. Other programs read it."""
+    """TORCH_CUSTOM_PYTHONPATH replaces the PYTHONPATH that torch passes to helper processes."""
     from torch._inductor.utils import python_subprocess_env
 
     monkeypatch.syspath_prepend("/of/this/process")
@@ -157,7 +157,7 @@ def test_the_compiler_is_the_configurations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [True, False])
 def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
-    """A static program has no libtorch to link; the program itself contains the symbols."""
+    """A static program has no libtorch to link kernels to; it exports the symbols itself."""
     from torch._inductor import config, cpp_builder
 
     with config.patch({"aot_inductor.link_libtorch": link}):
@@ -168,7 +168,7 @@ def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
 
 
 def _answer(options: object, directory: Path) -> int:
-    """Return the result of a function that is compiled and linked with Inductor's options."""
+    """Compile and link a function with Inductor's options, and return the function's result."""
     from torch._inductor.cpp_builder import CppBuilder
 
     source = directory / "answer.cpp"
@@ -179,7 +179,7 @@ def _answer(options: object, directory: Path) -> int:
 
 
 def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
-    """torch.load trusts pickles if `torch.version` lacks `git_version`; this build must set it."""
+    """torch.load would default to weights_only=False if `torch.version` lacked `git_version`."""
     from torch import serialization
 
     assert len(bytes.fromhex(torch.version.git_version)) == 20
@@ -190,7 +190,7 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 
 def test_no_toolkit_is_the_string_none() -> None:
-    """In v2.6.0, upstream's Bazel rules write 'None' (truthy) for None; wheels have None."""
+    """An absent toolkit is None, as in wheels. v2.6.0's Bazel rules write the string 'None'."""
     for version in (torch.version.cuda, torch.version.hip, torch.version.xpu):
         assert version is None or version[0].isdigit()
 
@@ -201,7 +201,7 @@ def test_the_list_of_slow_tests_is_where_the_seam_says(
     from torch.testing._internal import common_utils
 
     monkeypatch.setattr(common_utils, "IS_SANDCASTLE", True)
-    # A missing list is not an error.
+    # A missing list of slow tests is not an error.
     assert common_utils.resolve_sandcastle_slow_tests_file() == ""
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "slow_tests.json").write_text("{}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that processes started by torch call a hook before they begin their work."""
+"""Processes that torch starts call a hook of the seam before they begin their work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _note(install: Callable[[], None]) -> None:
 
 
 class _WasAsked(Dataset[bool]):
-    """A data set whose items say whether the worker that reads them has called the hook."""
+    """A data set whose items are true if the worker that reads them has called the hook."""
 
     def __len__(self) -> int:
         return 2

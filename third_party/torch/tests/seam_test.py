@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the seam returns what upstream does, or asks the loader if torch is packed."""
+"""The seam returns the same paths as upstream's code, or asks the loader if torch is packed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch._utils_internal_upstream as upstream
 
 
 class _PackedLoader:
-    """A fake PAR loader; only the loader knows where the native files are."""
+    """A fake PAR loader. Only the loader knows the paths of native files."""
 
     asked: list[str]
 
@@ -84,7 +84,7 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From v2.14 on, upstream may look for another torch among the installed distributions."""
+    """The seam's paths are in this installation. Upstream's v2.14 may look for another torch."""
     monkeypatch.setattr(seam, "_loader", SimpleNamespace())
     monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
     root = os.path.dirname(torch.__file__)

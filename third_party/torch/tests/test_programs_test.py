@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of programs that run torch's tests in a monorepo: argument parsing, and slow tests.
+"""Programs that run torch's tests in a monorepo parse arguments and skip slow tests correctly.
 
-None of these needs a patch of the pinned release. Each case is its own program, like torch's test
-files, because torch's test code reads the environment and the arguments of the process.
+The pinned release needs no patch for this. Each case runs a separate program, because torch's test
+code reads the environment and the arguments of its process.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs(tmp_path: Path) -> 
     path = _program(tmp_path, _RUN)
     refused = _run(path)
     assert refused.returncode == 1
-    # The program runs no test, because torch exits first: it refuses tests of another file.
+    # torch exits before any test runs, because the tests are not in the file that runs.
     assert "Ran " not in refused.stderr
     done = _run(path, PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
     assert done.returncode == 0, done.stderr

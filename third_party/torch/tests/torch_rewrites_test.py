@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the patches from rewrite rules are up to date, and that no other code needs one."""
+"""The patches that rewrite rules generate are up to date, and no other code needs one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UPDATE = "Run `tools/import.py rewrites --update`"
 
 
 def _without(data: bytes, diff: FileDiff) -> bytes:
-    """Return a file's contents before `diff`, which was applied to it without fuzz."""
+    """Return a file's contents before `diff` was applied to it (without fuzz)."""
     lines = data.splitlines(keepends=True)
     shift = 0
     positions = []
@@ -44,7 +44,7 @@ def _without(data: bytes, diff: FileDiff) -> bytes:
 
 @pytest.fixture(scope="module")
 def patched() -> DictSnapshot:
-    """The Python sources of the installed torch."""
+    """Return the Python sources of the installed torch."""
     spec = importlib.util.find_spec("torch")
     assert spec is not None
     assert spec.origin is not None
@@ -98,7 +98,7 @@ def test_nothing_that_a_rule_guards_is_left(patched: DictSnapshot, modules: Modu
     ids=lambda patch: patch.name,
 )
 def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, modules: Modules) -> None:
-    """If one of these patches is reverted, the guard reports the code, as it would new code."""
+    """If one of these patches is reverted, the guard reports the code that needs it."""
     for diff in patch.files:
         blob = patched.read(diff.path)
         assert blob is not None
@@ -108,7 +108,7 @@ def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, module
 
 
 def test_the_table_is_sound() -> None:
-    """A rule's exceptions are distinct and in scope. Its matches in a release are within budget."""
+    """A rule's exceptions are distinct and in its scope, and its matches are within its budget."""
     for rule in _RULES:
         places = [(exception.path, exception.function) for exception in rule.kept]
         assert len(set(places)) == len(places)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that torch is imported from the pinned tree, byte for byte."""
+"""The installed torch has exactly the files of the pinned tree."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of building the tree from a small wheel: files are kept, stamped or rejected."""
+"""unpack.py builds the tree from a small wheel, and rejects inputs that do not match the pin."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ deleted file mode 100644
 
 @dataclasses.dataclass
 class _Inputs:
-    """A wheel and the other inputs of a tree; `make` makes the whole tree."""
+    """A small wheel and the other inputs of unpack.py. `make` runs unpack.py on them."""
 
     root: Path
 
@@ -104,19 +104,19 @@ class _Inputs:
         unpack.unpack(self.wheel, self.pin_file, self.patches, self.seam, self.out)
 
     def patch(self, name: str, diff: str) -> None:
-        """Add a patch at the end of the series."""
+        """Append a patch to the series."""
         (self.patches / name).write_text(_PATCH.split("---", 1)[0] + diff)
         with (self.patches / "series").open("a") as series:
             series.write(name + "\n")
 
     def build(self) -> unpack.TreeBuild:
-        """Build the tree without checking its hash."""
+        """Build the tree without comparing its hash with the pin."""
         sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         pin = unpack.Pin("v1.0", _COMMIT, "1.0+cpu", sha256, "not looked at")
         return unpack.build_tree(self.wheel, pin, self.patches, self.seam, self.out)
 
     def make_pinned(self) -> Path:
-        """Build the tree after pinning the hash from the error message, as a user would."""
+        """Pin the hash that the error message contains, as a user would, and build the tree."""
         with pytest.raises(unpack.UnpackError, match="hashes to") as raised:
             self.make()
         self.pin["tree_hash"] = str(raised.value).split("hashes to ")[1].split(".")[0]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file name that a failed torch check reports: a path below upstream's
-// build directory.
+// Contains a path like those that torch's failed checks report, below
+// upstream's build directory.
 extern "C" const char* where() {
   return "/somewhere/pytorch/aten/src/ATen/native/cpu/kernel.cpp.AVX2.cpp";
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of torch's C++ flags in a Python program: they are Abseil flags, and `_absl` sets them."""
+"""In a Python program, torch's C++ flags are Abseil flags, which `_absl` can set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_flag_of_cpp_is_abseils() -> None:
 
 
 def test_what_is_set_is_what_cpp_reads() -> None:
-    """The flag enables the symbolic shapes of lazy tensors."""
+    """Set the flag that enables symbolic shapes of lazy tensors, and read it through torch."""
     lazy = torch._C._lazy
     assert not lazy._get_symbolic_shape_mode()
     _absl.set_flag("c10_ltc_enable_symbolic_shapes", "true")

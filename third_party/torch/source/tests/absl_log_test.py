@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of torch's C++ logs in real processes: Abseil's format and TORCH_CPP_LOG_LEVEL.
+"""torch's C++ log has Abseil's format and obeys TORCH_CPP_LOG_LEVEL.
 
-The tests of `torch_google.logging` cover how that package handles these logs.
+The tests of torch_google/logging cover how that package handles the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import sys
 
 import pytest
 
-# A program that listens on a port in use: C++ warns for each address, then raises an error.
+# A program that listens on a port that is in use: C++ logs a warning for each address, and then
+# raises an error.
 _TAKEN = """
 import socket
 import torch
@@ -40,7 +41,7 @@ _LINE = re.compile(r"([IWE])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ (\w+)\.cpp:\d+\] (.
 
 
 def _lines(program: str, level: str | None = None) -> list[tuple[str, str, str]]:
-    """Return (severity, file, text) of the lines in Abseil's format."""
+    """Run a program; return (severity, file, text) for each line it logs in Abseil's format."""
     environment = {k: v for k, v in os.environ.items() if k != "TORCH_CPP_LOG_LEVEL"}
     if level is not None:
         environment["TORCH_CPP_LOG_LEVEL"] = level
@@ -74,7 +75,7 @@ def test_torchs_variable_is_the_level(level: str | None, shown: str) -> None:
 
 
 def test_information_is_shown_when_it_is_asked_for() -> None:
-    # C++ may also log warnings, because not every machine has a host name.
+    # Ignore warnings, which C++ logs if the machine's host name cannot be resolved.
     assert "I" not in {severity for severity, _, _ in _lines(_LISTENS)}
     assert any("has started to listen" in text for _, _, text in _lines(_LISTENS, "INFO"))
 

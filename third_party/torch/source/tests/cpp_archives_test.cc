@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Archives that are read and written by name: hooks open names with a scheme, a
-// file appears when it is complete, and local files bypass the hooks.
+// Tests reading and writing archives by name: hooks open names with a scheme, a
+// file becomes visible once it is complete, and local paths bypass the hooks.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's C++ flags are Abseil's: the command line sets them by --c10_NAME, and
-// FLAGS_NAME is still a variable.
+// Tests that torch's C++ flags are Abseil flags: --c10_NAME sets a flag on the
+// command line, and FLAGS_NAME is still a variable.
 #include <string>
 #include <string_view>
 #include <type_traits>

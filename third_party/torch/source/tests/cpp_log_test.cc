@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's C++ log goes through Abseil: the format, the settings, and the
+// Tests torch's C++ log, which Abseil writes: its format, its settings, and the
 // messages that end a process.
 #include <signal.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ ABSL_DECLARE_FLAG(std::string, vmodule);
 
 namespace {
 
-// Returns the log of `work`, run with TORCH_CPP_LOG_LEVEL set to `level` when
-// torch is imported.
+// Runs `work` in a child process with TORCH_CPP_LOG_LEVEL set to `level`, and
+// returns its log.
 std::string Written(const char* level, const std::function<void()>& work) {
   const Ended ended = InChild([&] {
     unsetenv("TORCH_CPP_LOG_LEVEL");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Support for the C++ tests in this folder: expectations, and child processes
-// whose signal and standard error are reported.
+// Support for the C++ tests in this folder: expectations, and running code in a
+// child process.
 #ifndef THIRD_PARTY_TORCH_SOURCE_TESTS_EXPECT_H_
 #define THIRD_PARTY_TORCH_SOURCE_TESTS_EXPECT_H_
 
@@ -24,7 +24,8 @@ struct Ended {
   std::string error;  // the standard error of the process
 };
 
-// Runs `work` in a forked process, so that the settings it changes do not leak.
+// Runs `work` in a forked process, so that settings that it changes do not
+// affect later tests.
 inline Ended InChild(const std::function<void()>& work) {
   int ends[2];
   if (pipe(ends) != 0) return {-1, "no pipe"};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a build without ONNX: the names that code uses exist, and exporting raises an error."""
+"""In the build without ONNX, names that Python code uses exist, and exporting raises an error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_graphs_own_export_says_why_not() -> None:
 
 
 def test_torchscript_itself_is_whole() -> None:
-    """TorchScript works, although it shares source files with the exporter."""
+    """TorchScript still works: omitting the ONNX exporter removed none of its code."""
 
     @torch.jit.script
     def double(x: torch.Tensor) -> torch.Tensor:

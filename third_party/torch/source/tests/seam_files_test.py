@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that torch's C++ code opens archives through the hooks, as torch's Python code does.
+"""torch's C++ code opens archives through the seam's hooks, as torch's Python code does.
 
-These tests keep their files in a dictionary, under `kept://`.
+These tests store files in a dictionary, under names with the scheme `kept://`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXT = b"what is in the record"
 
 
 class _Keeper:
-    """A store in which a file exists once it is closed without an error."""
+    """A store in which a file becomes visible once it is closed without an error."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -85,7 +85,7 @@ def test_a_package_takes_a_name_of_any_scheme(keeper: _Keeper) -> None:
 
 
 def test_torchscript_is_read_by_cpp_alone(keeper: _Keeper) -> None:
-    """Test the functions behind torch.jit, which take file names."""
+    """The C++ functions behind torch.jit, which take file names, use the hooks."""
 
     class Double(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -125,7 +125,7 @@ def test_a_path_is_a_file_of_this_machine(keeper: _Keeper, tmp_path: Path) -> No
 
 
 def test_a_hook_may_return_a_path(tmp_path: Path) -> None:
-    """An implementation opens URLs such as `file:///a/b`."""
+    """A hook may return a local path, for example for a URL such as `file:///a/b`."""
 
     def here(file: Any, mmap: bool = False) -> Any:
         del mmap
@@ -144,7 +144,7 @@ def test_a_hook_may_return_a_path(tmp_path: Path) -> None:
 
 
 def test_several_threads_read_at_once(keeper: _Keeper) -> None:
-    """Threads with their own readers, and threads that share one, read as from local files."""
+    """Several threads, each with its own readers, can read a file at the same time."""
     _write("kept://a/model.pt")
     records: list[bytes] = []
 

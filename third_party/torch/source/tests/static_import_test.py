@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of torch linked into the interpreter: no shared library, no torch code before import."""
+"""torch is linked into the interpreter, needs no shared library, and runs no code until import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_library_of_torch_is_loaded() -> None:
     torch.linalg.inv(torch.eye(3))
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     loaded = {Path(line.split()[-1]).name for line in maps if ".so" in line}
-    # The fragment `libopenblas` does not match NumPy's OpenBLAS, whose file has another name.
+    # `libopenblas` does not match the OpenBLAS in NumPy's wheel, whose file has another name.
     fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")
     assert not {name for name in loaded if any(word in name for word in fragments)}
 
@@ -54,7 +54,7 @@ def test_the_shared_memory_manager_is_the_interpreter() -> None:
 
 
 def _names_of_this_program() -> set[bytes]:
-    """Return the names of the processes that run this executable file."""
+    """Return the names (argv[0]) of the processes that run this executable."""
     names = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -66,7 +66,7 @@ def _names_of_this_program() -> set[bytes]:
 
 
 def test_dynamo_reads_the_interpreters_tables() -> None:
-    """Dynamo compiles and resumes a frame; torch reads its code with the interpreter's tables."""
+    """Dynamo, which uses the interpreter's opcode tables, can compile and resume a frame."""
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
@@ -89,7 +89,7 @@ def test_dynamo_reads_the_interpreters_tables() -> None:
 
 
 def test_first_class_dimensions_are_there() -> None:
-    """functorch.dim has its own opcode tables, written in C."""
+    """functorch.dim, which has its own opcode tables in C, works."""
     from functorch.dim import dims
 
     i, j = dims(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of torch's and BLAS's thread pools after a fork and after a resize."""
+"""The thread pools of torch and BLAS work after a fork and after a resize."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 120
 
 
 def _add() -> None:
-    """Do work that is large enough for torch to use all threads."""
+    """Add tensors that are large enough for torch to use all threads."""
     ones = torch.ones(_COUNT)
     assert ones.add_(1).sum().item() == 2 * _COUNT
 
@@ -24,7 +24,7 @@ def _threads() -> int:
 
 
 def _exit_status(function: Callable[[], None]) -> int | None:
-    """Return the exit status of a forked process, or None if it did not end."""
+    """Run `function` in a forked process. Return its exit status, or None if it did not end."""
     child = multiprocessing.get_context("fork").Process(target=function)
     child.start()
     child.join(_SECONDS)
@@ -84,7 +84,7 @@ def _products() -> None:
 
 
 def test_products_take_as_many_threads_as_were_set() -> None:
-    # Other tests may have started threads in this process. A forked process has none of them.
+    # Run in a forked process, because other tests may have started threads in this one.
     torch.set_num_threads(2)
     assert _exit_status(_products) == 0
 

@@ -6,8 +6,8 @@ struct Graph {
   int nodes;
 };
 
-// For a mutable graph, the compiler prefers this overload to robbed.cpp's own
-// function, which takes a constant one.
+// For a non-const Graph, the compiler prefers this overload to robbed.cpp's own
+// function, which takes a const reference.
 int Cleaned(Graph& graph);
 
 #endif  // THIRD_PARTY_TORCH_SOURCE_TESTS_AGREEMENT_GENERAL_H_

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests that the report names a call to another file's function, and nothing else.
+# Tests that the report contains only the call that reaches another file's function.
 # usage: report_test.sh REPORT_OF_A_ROBBERY
 set -eu
 expect() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls its own function, unless an earlier file of the same translation unit
-// includes general.h.
+// Calls this file's own function, unless an earlier file in the same
+// translation unit includes general.h.
 
 struct Graph;
 

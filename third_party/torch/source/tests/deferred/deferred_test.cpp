@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constructors of one library run when this program calls them; other
-// libraries' constructors are not deferred.
+// Tests that the constructors of one library run only when the program calls
+// them, and that those of other libraries run before main.
 #include <cstdio>
 
 #include "third_party/torch/source/tests/deferred/registers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dependency of the library, whose constructors are not deferred.
+// A dependency of the deferred library. Its own constructors are not deferred.
 #include "third_party/torch/source/tests/deferred/registers.h"
 
 volatile int neighbours = 0;

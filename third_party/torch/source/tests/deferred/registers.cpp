@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library with a static constructor.
+// The library whose static constructor is deferred.
 #include "third_party/torch/source/tests/deferred/registers.h"
 
 volatile int registered = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements the functions of c10/util/Flags.h with Abseil. Only the main
-// function of a C++ program calls them.
+// Implements the functions of c10/util/Flags.h with Abseil. They are for the
+// main function of a C++ program.
 #include <iostream>
 #include <vector>
 
@@ -18,11 +18,12 @@ void SetUsageMessage(const std::string& message) {
 }
 
 const char* UsageMessage() {
-  // The view is of a null-terminated string or literal.
+  // The string_view is null-terminated, because it refers to a std::string or a
+  // literal.
   return absl::ProgramUsageMessage().data();
 }
 
-// If a flag's value is invalid, Abseil prints an error and ends the program.
+// If a flag has an invalid value, Abseil prints an error and exits.
 bool ParseCommandLineFlags(int* argc, char*** argv) {
   if (*argc == 0) return true;
   std::vector<char*> rest;

@@ -14,8 +14,8 @@ C10_DECLARE_int(caffe2_log_level);
 namespace c10 {
 namespace {
 
-// The program may have initialised the log already; doing it twice would abort
-// the process.
+// Initializes Abseil's log, unless the program has already done so. Doing it
+// twice would abort the process.
 void InitializeOnce() {
   if (!absl::log_internal::IsInitialized()) absl::InitializeLog();
   // By default, torch prints warnings to standard error and Abseil does not.
@@ -26,9 +26,9 @@ void InitializeOnce() {
 
 }  // namespace
 
-// torch has stored TORCH_CPP_LOG_LEVEL in its flag: 0 to 3 are Abseil's
-// severities, and a negative level also enables verbose messages. If it is at
-// its default, Abseil's own setting (--minloglevel) applies.
+// Applies TORCH_CPP_LOG_LEVEL, which torch has stored in caffe2_log_level.
+// Levels 0 to 3 are Abseil's severities; a negative level also enables verbose
+// messages. If the level has its default value, Abseil's --minloglevel applies.
 void UpdateLoggingLevelsFromFlags() {
   InitializeOnce();
   const int level = FLAGS_caffe2_log_level;

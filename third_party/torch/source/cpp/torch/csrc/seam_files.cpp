@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens files for torch's C++ archive reader and writer through the hooks in
-// torch/_seam/files.py, which support names with a scheme. Local paths are not
-// passed to the hooks.
+// Opens files for torch's C++ archive reader and writer: names with a scheme
+// through the hooks in torch/_seam/files.py, local paths directly.
 //
-// Every function acquires the GIL. A failure throws Python's exception, because
-// nearly all callers of these archives are Python bindings.
+// Every function that calls Python acquires the GIL. Errors are thrown as
+// Python exceptions, because nearly all callers are Python bindings.
 
 #include <caffe2/serialize/file_adapter.h>
 #include <caffe2/serialize/inline_container.h>
@@ -32,7 +31,7 @@ py::object Ask(const char* question) {
   return py::module_::import("torch._seam.files").attr(question);
 }
 
-// A Python object that a thread without the GIL may release.
+// Owns a Python object. The destructor acquires the GIL.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(std::move(object)) {}
@@ -52,8 +51,8 @@ class Kept {
   py::object object_;
 };
 
-// A file opened by a hook: a local path, or an open binary file. The destructor
-// closes it.
+// A file opened by a hook, which returns a local path or an open binary file.
+// Unless Close has been called, the destructor discards what was written.
 class Opened {
  public:
   explicit Opened(const py::object& context)
@@ -73,8 +72,7 @@ class Opened {
 
   py::object& file() { return *entered_; }
 
-  // Closes the file as a `with` block does without an exception. If this is not
-  // called, the destructor discards the written data.
+  // Closes the file as the end of a `with` block does if there is no exception.
   void Close() {
     open_ = false;
     (*context_).attr("__exit__")(py::none(), py::none(), py::none());
@@ -153,7 +151,7 @@ class SeamWriter {
           py::memoryview::from_memory(static_cast<const char*>(data), size));
       return size;
     }
-    // Reserve space with zeros, because not every file can seek.
+    // Write zeros to reserve space, because not every file can seek.
     static const std::vector<char> zeros(1 << 16);
     for (size_t rest = size; rest > 0;) {
       const size_t count = std::min(rest, zeros.size());
@@ -193,7 +191,7 @@ std::function<void()> OpenToWrite(
   return [file] { file->Close(); };
 }
 
-// Runs when `torch._C` is loaded, like every static initializer of the library.
+// Installs the functions when torch._C is loaded.
 const bool installed = [] {
   caffe2::serialize::open_to_read = OpenToRead;
   caffe2::serialize::open_to_write = OpenToWrite;
