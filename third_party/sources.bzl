@@ -9,11 +9,11 @@ load("//third_party/fetch:source_archive.bzl", _source_archive = "source_archive
 
 source_archive = _source_archive
 
-# Debian's file is the upstream release itself, unless the two hashes differ. In that case, it is a
-# repack without files that Debian may not ship; the build compiles none of them. A pin without
-# `urls` comes only from Debian. `version` is for METADATA, if the folder's name does not contain it.
-# `licences` lists the licence files; if the project offers several licences, only those of the
-# chosen one. `licence_comment` names a source file whose first comment is the licence.
+# Debian's tarball is upstream's own if the two hashes are equal. Otherwise Debian removed files
+# that it may not distribute, none of which the build compiles. A pin without `urls` is fetched only
+# from Debian. `version` is for METADATA, if the folder's name does not contain the version.
+# `licences` lists the files of the licence that we chose, if a project offers several.
+# `licence_comment` names a source file whose first comment is the licence.
 _SOURCES = {
     "abseil": dict(
         licences = ["LICENSE"],
@@ -45,8 +45,8 @@ _SOURCES = {
         sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
         strip_prefix = "cpp-httplib-0.18.7",
     ),
-    # The version is a commit, because cpuinfo has no releases. Other distributions pin the
-    # archive with this hash.
+    # The version is a commit, because cpuinfo has no releases. `integrity` is the hash with which
+    # other distributions pin the same archive.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
         licences = ["LICENSE"],
@@ -58,7 +58,7 @@ _SOURCES = {
         integrity = "sha512-ttWpzpmW7uOy8J85EV964Xj+TUgUzDWwSaWdBKgiKOJoqlLQc8MHzLVqQnQoYilA4cd/AEyZhR38oNOl2ANliw==",
         strip_prefix = "cpuinfo-877328f188a3c7d1fa855871a278eb48d530c4c0",
     ),
-    # Netlib replaces its only file in place; Debian keeps dated copies.
+    # Fetched only from Debian, which has dated archives. Netlib overwrites its only archive.
     "f2c": dict(
         version = "20240504",
         licences = ["src/Notice"],
@@ -162,8 +162,8 @@ _SOURCES = {
         sha256 = "c80a01dfc70ece4dc21168932c37739042d404d46ccc81a5986dd75314ecda6f",
         strip_prefix = "openssl-3.0.20",
     ),
-    # The version is a commit, because the C++ header has no releases. Debian's packaging of torch
-    # contains it.
+    # The version is a commit, because the C++ header has no releases. Debian's torch package
+    # contains a copy.
     "pocketfft": dict(
         version = "9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
         licences = ["LICENSE.md"],
@@ -176,7 +176,7 @@ _SOURCES = {
         strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
     ),
     "python": dict(
-        # The second file contains the licences of expat, libmpdec and other code in CPython.
+        # Doc/license.rst contains the licences of expat, libmpdec and other code in CPython.
         licences = ["LICENSE", "Doc/license.rst"],
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",
@@ -196,8 +196,8 @@ _SOURCES = {
         sha256 = "af60856abac08a3b5e72a8d156dd71fec1f7ac23de8ee67793f45f9edcdf0908",
         strip_prefix = "sleef-3.9.0",
     ),
-    # SQLite's own tarball needs tclsh to generate the amalgamation, and few machines have it. The R
-    # binding contains the same file, already generated.
+    # Generating the amalgamation from SQLite's own sources needs tclsh, which few machines have.
+    # Debian's package of the R binding contains the generated file.
     "sqlite": dict(
         licence_comment = "sqlite3.h",
         debian_package = "r-cran-rsqlite",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests flags from the command line, log lines in a sink, and Status.
+// Tests command-line flags, log messages in a sink, and Status.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module `_absl`: Abseil's C++ log and flags, for an interpreter that is
-// linked with Abseil. It contains no policy.
+// The Python module `_absl`, which gives access to Abseil's C++ log and flags
+// in an interpreter that is linked with Abseil. Policy is up to its callers.
 
 #include <Python.h>
 #include <errno.h>
@@ -23,14 +23,14 @@
 
 namespace {
 
-// A sink that writes messages to standard error in a format that a reader can
-// parse, and recognise as C++ messages of this process:
+// A sink that writes messages to standard error in a format that identifies
+// them as C++ messages and can be parsed:
 //
 //   [W1121 18:27:56.372313983 socket.cpp:955] text
 //
-// A message may come from a thread that does not hold the GIL, or from one that
-// the holder of the GIL waits for. So this code never calls Python. The reader
-// that turns these lines into log records runs elsewhere.
+// A message may come from a thread that does not hold the GIL, even from one
+// that the holder of the GIL is waiting for, so this code never calls Python.
+// A reader in another thread turns these lines into log records.
 class Tagged : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
@@ -105,7 +105,7 @@ PyObject* TagMessages(PyObject*, PyObject* argument) {
   static Tagged* const sink = new Tagged;
   static bool tagged = false;
   if (on && !tagged) {
-    // Before it is initialized, Abseil writes all messages to standard error.
+    // Before initialization, Abseil writes all messages to standard error.
     InitializeOnce();
     absl::AddLogSink(sink);
     absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);

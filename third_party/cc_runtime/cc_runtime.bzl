@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cc_runtime`: the host C++ compiler's shared libraries, which a PAR contains for its wheels.
 
-Native code in wheels needs libstdc++ and libgcc_s that are not older than itself, and a machine without
-a compiler may have neither. They are copied from the compiler that builds the program.
+Native code in wheels needs a libstdc++ and a libgcc_s that are at least as new as the code, and a
+machine without a compiler may have neither. The rule copies both from the compiler that builds the
+program.
 """
 
 _LIBRARIES = ["libstdc++.so.6", "libgcc_s.so.1"]
 
-# Where distributions keep the licences of GCC's runtime and of the C library.
+# Paths where distributions install the licences of GCC's runtime and of the C library.
 _LICENCES = [
     "/usr/share/doc/libstdc++6/copyright",
     "/usr/share/doc/libc6/copyright",
@@ -17,7 +18,7 @@ _LICENCES = [
     "/usr/share/licenses/glibc",
 ]
 
-# A PAR contains this text if the machine that built it lacks the licence texts.
+# A PAR contains this statement if the machine that built it lacks the licence texts.
 _STATEMENT = """\
 This program has parts of GCC's runtime (libgcc, libstdc++), under GPL-3.0-or-later WITH
 GCC-exception-3.1, and of the GNU C library, under LGPL-2.1-or-later. The machine that built it has
@@ -94,7 +95,7 @@ exports_files({libraries} + ["versions.json"])
 _cc_runtime_repository = repository_rule(
     implementation = _cc_runtime_impl,
     environ = ["CC"],
-    # The compiler may be upgraded: run the rule again whenever the server starts.
+    # Run the rule again whenever the Bazel server starts, because the compiler may be new.
     local = True,
 )
 

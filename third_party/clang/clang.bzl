@@ -8,17 +8,17 @@ tree's programs on the tree's own C library. The machine needs `/bin/sh` but no 
 load("//third_party/fetch:apt.bzl", "apt_download_all")
 load(":packages.bzl", "PACKAGES")
 
-# The variable with a mirror's address, which ends before `/pool`. It is for machines that have no
-# apt, or whose apt settings do not include Debian 12.
+# The environment variable with the address of a Debian mirror, up to but excluding `/pool`. It is
+# for machines that lack apt or whose apt settings do not include Debian 12.
 MIRROR = "DEBIAN_MIRROR"
 
-# The programs in bin/: see launch.sh.
+# The programs in bin/, which are links to launch.sh.
 _PROGRAMS = ["clang", "clang++", "ld.lld", "ar", "nm", "objcopy", "objdump", "readelf", "strip"]
 
 _LOADER = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
 
-# Files and folders that no compilation reads. Without them, the tree is small enough to list each
-# file as an input.
+# Files and folders that no compilation reads. Once they are deleted, the tree is small enough to
+# list each file as an input.
 _UNUSED = [
     "etc",
     "sbin",
@@ -58,7 +58,7 @@ def unavailable(files, reason):
     )
 
 def _from_named_mirror(rctx, files):
-    """Download like apt_download_all, but from the mirror that the environment names."""
+    """Download like apt_download_all, but from the mirror that the variable MIRROR names."""
     mirror = rctx.getenv(MIRROR)
     if not mirror:
         return files, "{} is not set".format(MIRROR)
@@ -141,7 +141,7 @@ _clang_repository = repository_rule(
         "_build_file": attr.label(default = ":clang.BUILD"),
         "_launch": attr.label(default = ":launch.sh"),
     },
-    # The location of apt's settings, and the mirror that takes precedence over them.
+    # APT_CONFIG is the location of apt's settings. The mirror takes precedence over them.
     environ = ["APT_CONFIG", MIRROR],
 )
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The toolchain's Debian 12 packages: path in the pool, and sha256.
 
-This is the only place with its versions and hashes. README.md says how to update a pin.
+Only this file contains their versions and hashes. README.md says how to update a pin.
 """
 
-# The compiler, the linker, and binutils for archives.
+# The compiler, the linker, and binutils.
 _PROGRAMS = {
     "pool/main/b/binutils/binutils-x86-64-linux-gnu_2.40-2_amd64.deb": "2d7ea8a570d768224d7f2424abbe6f373d2154865a1fa7f56c80d43ecf492521",
     "pool/main/b/binutils/libbinutils_2.40-2_amd64.deb": "fcf55b99e5f8a78f3c8ce9b6957f1024f394cf20c196b100d308a57e43547710",
@@ -15,7 +15,7 @@ _PROGRAMS = {
     "pool/main/l/llvm-toolchain-19/lld-19_19.1.7-3~deb12u1_amd64.deb": "416e084363a16a7060eaa6343ed641dfe864b8208c39170ee00a5679e4b486a2",
 }
 
-# The shared libraries that the programs above load, except the C and C++ runtime below.
+# The shared libraries that these programs load, except for those in _SYSROOT.
 _LIBRARIES = {
     "pool/main/i/icu/libicu72_72.1-3+deb12u1_amd64.deb": "f7f6f99c6d7b025914df2447fc93e11d22c44c0c8bdd8b6f36691c9e7ddcef88",
     "pool/main/libb/libbsd/libbsd0_0.11.7-2_amd64.deb": "bb31cc8b40f962a85b2cec970f7f79cc704a1ae4bad24257a822055404b2c60b",
@@ -30,7 +30,7 @@ _LIBRARIES = {
     "pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_amd64.deb": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
 }
 
-# The headers and libraries to compile and link against. The tools also run on its C library.
+# The headers and libraries to compile and link with. The programs also run with this C library.
 _SYSROOT = {
     "pool/main/g/gcc-12/gcc-12-base_12.2.0-14+deb12u1_amd64.deb": "1896a2aacf4ad681ff5eacc24a5b0ca4d5d9c9b9c9e4b6de5197bc1e116ea619",
     "pool/main/g/gcc-12/libgcc-12-dev_12.2.0-14+deb12u1_amd64.deb": "d720259380a84f2ffc6fe516eff5cbe9c8a005138e8d6a5748747ba4b3404a82",

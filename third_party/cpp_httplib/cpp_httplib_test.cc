@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a server like that of torch's control plane, over loopback.
+// Tests a server over loopback, with the features that torch's control plane
+// uses.
 #include <cstdio>
 #include <string>
 #include <thread>

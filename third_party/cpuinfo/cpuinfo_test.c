@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the features that cpuinfo detects with the compiler's own detection.
+// Compares the CPU features that cpuinfo detects with those that the compiler's
+// builtin functions detect.
 #include <stdio.h>
 
 #include "cpuinfo.h"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPUs that kernels can be compiled for."""
 
-# The GPUs that both clang 19 and CUDA 12.9 support. For a newer GPU, the driver compiles the PTX
-# when a program starts.
+# The GPU architectures that clang 19 and CUDA 12.9 support. On a newer GPU, the driver compiles the
+# kernels' PTX when a program starts.
 ARCHS = [
     "sm_50",
     "sm_52",
@@ -50,6 +50,6 @@ def ptx_arch(archs):
       The newest of them, or None if none is portable.
     """
 
-    # PTX for sm_90a runs on no other GPU.
+    # PTX for an architecture-specific target such as sm_90a does not run on newer GPUs.
     portable = [arch for arch in ARCHS if arch in archs and not arch.endswith("a")]
     return portable[-1] if portable else None

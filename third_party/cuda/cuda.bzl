@@ -10,8 +10,7 @@ _ONLY_ON = [
     "@platforms//os:linux",
 ]
 
-# The dependencies of all kernels. They are passed as `deps`, because PARs collect licences from
-# there.
+# The dependencies of all kernels. Pass them as `deps`, from which PARs collect licences.
 _RUNTIME = [
     Label("@cuda//:cudart"),
     Label("//third_party/cuda:launch"),
@@ -103,7 +102,7 @@ def par_cuda_extension(
         **kwargs
     )
 
-    # Copy the file, because the runfiles of the linked library contain torch's libraries once more.
+    # Use a copy of the library, because the original's runfiles contain torch's libraries again.
     native.genrule(
         name = name + ".copied",
         srcs = [name + ".linked.so"],
@@ -113,7 +112,7 @@ def par_cuda_extension(
         **kwargs
     )
 
-    # NVIDIA allows programs to include the static runtime, under the terms of this text.
+    # Include NVIDIA's licence, which allows programs to contain the static CUDA runtime.
     licence = name + ".NVIDIA_EULA.txt"
     native.genrule(
         name = name + ".licence",

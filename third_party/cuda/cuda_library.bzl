@@ -12,15 +12,15 @@ load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load(":archs.bzl", "ARCHS", "arch_problem", "ptx_arch")
 
-# The C++ toolchain's flags that matter here. They make the output independent of the build's
-# folder, and allow the object to be part of a shared library.
+# The flags of the C++ toolchain that also apply to kernels. They make outputs independent of the
+# build's folder, and objects suitable for a shared library.
 _FLAGS = [
     "-std=c++17",
     "-O2",
     "-g0",
     "-fPIC",
     "-Wall",
-    # Clang 19 knows CUDA versions up to 12.5 in full; README.md says why it compiles for CUDA 12.9.
+    # clang 19 fully supports CUDA up to 12.5. README.md says why it is used with CUDA 12.9.
     "-Wno-unknown-cuda-version",
     "-ffile-compilation-dir=.",
     "-Wno-builtin-macro-redefined",
@@ -93,7 +93,7 @@ def _fat_binary(ctx, source, ptx, cubins):
     args = ctx.actions.args()
     args.add(output)
 
-    # NVIDIA's tools call the source by this name in messages.
+    # NVIDIA's tools print this path as the name of the source.
     args.add(source.short_path)
     for arch, cubin in cubins.items():
         args.add(cubin, format = arch.removeprefix("sm_") + "=%s")
@@ -167,7 +167,8 @@ def _cuda_library_impl(ctx):
             pic_objects = depset(objects),
         ),
         linking_contexts = [dep.linking_context for dep in deps],
-        # A constructor registers the fat binary, and nothing else refers to it.
+        # A static constructor registers the fat binary. The linker would drop it, because nothing
+        # refers to it.
         alwayslink = True,
         disallow_dynamic_library = True,
     )

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One-line errors for kernels that cannot run: the operation, the reason and
-// the next step. The functions are static, because each cuda_library has its
-// own architectures.
+// One-line errors for kernels that cannot run. They name the operation, the
+// reason and the next step. The functions are static, because their messages
+// contain the architectures of the cuda_library that includes this header.
 
 #ifndef TORCH_GOOGLE_CUDA_LAUNCH_H_
 #define TORCH_GOOGLE_CUDA_LAUNCH_H_
@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-// cuda_library defines this macro for .cu files. It lists the architectures,
+// cuda_library defines this macro for .cu files, as a list of architectures
 // such as "sm_80, sm_90".
 #ifndef TORCH_GOOGLE_CUDA_ARCHS
 #error \
@@ -26,12 +26,12 @@ static inline std::string release(int version) {
          std::to_string(version % 1000 / 10);
 }
 
-// Returns the reason and the next step.
+// Returns the reason for an error and the user's next step.
 static inline std::string explain(cudaError_t error) {
   int driver = 0;
   switch (error) {
     case cudaErrorInsufficientDriver:
-      // Reads only the driver's version. It is 0 if the driver is missing.
+      // Get the driver's version, which is 0 if there is no driver.
       cudaDriverGetVersion(&driver);
       if (driver == 0) {
         return "this machine has no NVIDIA driver (libcuda.so.1 cannot be "

@@ -12,7 +12,7 @@ load("//third_party/pypi:fetch_wheel.bzl", "fetch_wheel")
 _PIN = Label("//third_party/cuda:pin.json")
 _BUILD_FILE = Label("//third_party/cuda:cuda.BUILD")
 
-# Path in `toolkit` -> (wheel, path in the wheel).
+# Maps a path in `toolkit` to (wheel, path in the wheel).
 _FILES = {
     "bin/ptxas": ("nvcc", "nvidia/cuda_nvcc/bin/ptxas"),
     "lib64/libcudart_static.a": ("runtime", "nvidia/cuda_runtime/lib/libcudart_static.a"),
@@ -20,7 +20,7 @@ _FILES = {
     "nvvm/libdevice/libdevice.10.bc": ("nvcc", "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc"),
 }
 
-# Wheel -> its folder of headers. All entries go to `toolkit/include`.
+# Maps a wheel to its folder of headers. The contents of all these folders go to `toolkit/include`.
 _HEADERS = {
     "cccl": "nvidia/cuda_cccl/include",
     "nvcc": "nvidia/cuda_nvcc/include",
@@ -28,7 +28,7 @@ _HEADERS = {
     "runtime": "nvidia/cuda_runtime/include",
 }
 
-# libnvvm, NVIDIA's compiler library (62 MB), which clang replaces.
+# Folders to delete: libnvvm, NVIDIA's compiler library (62 MB). clang replaces it.
 _UNUSED = ["nvcc/nvidia/cuda_nvcc/nvvm/lib64"]
 
 _LICENCE = "runtime/nvidia_cuda_runtime_cu12-{}.dist-info/licenses/License.txt"

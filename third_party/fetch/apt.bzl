@@ -19,7 +19,7 @@ def _mirrors(rctx):
     if not apt_get:
         return [], "apt-get is not on PATH"
 
-    # --print-uris works without package lists, without root and offline.
+    # With --print-uris, apt-get needs no package lists, no root rights and no network.
     result = rctx.execute([apt_get, "update", "--print-uris"])
     if result.return_code:
         return [], "`apt-get update --print-uris` failed: " + result.stderr.strip().split("\n")[-1]
@@ -37,7 +37,7 @@ def _download(rctx, mirror, files):
     """Download files, {output: (pool path, sha256)}, from one mirror. Return an error or ""."""
     words = [
         _APT_HELPER,
-        # As root, apt would switch to a user that cannot write here.
+        # By default, apt run as root switches to a user that cannot write here.
         "-oAPT::Sandbox::User=root",
         "download-file",
     ]
@@ -48,7 +48,7 @@ def _download(rctx, mirror, files):
     if result.return_code == 0:
         return ""
 
-    # Some files are missing or have a wrong hash. apt renames those with a wrong hash to .FAILED.
+    # Some files are missing or have a wrong hash. apt renames a file with a wrong hash to *.FAILED.
     for output in files:
         rctx.delete(output + ".FAILED")
     errors = [line for line in result.stderr.split("\n") if line.startswith("E: ")]

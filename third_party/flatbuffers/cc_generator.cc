@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a schema's C++ header, as `flatc --cpp --gen-mutable --scoped-enums`
-// does. usage: cc_generator SCHEMA HEADER
+// Writes a schema's C++ header, like `flatc --cpp --gen-mutable
+// --scoped-enums`. usage: cc_generator SCHEMA HEADER
 #include <cstdio>
 #include <string>
 
@@ -21,7 +21,8 @@ int Fail(const std::string& what) {
 
 }  // namespace
 
-// Functions that the library's C++ generator expects from the program.
+// flatbuffers' C++ generator calls these functions, which the program must
+// define.
 namespace flatbuffers {
 
 void LogCompilerWarn(const std::string& warning) {
@@ -30,7 +31,8 @@ void LogCompilerWarn(const std::string& warning) {
 
 void LogCompilerError(const std::string& error) { LogCompilerWarn(error); }
 
-// The generator calls this function only for an option that this program lacks.
+// The generator calls this function only for flatc's --grpc option, which this
+// program lacks.
 bool GenerateCppGRPC(const Parser&, const std::string&, const std::string&) {
   return false;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a generated header with the library's headers.
+// Tests that a generated header works with flatbuffers' own headers.
 #include <cstdio>
 
 #include "flatbuffers/flatbuffers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the headers that torch includes, without linking a library.
+// Tests fmt's headers as torch uses them: header-only, without linking fmt.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands for what gloo's CMake writes on Linux for TCP alone.
+// The header that gloo's CMake build would generate on Linux for TCP alone.
 #pragma once
 
 #define GLOO_VERSION_MAJOR 0

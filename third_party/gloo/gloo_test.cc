@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs ranks as threads: they rendezvous in a store, connect over loopback and
-// reduce.
+// Tests collectives with ranks that are threads. They rendezvous in a store and
+// connect over loopback.
 #include <cstdio>
 #include <exception>
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of f2c's C, and the functions of its run-time library that LAPACK
-// calls. All are inline, so a program gets no symbols with these short names.
+// The types that f2c's output uses, and the functions of f2c's run-time library
+// that LAPACK calls. The functions are inline, so that their short names do not
+// become symbols of a program.
 #ifndef TORCH_GOOGLE_THIRD_PARTY_LAPACK_F2C_H_
 #define TORCH_GOOGLE_THIRD_PARTY_LAPACK_F2C_H_
 
@@ -27,8 +28,8 @@ typedef struct {
 #define min(a, b) ((a) <= (b) ? (a) : (b))
 #define max(a, b) ((a) >= (b) ? (a) : (b))
 
-// OpenBLAS returns complex results as gfortran does, but f2c passes a pointer
-// to the result. native.c contains wrappers.
+// Like gfortran, OpenBLAS returns complex results by value, but f2c passes a
+// pointer to the result. native.c contains wrappers.
 #define cdotc_ lapack_cdotc_
 #define cdotu_ lapack_cdotu_
 #define zdotc_ lapack_zdotc_
@@ -60,7 +61,8 @@ static inline integer pow_ii(integer* base, integer* exponent) {
   return result;
 }
 
-// Complex numbers. hypot and the scaled division avoid overflow and underflow.
+// Complex arithmetic. hypot and the scaled division avoid overflow and
+// underflow.
 static inline double z_abs(doublecomplex* z) { return hypot(z->r, z->i); }
 static inline double c_abs(complex* z) { return hypot(z->r, z->i); }
 
@@ -142,8 +144,8 @@ static inline void d_cnjg(doublecomplex* result, doublecomplex* z) {
   *result = conjugate;
 }
 
-// Strings have a length and no terminator. In a comparison, the shorter of two
-// is padded with spaces.
+// Fortran strings have a length and no terminator. A comparison pads the
+// shorter string with spaces.
 static inline integer i_len(char* text, ftnlen length) {
   (void)text;
   return length;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LAPACK's routines that cannot be written in Fortran 77, and wrappers of
-// OpenBLAS's functions with complex results for f2c's calling convention.
-// LAPACK documents each routine under its name.
+// The LAPACK routines that are not written in Fortran 77, and wrappers that
+// give OpenBLAS's complex dot products f2c's calling convention. LAPACK's
+// documentation describes each routine.
 #include <complex.h>
 #include <float.h>
 #undef complex
@@ -25,17 +25,18 @@ DOT(complex, cdotu)
 DOT(doublecomplex, zdotc)
 DOT(doublecomplex, zdotu)
 
-// LAPACK asks for parameters of two-stage reductions, which are not built.
+// Replaces LAPACK's function for parameters of two-stage reductions, which this
+// build does not contain. -1 means that the request is invalid.
 integer iparam2stage_(integer* ispec, char* name, char* opts, integer* ni,
                       integer* nbi, integer* ibi, integer* nxi,
                       ftnlen name_length, ftnlen opts_length) {
   return -1;
 }
 
-// A plane rotation of two complex numbers: returns c and stores s, r with c f +
-// s g = r and -conj(s) f + c g = 0. It computes with numbers scaled so that the
-// largest is about one. f is also scaled on its own, to keep its direction
-// exact if it is much smaller.
+// Computes a plane rotation of two complex numbers: returns c, and stores s and
+// r such that c f + s g = r and -conj(s) f + c g = 0. Both numbers are scaled
+// so that the larger is about one. The direction of f is computed from f alone,
+// scaled separately, to stay accurate if f is much smaller than g.
 static double Rotate(double _Complex f, double _Complex g, double _Complex* s,
                      double _Complex* r) {
   if (g == 0) {
@@ -69,7 +70,7 @@ static double Rotate(double _Complex f, double _Complex g, double _Complex* s,
   return f_size / size;
 }
 
-// A plane rotation of two real numbers, as in Rotate. r has the sign of f.
+// Like Rotate, for two real numbers. r has the sign of f.
 static double RotateReal(double f, double g, double* s, double* r) {
   if (g == 0) {
     *s = 0;
@@ -112,7 +113,8 @@ static double RotateReal(double f, double g, double* s, double* r) {
 ROTATIONS(real, complex, slartg_, clartg_)
 ROTATIONS(doublereal, doublecomplex, dlartg_, zlartg_)
 
-// Adds the squares of n numbers to scale^2 sumsq, without overflow.
+// Updates scale and sumsq so that scale^2 sumsq grows by the sum of the squares
+// of n numbers, without overflow.
 #define SUM_OF_SQUARES(REAL, name, PARTS)                                  \
   int name(integer* n, REAL* x, integer* incx, REAL* scale, REAL* sumsq) { \
     if (isnan(*scale) || isnan(*sumsq)) return 0;                          \
@@ -169,14 +171,14 @@ SUM_OF_SQUARES(doublereal, zlassq_, 2)
     }                                                                    \
     return 0;                                                            \
   }                                                                      \
-  /* Returns the sum, rounded to its type by a store to memory. */       \
+  /* Returns the sum. The store to memory rounds it to REAL. */          \
   REAL x##lamc3_(REAL* a, REAL* b) {                                     \
     const volatile REAL sum = *a + *b;                                   \
     return sum;                                                          \
   }                                                                      \
   logical x##isnan_(REAL* value) { return isnan(*value); }               \
   logical x##laisnan_(REAL* a, REAL* b) { return *a != *b; }             \
-  /* Returns a work space's size, rounded up to a number of the type. */ \
+  /* Returns the size of a workspace, rounded up to a value of REAL. */  \
   REAL x##roundup_lwork__(integer* size) {                               \
     const REAL nearest = *size;                                          \
     return nearest < *size ? nearest * (1 + PREFIX##_EPSILON) : nearest; \

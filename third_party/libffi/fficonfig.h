@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of libffi's ./configure on Linux x86-64 with glibc and gcc or clang.
+// What libffi's ./configure detects on Linux x86-64 with glibc and gcc or
+// clang.
 #define EH_FRAME_FLAGS "a"
 #define FFI_EXEC_STATIC_TRAMP 1
 #define HAVE_ALLOCA 1

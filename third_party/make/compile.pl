@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiles most C files of the makefile in this directory, with few starts of clang. make then finds
-# their objects up to date. usage:
+# Compiles most C files of the makefile in the current directory with few clang processes. make then
+# finds their objects up to date. usage:
 #   perl compile.pl [--alone=REGEX] [--leave=REGEX] --header=NAME... MAKE TARGET...
 #
-# --header: a header that most files include. clang reads these headers in a precompiled form.
-# --alone: the text of files that cannot use the precompiled headers.
-# --leave: the names of files that only make compiles, because they include generated files.
+# --header: a header that most files include. Such headers are precompiled.
+# --alone: a pattern for the text of files that cannot use the precompiled headers.
+# --leave: a pattern for the names of files to leave to make, because they include generated files.
 #
-# Starting clang and reading the headers takes up to three quarters of the time of a compilation. Here,
-# one clang compiles many files, one after the other. The objects have the same bytes as those of
-# separate compilations: see same_bytes.sh.
+# Starting clang and reading headers takes up to three quarters of a compilation's time. This script
+# lets one clang process compile many files in turn. same_bytes.sh checks that the objects have the
+# same bytes as those of separate compilations.
 use strict;
 use warnings;
 use Getopt::Long;
 
 my $JOBS = 2;
 
-# The number of files that one clang process compiles. With 20, starting clang takes a small part of
-# the time.
+# The number of files that one clang process compiles. With 20 files, starting clang takes only a
+# small part of the time.
 my $FILES = 20;
 
-# Headers are precompiled for at least this many files with the same options.
+# Precompile headers only if at least this many files have the same options and definitions.
 my $WORTHWHILE = 6;
 
 my ($alone, $leave, @headers) = ('(?!)', '(?!)');
@@ -30,11 +30,12 @@ my ($make, @targets) = @ARGV;
 my $plan = `'$make' -n @targets`;
 $? == 0 or die "make -n @targets exits with status $?\n";
 
-# C files and headers that the makefile generates. Compilations may need them.
+# Let make generate C files and headers first, because compilations may need them.
 my @generated = $plan =~ /> (\S+\.[ch])$/mg;
 run($make, "-j$JOBS", @generated) if @generated;
 
-# Command -> the definitions before a file's first include -> files.
+# %groups maps a command to a map from the preprocessor lines before the first include to files.
+# %object maps a source file to its object.
 my (%groups, %object);
 for my $command (grep { / -c / } split /\n/, $plan) {
     next if $command !~ s/ -c(?= )// || $command !~ s/ -o (\S+\.o)(?= |$)//;
@@ -65,13 +66,13 @@ for my $command (sort keys %groups) {
 }
 start_all();
 for my $source (keys %object) {
-    # Without -o, clang writes the object next to the source.
+    # Without -o, clang writes an object next to its source.
     (my $written = $source) =~ s/c$/o/;
     next if $written eq $object{$source};
     rename $written, $object{$source} or die "cannot rename $written to $object{$source}: $!\n";
 }
 
-# Returns the preprocessor's lines before the file's first include, or undef if the file cannot use
+# Returns the preprocessor lines before a file's first include, or undef if the file cannot use
 # precompiled headers.
 sub definitions {
     my ($source) = @_;
@@ -81,26 +82,27 @@ sub definitions {
     my ($before) = $text =~ /\A(.*?)^[ \t]*#[ \t]*include/ms or return '';
     $before =~ s{/\*.*?\*/}{}gs;
     my $definitions = join '', $before =~ /^([ \t]*#.*\n)/mg;
-    # Both of these may be part of a condition that only ends after the include.
+    # An unclosed #if, or a continued line, may be part of a condition that ends after the include.
     my $opened = () = $definitions =~ /^[ \t]*#[ \t]*if/mg;
     my $closed = () = $definitions =~ /^[ \t]*#[ \t]*endif/mg;
     return if $opened != $closed || $definitions =~ /\\$/m;
     return $definitions;
 }
 
-# Writes clang's options for a command to a file, without input and output names. Returns its name.
+# Writes clang's internal options for a command, without input and output names, to a file. Returns
+# the file's name.
 sub options {
     my ($command, $name) = @_;
     my $all = `$command -c -o '$name.o' -x c /dev/null -### 2>&1`;
     my ($options) = $all =~ /^ "[^"]*" ("-cc1" .*)$/m or die "no compilation in: $all\n";
-    # With -disable-free, the process would keep the memory of all files that it has compiled.
+    # With -disable-free, clang would not free the memory of the files that it has compiled.
     $options =~ s/ "-emit-obj"| "-disable-free"| "-main-file-name" "[^"]*"| "-o" "[^"]*"| "\/dev\/null"//g;
     $options =~ s/^"-cc1"//;
     write_file("$name.options", $options);
     return "$name.options";
 }
 
-# Precompiles the headers with these options and definitions. Returns the name of the file.
+# Precompiles the headers with the given options and definitions. Returns the name of the PCH file.
 sub precompile {
     my ($options, $definitions, $name) = @_;
     write_file("$name.h", $definitions . join '', map { "#include $_\n" } @headers);
@@ -108,7 +110,7 @@ sub precompile {
     return "$name.pch";
 }
 
-# Divides files among starts of clang with the same arguments.
+# Plans clang processes, with the same arguments, that compile $FILES files each.
 sub plan_starts {
     my ($sources, $options, @arguments) = @_;
     while (my @some = splice @$sources, 0, $FILES) {
@@ -116,7 +118,7 @@ sub plan_starts {
     }
 }
 
-# Runs all compilations, up to $JOBS at once.
+# Runs all planned clang processes, up to $JOBS at once.
 sub start_all {
     my $running = 0;
     for my $start (@starts, (undef) x $JOBS) {

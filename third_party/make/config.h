@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of GNU make's ./configure on Linux x86-64 with glibc, without
-// translated messages, Guile and loadable objects, which no build here needs.
+// What GNU make's ./configure detects on Linux x86-64 with glibc. Translated
+// messages, Guile and loadable objects are off, because no build here needs
+// them.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -99,7 +100,7 @@
 #define USE_POSIX_SPAWN 1
 #define VERSION "4.3"
 
-// gnulib's portability macros, which are trivial with glibc.
+// gnulib's portability macros. With glibc, their definitions are trivial.
 #define _GL_ATTRIBUTE_CONST __attribute__((__const__))
 #define _GL_ATTRIBUTE_MALLOC __attribute__((__malloc__))
 #define _GL_ATTRIBUTE_PURE __attribute__((__pure__))

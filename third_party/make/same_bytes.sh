@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: same_bytes.sh LIBRARY SEPARATE ...
-# compile.pl must write the objects that separate compilations write: each LIBRARY equals SEPARATE.
+# Checks that each LIBRARY, built with compile.pl, has the same bytes as SEPARATE, built without it.
 set -eu
 while [ $# -gt 0 ]; do
   cmp "$1" "$2" || {

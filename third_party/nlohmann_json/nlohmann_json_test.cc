@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests parsing and writing.
+// Tests that JSON can be parsed and written.
 #include <cstdio>
 #include <string>
 

@@ -29,7 +29,7 @@ cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
 cd "$work/src"
 
-# Start threads at the first call that needs them, as exec_blas does, not before main.
+# Do not start threads in a constructor before main: exec_blas starts them when a call needs them.
 memory=driver/others/memory.c
 sed '/^void CONSTRUCTOR gotoblas_init/,/^}/ s/^ *if (blas_server_avail == 0) blas_thread_init();//' \
   "$memory" > "$work/memory.c"
@@ -39,9 +39,9 @@ cmp -s "$memory" "$work/memory.c" && {
 }
 cp "$work/memory.c" "$memory"
 
-# PRESCOTT runs on every x86-64 processor. RANLIB: ar has already written the index. NOFORTRAN sets
-# C_LAPACK, but the target `libs` builds no part of it. NO_EXPRECISION: omit the unused routines for
-# long double.
+# TARGET=PRESCOTT: runs on every x86-64 processor. RANLIB=true: ar has already written the index.
+# NOFORTRAN=1: also sets C_LAPACK, but the target `libs` does not build that. NO_EXPRECISION=1:
+# omits the routines for long double, which are not used.
 "$make" -j2 libs CC="$cc" HOSTCC="$cc" AR="$ar" RANLIB=true \
   TARGET=PRESCOTT DYNAMIC_ARCH=1 DYNAMIC_LIST="HASWELL SKYLAKEX" \
   NOFORTRAN=1 NO_LAPACKE=1 NO_SHARED=1 NO_AFFINITY=1 NO_WARMUP=1 NO_PARALLEL_MAKE=1 NO_EXPRECISION=1 \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every function of BLAS and LAPACK that torch v2.6.0 calls
-// (aten/src/ATen/native/BatchLinearAlgebra.cpp, BlasKernel.cpp, CPUBlas.cpp).
-// If one is missing, the test does not link.
-// clang-format off: it would indent each entry more than the last.
+// Refers to every BLAS and LAPACK function that torch v2.6.0 calls
+// (aten/src/ATen/native/BatchLinearAlgebra.cpp, BlasKernel.cpp, CPUBlas.cpp),
+// so that the test does not link if one is missing.
+// clang-format off: it would indent each entry more than the previous one.
 #define ENTRIES(X) \
   X(caxpy_) \
   X(ccopy_) \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests products and decompositions as torch calls them. Each check uses the
-// result's defining property.
+// Tests products and decompositions, called as torch calls them, by checking
+// the equations that define their results.
 #include <dirent.h>
 
 #include <algorithm>
@@ -87,8 +87,8 @@ std::vector<std::complex<T>> Both(int count) {
   return values;
 }
 
-// Returns the largest difference between C and A B, all in column-major order.
-// k is the inner dimension.
+// Returns the largest difference between an element of C and of A B. The
+// matrices are in column-major order, and k is the inner dimension.
 template <class T>
 double ProductError(const std::vector<T>& a, const std::vector<T>& b,
                     const std::vector<T>& c, int m, int n, int k) {
@@ -174,7 +174,7 @@ void CheckSingularValues() {
 }
 
 void CheckEigenvalues() {
-  // n is large enough for the multishift algorithm, with its own block sizes.
+  // n is large enough that LAPACK uses its multishift QR algorithm.
   int n = 100, info = 0, size = 200000;
   {
     auto a = Real<double>(n * n);
@@ -234,7 +234,7 @@ void CheckSolvers() {
     Expect("zgetrs", ProductError(a, x, b, n, 1, n), 1e-10);
   }
   {
-    // The matrix is well-conditioned and positive definite.
+    // a is positive definite and well-conditioned.
     std::vector<Complex32> a(n * n), unit(n * n);
     const auto b = Both<float>(n * n);
     for (int j = 0; j < n; ++j) {
@@ -258,7 +258,7 @@ void CheckSolvers() {
     }
     Expect("cpotri", ProductError(a, inverse, unit, n, n, n), 1e-4);
   }
-  // In least squares, the residual is orthogonal to every column of the matrix.
+  // The residual of a least-squares solution is orthogonal to the columns of a.
   int m = 80, rank = 0;
   const auto a = Real<double>(m * n), b = Real<double>(m);
   auto copy = a, x = b;

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds OpenSSL's two static libraries in a scratch directory.
 # usage: build.sh SOURCES MAKE CC AR CRYPTO_OUT SSL_OUT INCLUDE_OUT COMPILE
-# COMPILE is compile.pl, or `none` if make starts the compiler for each file.
+# COMPILE is the path of compile.pl, or `none` to compile each file with make.
 set -eu
 
 absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# Prints how to call a tool. A tool of the machine keeps its path. A tool that the build provides is
-# called by a name on PATH, because its path would end up in the output.
+# Prints the command for a tool. A tool of the machine keeps its path. A tool that the build
+# provides gets a name on PATH instead, because OpenSSL would write its path into the library.
 tool() {
   case $2 in
     /*) echo "$2" ;;
@@ -32,7 +32,7 @@ ssl=$(absolute "$6")
 include=$(absolute "$7")
 compile=$(absolute "$8")
 RANLIB=true
-# Use a fixed date, because OpenSSL writes the build's date into the library.
+# OpenSSL writes the build's date into the library, so use a fixed date.
 SOURCE_DATE_EPOCH=0
 LC_ALL=C
 export RANLIB SOURCE_DATE_EPOCH LC_ALL
@@ -57,15 +57,15 @@ CC=$(tool cc "$cc")
 AR=$(tool ar "$ar")
 export PATH CC AR
 
-# Build a copy of the tree with relative paths, so that no path of this machine gets into the library.
+# Build a copy of the tree with relative paths, so that the library contains no absolute path.
 cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
 cd "$work/src"
 
-# A TLS client and server with today's algorithms, and the digests that hashlib names. Left out:
+# Include a TLS client and server with current algorithms, and the digests that hashlib offers. Omit
 # everything that loads code at run time, and protocols that Python's ssl module cannot use.
-# --openssldir is the host's folder of certificates, which the library only reads. Nothing is compiled
-# twice here, so the makefile needs no lists of headers (makedepend), which take four processes a file.
+# --openssldir is the host's folder of certificates, from which the library only reads. No file is
+# compiled twice, so skip makedepend, which takes four processes per file.
 perl ./Configure linux-x86_64 --prefix=/usr --openssldir=/etc/ssl \
   no-shared no-tests no-dso no-module no-engine no-legacy no-afalgeng no-async no-autoload-config \
   no-capieng no-padlockeng no-cmp no-cms no-comp no-ct no-dtls no-gost no-rfc3779 no-sctp no-srp \
@@ -74,8 +74,8 @@ perl ./Configure linux-x86_64 --prefix=/usr --openssldir=/etc/ssl \
   CFLAGS="-O2 -fPIC -w" > "$log" 2>&1 || fail Configure
 "$make" -j2 build_generated > "$log" 2>&1 || fail "make build_generated"
 
-# Compiles most files with few starts of clang. The headers are those that most files include.
-# bio_local.h has to come before openssl/bio.h.
+# Compiles most files with few clang processes, and precompiles the headers that most files include.
+# Files with bio_local.h cannot use these headers, because it must come before openssl/bio.h.
 compile_together() {
   set -- "$make" libcrypto.a libssl.a
   for header in \

@@ -7,7 +7,7 @@ def _openssl_libraries_impl(ctx):
     cc = find_cc_toolchain(ctx)
     include = ctx.actions.declare_directory(ctx.attr.include)
 
-    # compile.pl relies on clang's internal command line.
+    # compile.pl depends on the internal command line of the pinned clang.
     together = not ctx.attr.separately and cc.compiler == "clang-19"
     ctx.actions.run(
         executable = ctx.executable._build,
@@ -28,8 +28,8 @@ def _openssl_libraries_impl(ctx):
         tools = [ctx.executable.make],
         outputs = [ctx.outputs.crypto, ctx.outputs.ssl, include],
         use_default_shell_env = True,
-        # make runs two jobs but claims one core. Otherwise, the second core would be idle during
-        # Configure.
+        # make runs two jobs, but the action reserves only one core: a second core would be idle
+        # while Configure runs.
         mnemonic = "OpenSSL",
         progress_message = "Building OpenSSL (about a minute)",
     )

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the three transforms that torch calls with the definition.
+// Checks the three transforms that torch calls against the definition of the
+// discrete Fourier transform.
 #include <cmath>
 #include <complex>
 #include <cstdio>
@@ -11,8 +12,8 @@ namespace {
 
 using Complex = std::complex<double>;
 
-// Small and large primes, a power of two and a product use different
-// algorithms.
+// A small prime, a power of two, a composite number and a large prime: each
+// uses a different algorithm.
 constexpr size_t kLengths[] = {7, 64, 90, 1009};
 constexpr double kTolerance = 1e-11;
 

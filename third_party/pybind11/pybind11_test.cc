@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a builtin module, as torch's module is in a static program.
+// Tests a builtin module, which is what torch's C++ module is in a static
+// program.
 // usage: pybind11_test STDLIB_DIRECTORY
 #include "pybind11/pybind11.h"
 

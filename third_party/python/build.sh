@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds CPython as a static library and as a plain interpreter, in a scratch directory, in two steps.
+# Builds CPython in a scratch directory, as a static library and as a plain interpreter. The two
+# steps are configure and make.
 # usage: build.sh configure SOURCES CC AR SETUP_LOCAL ANSWERS OUT_CONFIGURED OUT_INCLUDE STAGE...
 #        build.sh make SOURCES CC AR MAKE CONFIGURED COMPILE OUT_LIB OUT_PYTHON OUT_VARIABLES STAGE...
-# CONFIGURED is a directory with the files that configure adds to the sources; OUT_INCLUDE gets the
-# headers.
-# ANSWERS is configure's cache file for this compiler, or `none`.
-# COMPILE is //third_party/make:compile.pl, or `none` if make starts the compiler for each file.
-# Each STAGE is FILE=PLACE: a dependency's header or library, and its path below deps/.
+# CONFIGURED is a directory of the files that configure generates, OUT_INCLUDE one for the headers.
+# ANSWERS is a configure cache for this compiler, or `none`.
+# COMPILE is the path of compile.pl (//third_party/make), or `none` to compile each file with make.
+# Each STAGE is FILE=PLACE: a header or library of a dependency, and its path below deps/.
 set -eu
 
 absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# Prints how to call a tool. A tool of the machine keeps its path. A tool that the build provides is
-# called by a name on PATH, because its path would end up in the output.
+# Prints the command for a tool. A tool of the machine keeps its path. A tool that the build
+# provides gets a name on PATH instead, because the output would contain its path.
 tool() {
   case $2 in
     /*) echo "$2" ;;
@@ -54,14 +54,14 @@ PYTHONDONTWRITEBYTECODE=1
 LC_ALL=C
 export PATH CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
-# Give all files the same time. Otherwise make may regenerate files of the release or of configure,
-# because they look older than their sources.
+# Gives all files the same modification time. Otherwise make may regenerate files because they look
+# older than their sources.
 one_time() {
   find "$work/src" -type f -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
-# Keep everything below one directory, with relative names, so that no path of this machine gets into
-# the output.
+# Keep all files below one directory and use relative paths, so that the output contains no path of
+# this machine.
 cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
 
@@ -74,14 +74,14 @@ stage() {
   done
 }
 
-# Prints the versions that configure's answers depend on: CPython, the compiler and its C library.
+# Prints the versions that configure's results depend on: CPython, the compiler and the C library.
 asked() {
   release=$(sed -n 's/^#define PY_VERSION[ \t]*"\(.*\)"/\1/p' "$work/src/Include/patchlevel.h")
   libc=$(printf '#include <features.h>\nglibc __GLIBC__ __GLIBC_MINOR__\n' | "$CC" -E -P -x c - | tail -n 1)
   echo "CPython $release, $("$CC" --version | head -n 1), $libc"
 }
 
-# Fails if the answers are for another release, compiler or C library.
+# Fails if the configure cache is for another version of CPython, the compiler or the C library.
 check_answers() {
   found=$(asked)
   grep -qxF "# $found" "$1" || {
@@ -106,14 +106,15 @@ configure() {
   one_time
   cd "$work/src"
 
-  # By default, clang 19 merges the interpreter's jumps between bytecodes, and Python code then takes
-  # 1.5 times as long. So raise clang's limit for duplicated jumps. Older releases have no such limit.
+  # By default, clang 19 merges the jumps at the ends of the interpreter's bytecode handlers, which
+  # makes Python code 1.5 times as slow. Raise its limit for duplicating jumps. Older clangs have no
+  # such limit.
   jumps="-mllvm -tail-dup-pred-size=5000"
   "$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
 
-  # The prefix does not exist: a program without its library must fail, not use the host's library.
-  # Most ac_cv_ lines leave out a library, even if the host has it. Two of them are answers about
-  # OpenSSL, which is built at the same time; an empty header replaces its headers here.
+  # The prefix does not exist, so that a program without its standard library fails instead of using
+  # the host's. Most ac_cv_ settings exclude a library even if the host has it. Those about OpenSSL
+  # replace checks: it is being built at the same time, so configure sees only an empty header.
   ./configure --cache-file=../config.cache --prefix=/nonexistent \
     --disable-shared --disable-test-modules --without-ensurepip \
     --with-readline=no --with-dbmliborder= --with-openssl=deps \
@@ -133,15 +134,14 @@ configure() {
 
   rm -rf config.log conftest* confdefs.h deps
   mkdir -p "$out_configured" "$out_include"
-  # Replace the scratch directory's name, which differs in the next step and on other machines.
+  # Replace the scratch directory's path, which is different in the next step and on other machines.
   find . -type f -newermt "@$SOURCE_DATE_EPOCH" | while read -r file; do
     mkdir -p "$out_configured/${file%/*}"
     sed "s|$work/src|@SOURCES@|g" "$file" > "$out_configured/$file"
   done
   cp Modules/Setup.local "$out_configured/Modules/"
-  # Leave out the answers about the machine's tools. Leave out gcc_asm_for_x64 as well: one check
-  # of configure uses this answer before another check finds it, so a cached answer would change the
-  # result.
+  # Omit results about the machine's tools from the cache. Also omit gcc_asm_for_x64: one check of
+  # configure reads it before another check sets it, so a cached value would change the result.
   grep -E '^(ac|ax|py)_cv_' "$work/config.cache" |
     grep -vE '^(ac_cv_(build|env|gcc_asm_for_x64|host|path|prog_(PYTHON_FOR_REGEN|TRUE|ac_ct))|py_cv_module)' |
     sort > "$out_configured/config.cache"
@@ -167,8 +167,8 @@ build() {
   one_time
   cd "$work/src"
 
-  # Python.h means something else for files that define macros in headers before they include it, so
-  # only files that name it get it precompiled. The files left to make include generated files.
+  # Use a precompiled Python.h only for files that include it directly: other files may include
+  # headers before it that define macros. The files left to make include generated files.
   [ "${compile##*/}" = none ] || perl "$compile" --header='"Python.h"' \
     --alone='(?s)\A(?!.*# *include "Python[.]h")' \
     --leave='freeze|frozen|getpath|_bootstrap_python' \
@@ -178,8 +178,8 @@ build() {
 
   "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
 
-  # CPython's Makefile builds expat and libmpdec as separate libraries. Add their objects to the archive.
-  # Append them (q, not r), because libmpdec and CPython both have a context.o.
+  # CPython's Makefile builds expat and libmpdec as separate libraries. Append their objects to the
+  # archive, with q instead of r, because libmpdec and CPython both have a context.o.
   "$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
   "$AR" sD libpython3.11.a
 
@@ -193,6 +193,6 @@ case $step in
   make) build "$@" ;;
 esac
 
-# Delete the scratch directory only after success, so that you can inspect a failed build
-# (bazel build --sandbox_debug).
+# Delete the scratch directory only on success, so that a failed build can be inspected (with
+# bazel build --sandbox_debug).
 rm -rf "$work"

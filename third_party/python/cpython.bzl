@@ -58,8 +58,8 @@ def _configure(ctx, cc):
         stage
         for dep, name in ctx.attr.deps.items()
         for stage in _stages(dep, name)
-        # Skip OpenSSL, the dependency without a name. With cached answers, configure tests no
-        # library, so headers are enough.
+        # Skip OpenSSL, the dependency with an empty name. With a configure cache, configure checks
+        # no libraries, so headers are enough.
         if name and (stage[1].startswith("include/") or not ctx.files.answers)
     ]
     answers = ctx.files.answers[0] if ctx.files.answers else "none"
@@ -84,7 +84,7 @@ def _compile(ctx, cc, configured):
     )
     outputs = [ctx.outputs.library, built.binary, built.variables]
 
-    # compile.pl relies on clang's internal command line.
+    # compile.pl depends on the internal command line of the pinned clang.
     compile = [ctx.file._compile] if cc.compiler == "clang-19" and not ctx.attr.separately else []
     _run(
         ctx,
@@ -95,14 +95,15 @@ def _compile(ctx, cc, configured):
         inputs = [configured] + compile,
         tools = [ctx.executable.make],
         outputs = outputs,
-        # make runs two jobs but claims one core. Otherwise, the second core would be idle whenever
-        # make has only one job.
+        # make runs two jobs, but the action reserves only one core: a second core would be idle
+        # whenever make has only one job to run.
         mnemonic = "CPython",
         progress_message = "Building CPython (one to three minutes)",
     )
     return built
 
-# The interpreter looks for lib/python3.11 below PYTHONHOME, but the sources call it Lib.
+# The interpreter expects the standard library in lib/python3.11 below PYTHONHOME, but the sources
+# have it in Lib.
 _LAYOUT = """
 set -e
 home=$(mktemp -d)

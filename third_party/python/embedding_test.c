@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a program that embeds :libpython with :stdlib, like the PAR launcher:
-// it exports the C API, and the standard library works.
+// Tests that a program that embeds :libpython with :stdlib, as the PAR launcher
+// does, exports the C API and can use the standard library.
 // usage: embedding_test STDLIB_DIRECTORY
 #include <Python.h>
 #include <dlfcn.h>

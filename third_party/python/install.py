@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Install the standard library and the plain interpreter.
 
-The new interpreter runs this script. Omitted modules serve only CPython's own tests, or cannot work
-in a static program without a display or a terminal library.
+The new interpreter runs this script. Modules are left out if only CPython's own tests use them, or
+if they cannot work in a static program without a display or a terminal library.
 """
 
 import argparse
@@ -10,14 +10,14 @@ import ast
 import pathlib
 import shutil
 
-# The prefix that build.sh passes to configure. It exists on no machine.
+# The prefix that build.sh passes to configure. No machine has this directory.
 _PREFIX = "/nonexistent"
 
 _LEFT_OUT_PACKAGES = {"curses", "ensurepip", "idlelib", "test", "tkinter", "turtledemo"}
 _LEFT_OUT_FILES = {"turtle.py"}
 _LEFT_OUT_ANYWHERE = {"__pycache__", "idle_test", "test", "tests"}
 
-# Arguments of compiler commands that are valid only in the build directory.
+# Compiler arguments that are valid only in the build directory.
 _BUILD_WORDS = {
     "-I.",
     "-I./Include",
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathlib.Path) -> None:
-    """Create the contents of lib/python3.11: sources, their data, and the build's variables."""
+    """Create the contents of lib/python3.11: sources, data files, and the build's variables."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         drop = _LEFT_OUT_ANYWHERE
@@ -55,20 +55,21 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
         return drop.intersection(names)
 
     shutil.copytree(library, target, ignore=left_out, dirs_exist_ok=True)
-    # getpath finds the installation by this folder. It needs a file, because a tree artifact cannot
-    # contain an empty folder.
+    # getpath finds the installation by the folder lib-dynload. Put a file in it, because a tree
+    # artifact of Bazel does not contain empty folders.
     marker = target / "lib-dynload" / "README"
     marker.parent.mkdir()
     marker.write_text("Every C module of the standard library is inside the interpreter.\n")
-    # `sysconfig` imports the module by this name: empty ABI flags, then the platform twice.
+    # sysconfig imports the module by this name. It contains the ABI flags, which are empty, the
+    # platform and the multiarch triplet.
     name = "_sysconfigdata__linux_x86_64-linux-gnu.py"
     (target / name).write_text(portable_variables(variables.read_text()))
 
 
 def portable_variables(source: str) -> str:
-    """Return the source of a _sysconfigdata module with paths relative to the interpreter."""
+    """Return the source of a _sysconfigdata module, with paths made relative to the interpreter."""
     variables = ast.literal_eval(source.partition("build_time_vars = ")[2])
-    # configure's command line is about the interpreter's build, and no extension needs it.
+    # configure's command line describes the interpreter's build. No extension module needs it.
     variables["CONFIG_ARGS"] = ""
     for name, value in variables.items():
         if isinstance(value, str):
@@ -91,7 +92,7 @@ def portable_variables(source: str) -> str:
 
 
 def _tool_name(word: str) -> str:
-    """Return a build program's name without its folder, which depends on the machine's PATH."""
+    """Remove the folder from a tool's path, because it depends on the machine's PATH."""
     folder, _, name = word.rpartition("/")
     return name if folder.endswith("/bin") and not folder.startswith(_PREFIX) else word
 

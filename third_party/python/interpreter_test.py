@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the interpreter: its modules, its libraries, and its dependencies on the host.
+"""The interpreter has the expected modules, and depends on few libraries of the host.
 
-They use unittest, because the interpreter has no wheels.
+These tests use unittest, because the interpreter comes without wheels such as pytest.
 """
 
 # ruff: noqa: PT009
@@ -23,7 +23,7 @@ import zlib
 _TREE, _SETUP_LOCAL = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
 del sys.argv[1:]
 
-# The modules that PyTorch and its packages need most.
+# The most important modules for PyTorch and its dependencies.
 _ESSENTIAL = {
     "_bz2",
     "_ctypes",
@@ -55,7 +55,7 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(listed - set(sys.builtin_module_names), set())
 
     def test_no_library_of_the_host_was_seen(self) -> None:
-        """To be reproducible, the build must not use optional headers of the machine."""
+        """If the build used optional headers of the machine, it would not be reproducible."""
         from_host = {
             name
             for name, value in sysconfig.get_config_vars().items()
@@ -124,7 +124,7 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(list(values), [1, 2, 3, 4])
 
     def test_executable_exports_the_c_api(self) -> None:
-        # Extension modules find the C API in the executable. ctypes looks in the same place.
+        # Extension modules find the C API in the executable. So does ctypes.pythonapi.
         for name in (
             "PyObject_Call",
             "PyCapsule_New",
@@ -173,7 +173,7 @@ class HostTest(unittest.TestCase):
         self.assertEqual([word for word in words if word.startswith(("/bin/", "/usr/bin/"))], [])
 
     def test_nothing_names_the_build_directory(self) -> None:
-        # Paths of the build contain `execroot`, or the scratch directory's name (see build.sh).
+        # Paths of the build contain `execroot` or the name of build.sh's scratch directory.
         for path in sorted(_TREE.rglob("*")):
             if path.is_file():
                 content = path.read_bytes()

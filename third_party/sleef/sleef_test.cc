@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the functions of eight floats and four doubles with libm. Checks the
-// promised error bound in units in the last place (u10: 1.0), and edge cases.
+// Compares functions for vectors of eight floats or four doubles with libm.
+// Checks edge cases, and the error bounds that the functions' names promise in
+// units in the last place (u10: 1.0).
 #include "sleef.h"
 
 #include <immintrin.h>
@@ -35,7 +36,8 @@ struct DoubleCase {
   double bound;
 };
 
-// The reference is libm's double, whose error is negligible for floats.
+// The reference is libm's function for double, whose error is negligible for
+// floats.
 const FloatCase kFloatCases[] = {
     {"expf8_u10", Sleef_expf8_u10, std::exp, -80, 80, 1.0},
     {"logf8_u10", Sleef_logf8_u10, std::log, 1e-6f, 1e6f, 1.0},
@@ -46,7 +48,7 @@ const FloatCase kFloatCases[] = {
     {"lgammaf8_u10", Sleef_lgammaf8_u10, std::lgamma, 0.5f, 50, 1.0},
 };
 
-// The bound includes libm's own error of half a unit.
+// The bounds include libm's own error of about half a unit.
 const DoubleCase kDoubleCases[] = {
     {"expd4_u10", Sleef_expd4_u10, std::exp, -700, 700, 1.6},
     {"sind4_u10", Sleef_sind4_u10, std::sin, -1e9, 1e9, 1.6},
@@ -113,7 +115,7 @@ int CheckEdges() {
   float out[kFloats];
   _mm256_storeu_ps(out, Sleef_expf8_u10(_mm256_set_ps(0, 1000, -1000, kInfinity,
                                                       -kInfinity, NAN, 0, 0)));
-  // _mm256_set_ps takes the last element first.
+  // The first argument of _mm256_set_ps is the last element.
   const bool right = out[7] == 1 && out[6] == kInfinity && out[5] == 0 &&
                      out[4] == kInfinity && out[3] == 0 && std::isnan(out[2]);
   if (!right) std::fprintf(stderr, "sleef_test: expf8 is wrong at an edge\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of xz's ./configure on Linux x86-64 with glibc, without those for the
-// build machine's microarchitecture: the library detects CLMUL at run time.
+// What xz's ./configure detects on Linux x86-64 with glibc, except features of
+// the build machine's processor: the library detects CLMUL at run time.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with a statically linked C++ runtime and a unit compiled for AVX2.
+// A program with a statically linked C++ runtime and a source file compiled for
+// AVX2.
 #include <cassert>
 #include <iostream>
 #include <optional>

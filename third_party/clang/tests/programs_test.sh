@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests the libraries, paths and output of programs that the toolchain builds.
+# Tests programs built by the toolchain: their output, libraries and embedded paths.
 # usage: programs_test.sh OBJDUMP ALONE SHARED
 set -eu
 objdump=$1
@@ -20,12 +20,12 @@ needs=$("$objdump" -p "$alone" | sed -n 's/^ *NEEDED *//p' | grep -vx -e 'libc\.
   -e 'ld-linux-x86-64\.so\.2' || :)
 [ -z "$needs" ] || fail "$alone needs more than libc and libm:" $needs
 
-# The program must start on the sysroot's glibc, as README.md promises.
+# README.md promises that programs run with the sysroot's glibc.
 floor=$("$objdump" -p "$alone" | sed -n 's/.* GLIBC_\([0-9.]*\)$/\1/p' | sort -V | tail -n 1)
 newest=$(printf '%s\n' "$floor" 2.36 | sort -V | tail -n 1)
 [ -n "$floor" ] && [ "$newest" = 2.36 ] || fail "$alone needs glibc '$floor', not 2.36 or older"
 
-# The loader's path, below /lib64, is the same on every machine.
+# Programs may contain the loader's path, in /lib64, because it is the same on every machine.
 for program in "$alone" "$shared"; do
   paths=$(grep -aoE '/(bazel|etc|home|mnt|opt|root|run|srv|tmp|usr|var)[/a-zA-Z0-9_.~+-]*' "$program" || :)
   [ -z "$paths" ] || fail "$program names paths of a machine:" $paths

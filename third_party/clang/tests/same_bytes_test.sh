@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests that builds in two folders, with debug information, give the same bytes. They run with an
-# empty PATH.
+# Tests that builds in two folders produce the same bytes, even with debug information, and that
+# they need no program on PATH.
 # usage: same_bytes_test.sh CLANG++ SOURCE...
 set -eu
 toolchain=$PWD/${1%/bin/*}
@@ -13,7 +13,7 @@ for folder in one a/longer/two; do
   (
     cd "$TEST_TMPDIR/$folder"
     PATH=/nonexistent
-    # Flags from the toolchain's BUILD file, then flags of vector.cpp.
+    # Flags of the toolchain (clang.BUILD), then flags for vector.cpp.
     set -- -ffile-compilation-dir=. -Wno-builtin-macro-redefined '-D__DATE__=""' '-D__TIME__=""' \
       -g -O2 -mavx2 -mfma
     for source in *.cpp; do

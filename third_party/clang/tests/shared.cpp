@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exception passes through a shared object and is caught by its type.
+// Tests that an exception that passes through a shared object is caught by its
+// type.
 #include <iostream>
 #include <stdexcept>
 

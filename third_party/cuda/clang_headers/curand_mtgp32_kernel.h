@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Intentionally empty. Clang's __clang_cuda_runtime_wrapper.h includes the
-// header of this name in each compilation, to change two declarations in it.
-// NVIDIA ships it with cuRAND, which is in another wheel and which few kernels
-// use. This folder is last in the search order (-idirafter), so a target that
-// has cuRAND's headers gets the real one.
+// Intentionally empty. In each compilation, clang's
+// __clang_cuda_runtime_wrapper.h includes the cuRAND header of this name, to
+// change two of its declarations. Few kernels use cuRAND, and @cuda does not
+// contain it. This folder is last in the search order (-idirafter), so a target
+// with cuRAND's headers gets the real one.

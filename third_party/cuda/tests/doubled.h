@@ -5,7 +5,8 @@
 
 #include <vector>
 
-// Returns twice each value, computed on the GPU. Throws std::runtime_error.
+// Returns the values multiplied by two on the GPU. Throws std::runtime_error if
+// the kernel cannot run.
 std::vector<float> doubled(const std::vector<float>& values);
 
 #endif  // TORCH_GOOGLE_CUDA_TESTS_DOUBLED_H_

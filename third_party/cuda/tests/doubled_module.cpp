@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python module `_doubled`: doubled(list of floats) -> list of floats.
+// The Python module `_doubled` with the function doubled(list of floats), which
+// returns a list of floats.
 
 #include <Python.h>
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a kernel's caller if the driver is too old, finds no GPU or fails.
+"""A call of a kernel raises a one-line error if the driver is too old, finds no GPU or fails.
 
-The driver is a stub, because the test machines have none. The CUDA runtime that loads it is real.
+The driver is a stub, because test machines have no driver. The CUDA runtime that loads it is real.
 """
 
 from __future__ import annotations

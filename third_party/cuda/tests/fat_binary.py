@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the images of a fat binary, the kernels of a cubin, and the symbols of a library.
 
-NVIDIA does not publish the container's format. The fields here are those that nvFatbin writes, as
-`cuobjdump` shows them.
+NVIDIA does not document the format of fat binaries. This module reads the fields that nvFatbin
+writes and `cuobjdump` prints.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """An image in a fat binary. `arch` is the number of the architecture, such as 90."""
+    """An image in a fat binary: code for one architecture. `arch` is its number, such as 90."""
 
     kind: Kind
     arch: int
@@ -33,7 +33,7 @@ class Image:
 
 
 def images(data: bytes) -> Iterator[Image]:
-    """Yield the images of a fat binary. Raises ValueError for any other data."""
+    """Yield the images of a fat binary. Raises a ValueError if `data` is not a fat binary."""
     magic, _version, header, size = struct.unpack_from("<IHHQ", data)
     if magic != _MAGIC:
         raise ValueError(f"a fat binary begins with {_MAGIC:#x}, this one with {magic:#x}")
@@ -48,14 +48,14 @@ def images(data: bytes) -> Iterator[Image]:
 
 @dataclass(frozen=True)
 class Cubin:
-    """The code for one architecture, whose number is `arch`. `kernels` names global functions."""
+    """The architecture number of a cubin, and the names of its kernels."""
 
     arch: int
     kernels: frozenset[str]
 
 
 def read_cubin(data: bytes) -> Cubin:
-    """Parse a cubin, an ELF file for NVIDIA's GPUs. Raises ValueError for any other data."""
+    """Parse a cubin, an ELF file for NVIDIA's GPUs. Raises a ValueError for any other data."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("a cubin is an ELF file of 64 bits, little endian")
     (machine,) = struct.unpack_from("<H", data, 18)
@@ -72,7 +72,7 @@ def dynamic_symbols(library: bytes) -> set[str]:
 
 
 def _symbols(data: bytes, table: int) -> Iterator[tuple[str, int]]:
-    """Yield the name and the kind of each symbol that is not local."""
+    """Yield the name and the type of each symbol that is not local."""
     (sections,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<2H", data, 58)
     headers = [struct.unpack_from("<2I4Q2I2Q", data, sections + i * size) for i in range(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled kernels: a cubin for each GPU, and PTX for later ones, in one fat binary."""
+"""A fat binary contains a cubin for each architecture, and PTX for newer GPUs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module with a kernel, with and without an NVIDIA driver.
+"""A Python module with a kernel works with an NVIDIA driver, and raises an error without one.
 
-Three targets run these tests: the module is a file, packed in a PAR, or linked into the
+Three targets run these tests: with the module as a file, packed in a PAR, and linked into the
 interpreter.
 """
 

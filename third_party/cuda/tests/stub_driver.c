@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libcuda.so.1 that fails as the environment says. NVIDIA's own runtime loads
-// it, and stops after these two calls.
+// A stub of libcuda.so.1 that returns the values of environment variables.
+// NVIDIA's own runtime loads it, and fails after these two calls.
 
 #include <stdlib.h>
 
