@@ -20,7 +20,10 @@ _MODULES = {"estimate": "estimation", "Report": "report"}
 
 
 class _Callable(ModuleType):
-    """A callable package, because the function and the package for `python -m` share a name."""
+    """A module type that makes the package callable.
+
+    `torch_google.tpu.estimate` is both the function and the package that `python -m` runs.
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Report:
         from torch_google.tpu.estimate.estimation import estimate

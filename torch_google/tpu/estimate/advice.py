@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice about operators that are slow on TPUs."""
+"""Advice about operators that run slowly on TPUs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from torch_google.tpu.estimate.capture import Operator
 
-# Products with fewer operations are too small to be worth changing.
+# Matrix products with fewer floating-point operations are too small to be worth changing.
 _SMALL = 1 << 20
 _LANES, _ROWS = 128, 8
 
 
 def advice(operators: Iterable[Operator]) -> tuple[str, ...]:
-    """Return one line for each finding, in the order of the program."""
+    """Return one line of advice per finding, in program order."""
     found: dict[str, None] = {}
     for operator in operators:
         if not operator.line:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces a step to the program that a job on TPUs would compile, without allocating its tensors.
+"""Traces a step into the program that a TPU job would compile, without allocating its tensors.
 
-The step runs until XLA would compile its program. Its tensors are on this process's device, but own
-no memory. Shapes on the devices of a topology stand in for their arrays.
+The step runs until it would compile its program. Its tensors are on this process's device, but own
+no memory. In the trace, shapes and the devices of a topology stand in for arrays and real devices.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 # A function that takes a tensor's name and shape, and returns the mesh axes over which each
 # dimension is distributed.
 Shard = Callable[[str, tuple[int, ...]], Sequence[Any]]
-# The tensors own no memory, so their device must have no limit.
+# The device's memory limit during a trace, high enough to have no effect. The traced tensors own no
+# memory, but they count toward the limit.
 _NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of the program's graph: an operator, the module that called it, and its line.
+    """A node of the program's graph: an operator, the module that called it, and its source line.
 
-    `flops` counts products and convolutions, as torch's flop counter does, on all devices together.
-    `shapes` holds the shapes of the tensors that it reads.
+    `flops` counts matrix products and convolutions, as torch's flop counter does, over all devices.
+    `shapes` holds the shapes of the input tensors.
     """
 
     op: str
@@ -55,7 +56,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Captured:
-    """A program that is lowered but not compiled. `arguments` holds the name of each argument."""
+    """A program that is lowered but not compiled. `arguments` holds the names of its arguments."""
 
     lowered: jax.stages.Lowered
     fingerprint: str | None
@@ -75,7 +76,7 @@ def capture(
     mesh: Mesh | None,
     shard: Shard | None,
 ) -> Captured:
-    """Return the program of a training step, or of the model alone if `loss` is None.
+    """Return the program of a training step, or of a call to the model if `loss` is None.
 
     The model's tensors and the inputs are replaced, in place, with tensors that have no values.
     """
@@ -96,7 +97,7 @@ def capture(
     try:
         with (
             replaced_adapters({"tpu": adapter, "cpu": _Recorder(adapter)}),
-            # A graph from AOTAutograd's cache would lack the names of modules and lines.
+            # A graph from AOTAutograd's cache would lack module names and source lines.
             functorch_config.patch(enable_autograd_cache=False),
             tracing_for(devices[0].platform),
             jax.default_device(jax.local_devices(backend="cpu")[0]),
@@ -121,7 +122,7 @@ def capture(
 
 
 class _Lowered(Exception):
-    """Raised to end a step when it would compile its first program."""
+    """Raised to end a step just before its first program is compiled."""
 
     def __init__(
         self, lowered: Any, fingerprint: str | None, devices: Sequence[jax.Device]
@@ -131,7 +132,7 @@ class _Lowered(Exception):
 
 
 class _Adapter(TpuAdapter):
-    """An adapter whose arrays are shapes, and whose devices are those of a topology."""
+    """An adapter that replaces arrays with shapes, and devices with those of a topology."""
 
     def __init__(
         self,
@@ -181,7 +182,7 @@ class _Adapter(TpuAdapter):
 
 
 class _Recorder(CpuAdapter):
-    """An adapter that also records the names of CPU arguments, such as learning rates."""
+    """A CPU adapter that also records the names of CPU arguments, such as learning rates."""
 
     def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter
@@ -208,10 +209,10 @@ def _run(
 def _describe(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, inputs: Sequence[Any]
 ) -> dict[int, tuple[str, torch.Tensor, str]]:
-    """Replace the tensors, in place, with tensors that have no values.
+    """Map each tensor's id to its name, the tensor itself, and its owner's name.
 
-    Return a map from each tensor's id to its name, the tensor, and its owner: the name of a
-    parameter or buffer, or "".
+    A parameter or buffer is its own owner, optimizer state belongs to its parameter, and the owner
+    of an input is "". All tensors are replaced, in place, with tensors that have no values.
     """
     names: dict[int, tuple[str, torch.Tensor, str]] = {}
 
@@ -259,7 +260,7 @@ def _unlimited() -> Iterator[None]:
 def _numbers(
     names: Mapping[int, tuple[str, torch.Tensor, str]], mesh: Mesh, shard: Shard | None
 ) -> dict[int, int]:
-    """Return the number of each tensor's sharding. Optimizer state has its parameter's sharding."""
+    """Map tensor ids to sharding numbers. Optimizer state gets the sharding of its parameter."""
     shapes = {name: tuple(tensor.shape) for name, tensor, _ in names.values()}
     numbers = {}
     for key, (name, tensor, owner) in names.items():
@@ -276,15 +277,15 @@ def _numbers(
 
 
 def batch_spec(shape: tuple[int, ...], mesh: Mesh) -> Sequence[Any]:
-    """Return a spec that distributes an input's first dimension over the mesh's first axis."""
+    """Return a spec that shards an input's first dimension over the mesh's first axis."""
     axis = str(mesh.axis_names[0])
     return (axis,) if shape and shape[0] % mesh.shape[axis] == 0 else ()
 
 
 def largest_first(shape: tuple[int, ...], mesh: Mesh) -> Sequence[Any]:
-    """Return a spec that distributes a parameter's dimensions over the axes, the largest first.
+    """Return a spec that shards a parameter over the mesh's axes, largest dimension first.
 
-    An axis that divides none of the remaining dimensions is not used.
+    An axis is not used if its size divides none of the remaining dimensions.
     """
     spec: list[Any] = [None] * len(shape)
     for axis in map(str, mesh.axis_names):
@@ -313,7 +314,7 @@ def _check_spec(name: str, shape: tuple[int, ...], spec: Sequence[Any], mesh: Me
 
 
 def _operator(node: Node, position: int, modules: set[str], owners: dict[Node, str]) -> Operator:
-    """Describe a node. A backward node gets the module of the values that it uses."""
+    """Describe a graph node. A backward node is attributed to the module whose values it uses."""
     stack = node.meta.get("nn_module_stack") or {}
     paths = [value[0] if isinstance(value, tuple) else str(value) for value in stack.values()]
     module = next((m for m in (_module(path, modules) for path in reversed(paths)) if m), "")
@@ -341,7 +342,7 @@ def _module(path: str, modules: set[str]) -> str:
 
 
 def _line(trace: str) -> str:
-    """Return the innermost line outside torch and this package, as `file:line`."""
+    """Return the innermost stack frame outside torch and the compiler, as `file:line`."""
     frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
     for file, line in reversed(frames):
         if "/torch/" not in file and "torch_google/tpu/compile/" not in file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step on `meta` becomes the program that a job would compile. The tests use the CPU."""
+"""Tests that a step on `meta` is traced into the program that a job would compile on the CPU."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_operators_have_modules_lines_and_flops(step: Captured) -> None:
     assert any(o.module == "up" and o.line.startswith("capture_test.py:") for o in operators)
     assert any(o.module == "down (backward)" and o.flops for o in operators)
     assert any(o.module == "optimizer" for o in operators)
-    # Two products in the forward pass. In the backward pass, two for `down` and one for `up`,
-    # because x needs no gradient.
+    # There are two matrix products in the forward pass. The backward pass has two for `down`, but
+    # only one for `up`, because x needs no gradient.
     assert sum(o.flops for o in operators) == 5 * 2 * 16 * 64 * 256
 
 
@@ -98,7 +98,7 @@ def test_a_step_allocates_nothing() -> None:
 
 
 def test_the_program_is_the_one_that_runs(step: Captured) -> None:
-    # The compile cache finds a program by this fingerprint.
+    # The fingerprint is the program's key in the compile cache.
     assert step.fingerprint == _captured().fingerprint
     assert step.fingerprint != _captured(128).fingerprint
 
@@ -167,7 +167,7 @@ def _mesh(**sizes: int) -> Mesh:
 
 
 class _Sizes:
-    """A stand-in for a mesh, because one process has too few devices for a real one."""
+    """A stand-in for a mesh of more devices than a process has."""
 
     def __init__(self, names: tuple[str, ...], shape: dict[str, int], devices: Any) -> None:
         self.axis_names, self.shape, self.devices = names, shape, devices

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peak speeds and memory of TPUs, per chip, and their sources."""
+"""Peak performance and memory size of TPU chips, with their sources."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class Chip:
-    """The peak speeds of one chip, which its JAX devices share equally.
+    """The peak performance of one chip, which its JAX devices share equally.
 
-    `flops` is for bfloat16, in operations per second. `bandwidth` is the HBM's bandwidth, and
-    `links` the total bandwidth to other chips in one direction, both in bytes per second.
+    `flops` is the bfloat16 rate in operations per second. `bandwidth` is the HBM bandwidth, and
+    `links` is the total bandwidth to other chips in one direction, both in bytes per second.
     `usable` is the HBM that one device can use, in bytes.
     """
 
@@ -29,23 +29,23 @@ class Chip:
 
     @property
     def device_flops(self) -> float:
-        """Return the peak bfloat16 speed of one device."""
+        """Return one device's peak bfloat16 rate in operations per second."""
         return self.flops / self.devices
 
     @property
     def device_bandwidth(self) -> float:
-        """Return the HBM bandwidth of one device."""
+        """Return one device's HBM bandwidth in bytes per second."""
         return self.bandwidth / self.devices
 
     @property
     def device_links(self) -> float:
-        """Return the bandwidth of one device's connections to other chips."""
+        """Return one device's share of the interconnect bandwidth in bytes per second."""
         return self.links / self.devices
 
 
-# Newer pages give a chip's interconnect bandwidth as the sum of both directions (v5e 400 GB/s, v5p
-# 1200, v6e 800, tpu7x 1200), so `links` is half of that. For v4, an older page gives 2400 Gbit/s
-# for one direction.
+# Cloud TPU's newer pages give a chip's interconnect bandwidth as the sum of both directions (v5e
+# 400 GB/s, v5p 1200, v6e 800, tpu7x 1200), so `links` is half of that. The older page for v4 gives
+# 2400 Gbit/s in one direction.
 CHIPS = {
     "v4": Chip(275e12, 1228e9, 300e9, 15.25 * GIB, devices=2),
     "v5e": Chip(197e12, 819e9, 200e9, 15.75 * GIB),
@@ -54,12 +54,12 @@ CHIPS = {
     "tpu7x": Chip(2307e12, 7380e9, 600e9, 94.75 * GIB, devices=2),
 }
 
-# The number of bfloat16 products that make up a float32 product, by the precision of torch.tpu.
+# How many bfloat16 products XLA uses to compute one float32 product, by torch.tpu's precision.
 PASSES = {"default": 1, "high": 3, "highest": 6}
 
 
 def chip(generation: str) -> Chip:
-    """Return the peak speeds of a TPU. Raises ValueError if it is not in the table."""
+    """Return the peak performance of a TPU generation. Raises ValueError if it is unknown."""
     if generation not in CHIPS:
         raise ValueError(
             f"tpu: estimate: no peak numbers for TPU {generation!r}; there are those of "

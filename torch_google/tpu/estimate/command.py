@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of estimate."""
+"""The command line of `python -m torch_google.tpu.estimate`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Any other option is an argument of the function: --batch=8 calls function(batch=
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command, and return its exit status: 0, 1 for a mistake, 2 if it does not fit."""
+    """Run the command and return its exit status: 1 on an error, 2 if the model does not fit."""
     parser = argparse.ArgumentParser(
         "python -m torch_google.tpu.estimate",
         description=_DESCRIPTION,

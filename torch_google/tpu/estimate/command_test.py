@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: its arguments, and its one-line errors."""
+"""Tests of estimate's command-line arguments and of its one-line error messages."""
 
 from __future__ import annotations
 

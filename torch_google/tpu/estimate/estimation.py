@@ -36,19 +36,20 @@ def estimate(
     mesh: Mapping[str, int] | None = None,
     shard: Shard | None = None,
 ) -> Report:
-    """Return the estimate of a training step, or of `model(*inputs)` if `loss` is None.
+    """Return the estimate for a training step, or for `model(*inputs)` if `loss` is None.
 
-    The model's tensors and the inputs must be on the device `meta`; they are replaced with tensors
-    of the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
-    returns a scalar. The optimizer is AdamW by default.
+    The model's tensors and the inputs must be on the device `meta`. They are replaced with tensors
+    on the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
+    must return a scalar. The optimizer is AdamW by default.
 
-    `mesh` gives the sizes of the mesh's axes by name, such as `{"data": 4, "model": 4}`. Their
-    product is at most the topology's number of devices. The inputs' first dimension is distributed
-    over the first axis. `shard(name, shape)` returns the axis of each dimension of a parameter, or
-    None for a dimension that is not distributed. By default, parameters are distributed over all
-    axes, the largest dimension first.
+    `mesh` maps the names of the mesh's axes to their sizes, as in `{"data": 4, "model": 4}`. The
+    product of the sizes must not exceed the topology's number of devices. The first dimension of
+    each input is sharded over the first axis. `shard(name, shape)` returns the mesh axis of each
+    dimension of a parameter, or None for a dimension that is not sharded. By default, parameters
+    are sharded over all axes, largest dimension first.
 
-    Raises ValueError for a wrong topology, mesh or tensor, and RuntimeError if libtpu is missing.
+    Raises ValueError for an invalid topology, mesh or tensor, and RuntimeError if libtpu is
+    missing.
     """
     described = _topology(topology)
     peaks = chip(described.generation)
@@ -123,7 +124,7 @@ def _report(
 def _too_large(
     captured: Captured, error: Exception, seconds: float, base: dict[str, Any], peaks: Chip
 ) -> Report:
-    """Return the report for a program that the compiler rejects because it does not fit."""
+    """Return the report for a program that the compiler rejected for lack of memory."""
     message = str(error)
     required = re.search(r"(?:temporaries \(|Used )([\d.]+)([KMGT]?)", message)
     limit = re.search(r"available HBM \(([\d.]+)([KMGT]?)", message)
@@ -159,7 +160,10 @@ def _too_large(
 def buffers(
     captured: Captured, instructions: Sequence[hlo.Instruction], memory: Any
 ) -> tuple[Buffer, ...]:
-    """Return the buffers at the peak, the largest first. They add up to the program's memory."""
+    """Return the buffers that are live at the peak, largest first.
+
+    Their sizes add up to the program's memory.
+    """
     rows = []
     for instruction in instructions:
         if instruction.opcode == "parameter":
@@ -186,7 +190,7 @@ def buffers(
 def operator_costs(
     captured: Captured, instructions: Sequence[hlo.Instruction], peaks: Chip
 ) -> tuple[Cost, ...]:
-    """Return the cost of each operator of the graph, the slowest first."""
+    """Return the cost of each operator of the graph, slowest first."""
     rows: dict[tuple[str, str, str], list[float]] = {}
     devices = len(captured.devices)
 
@@ -231,7 +235,7 @@ def _notes(text: str, talk: float) -> tuple[str, ...]:
 
 
 def _hops(kind: str) -> int:
-    """Return how many times a collective sends its result. An all-reduce scatters, then gathers."""
+    """Return how often a collective sends its result: twice if it scatters, then gathers."""
     return 2 if kind == "all-reduce" else 1
 
 
@@ -244,7 +248,7 @@ def _bytes(size: re.Match[str]) -> int:
 
 
 def _topology(name: str) -> Topology:
-    # Otherwise, JAX would try to start a TPU, because libtpu is installed, and wait for it.
+    # Select the CPU. Otherwise, because libtpu is installed, JAX would wait for a TPU to start.
     if not _C.started():
         os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
         if jax.config.jax_platforms is None:
@@ -271,7 +275,7 @@ def _mesh(
             f"{len(described.devices)}. Choose a larger topology or a smaller mesh"
         )
     devices = described.devices[:count]
-    # The axes of a Mesh have the type Auto: XLA chooses the shardings of intermediate values.
+    # The mesh axes have the type Auto, so XLA chooses the shardings of intermediate values.
     return devices, Mesh(np.array(devices).reshape(tuple(sizes.values())), tuple(sizes))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the text of a compiled program: instructions, sizes, names, and live buffers."""
+"""Parses the text of a compiled program: instructions, sizes, names, and live buffers."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class Instruction:
 
     @property
     def node(self) -> int | None:
-        """Return the graph's node that the instruction computes, or None if XLA added it."""
+        """Return the position of the graph node that this instruction computes, or None."""
         label = re.search(r"/n(\d+)(?:/|$)", self.scope)
         return int(label[1]) if label else None
 
     @property
     def argument(self) -> int | None:
-        """Return the index among the program's arguments, if this is one of them."""
+        """Return the argument index of a parameter instruction, or None for any other."""
         index = re.fullmatch(r"inputs\[(\d+)\]", self.scope)
         return int(index[1]) if index and self.opcode == "parameter" else None
 
 
 def size_of(type_text: str, *, everywhere: bool = False) -> int:
-    """Return the bytes that a type's arrays take in HBM, with the padding of their tiles.
+    """Return how many bytes of HBM a type's arrays take, including the padding of their tiles.
 
-    `everywhere` also counts arrays in other memories, such as a TPU's VMEM.
+    With `everywhere`, arrays in other memories, such as a TPU's VMEM, count as well.
     """
     total = 0
     for dtype, sizes, layout in _ARRAY.findall(type_text):
@@ -62,7 +62,7 @@ def size_of(type_text: str, *, everywhere: bool = False) -> int:
 
 
 def entry(text: str) -> list[Instruction]:
-    """Return the instructions of the entry computation, in the order in which they run.
+    """Return the instructions of the entry computation in execution order.
 
     Raises ValueError if the text has no entry computation.
     """
@@ -75,13 +75,13 @@ def entry(text: str) -> list[Instruction]:
 def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
     """Return the number of HBM bytes that each instruction reads and writes.
 
-    A slice counts as reading its whole source. An asynchronous copy counts where it starts.
+    A slice counts as a read of its whole operand. An asynchronous copy counts at its start.
     """
     sizes = {i.name: i.bytes for i in instructions}
     return {
         i.name: 0
         if i.opcode in _FREE or i.opcode.endswith(_DONE)
-        # The type contains both the operands and the results.
+        # The type of an asynchronous start includes both its operands and its results.
         else size_of(i.text)
         if i.opcode.endswith("-start") and i.opcode != "all-reduce-start"
         else i.bytes + sum(sizes.get(operand, 0) for operand in i.operands)
@@ -91,14 +91,14 @@ def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Collectives:
-    """The collectives of one kind: their number, and the bytes of their results on a device."""
+    """All collectives of one kind: their count, and the total bytes of their results per device."""
 
     count: int
     bytes: int
 
 
 def collectives(text: str) -> dict[str, Collectives]:
-    """Return the collectives of all computations by kind. One in a loop counts once."""
+    """Return the collectives in all computations, by kind. A loop's body counts once."""
     found: dict[str, Collectives] = {}
     for line in text.splitlines():
         parsed = _INSTRUCTION.match(line)
@@ -114,7 +114,7 @@ def collectives(text: str) -> dict[str, Collectives]:
 
 
 def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """Return the temporaries that are live in HBM at the peak, the largest first.
+    """Return the temporaries that are live in HBM at the peak, largest first.
 
     Arguments are not included, because they live for the whole program. A result that XLA writes
     into an argument's buffer counts as a temporary here.
@@ -186,10 +186,10 @@ def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) 
 
 
 def _result_type(type_text: str, opcode: str) -> str:
-    """Return the part of an instruction's type that its result has.
+    """Return the part of an instruction's type that describes its result.
 
-    A started copy has the type (result, operand, context). A started all-reduce has the type of its
-    result. Other started instructions have (operand, result, ...), where both may be tuples.
+    A copy-start has the type (result, operand, context), and an all-reduce-start the type of its
+    result. Other starts have the type (operand, result, ...), in which either may be a tuple.
     """
     if not opcode.endswith("-start") or opcode == "all-reduce-start":
         return type_text
@@ -198,7 +198,7 @@ def _result_type(type_text: str, opcode: str) -> str:
 
 
 def _items(type_text: str) -> list[str]:
-    """Return the types in a tuple's type, or the type itself."""
+    """Return the element types of a tuple type, or a list of just the type if it is not a tuple."""
     if not type_text.startswith("("):
         return [type_text]
     items, depth = [""], 0
@@ -212,14 +212,14 @@ def _items(type_text: str) -> list[str]:
 
 
 def _opcode(text: str) -> tuple[str, str, str] | None:
-    """Split an instruction into its type, its opcode, and the rest, which starts with a "("."""
+    """Split an instruction into its type, its opcode, and the remaining text from "(" on."""
     end = len(_parenthesised(text)) + 2 if text.startswith("(") else text.find(" ")
     parsed = re.match(r"\s*([\w-]+)(\(.*)", text[end:], re.DOTALL)
     return (text[:end], parsed[1], parsed[2]) if parsed else None
 
 
 def _parenthesised(text: str) -> str:
-    """Return the text inside the first pair of parentheses."""
+    """Return the text between the first "(" and the ")" that matches it."""
     depth = 0
     start = text.find("(")
     for index in range(start, len(text)):
@@ -240,7 +240,7 @@ def _elements(sizes: str, layout: str) -> int:
     order = layout.partition(":")[0]
     if not shape or tile is None:
         return math.prod(shape)
-    # `order` lists the dimensions from the innermost one; the tile covers the innermost ones.
+    # `order` is minor-to-major, and the tile applies to the most minor dimensions.
     fastest = [int(d) for d in order.split(",") if d]
     lengths = [int(length) for length in tile[1].split(",")]
     for dimension, length in zip(fastest, reversed(lengths), strict=False):

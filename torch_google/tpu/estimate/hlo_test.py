@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of compiled programs, on a program compiled here and on text of a TPU program."""
+"""Tests the HLO parser on a program that is compiled here and on the text of TPU programs."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_compiled_program() -> None:
     (parameter,) = (i for i in instructions if i.opcode == "parameter")
     assert parameter.bytes == 256 * 256 * 4
     live = sum(i.bytes for i in hlo.live_at_peak(instructions))
-    # These buffers are live: the result, and the product or both the product and its sorted copy.
+    # At the peak, the result is live, and so is the product, its sorted copy, or both.
     assert 256 * 256 * 4 <= live <= 5 * 256 * 256 * 4
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates with the compiler for TPUs. The target is manual, because libtpu is a large wheel."""
+"""Estimates that use the TPU compiler. The target is manual, because the libtpu wheel is large."""
 
 from __future__ import annotations
 

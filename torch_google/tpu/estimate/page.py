@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report as one HTML page that loads nothing else."""
+"""Renders a report as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BARS = 15
 
 
 def page(report: Report, title: str) -> str:
-    """Return a self-contained page, with a chart of memory and one of time."""
+    """Return a self-contained HTML page with a memory chart and a time chart."""
     verdict = "fits" if report.fits else "large"
     parts = [
         f"<h1>{_text(title)} on {_text(report.topology)}</h1>",
@@ -139,7 +139,7 @@ def _figure(shapes: Iterable[str], height: int, kinds: Sequence[str]) -> str:
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table. Columns with numbers are aligned to the right; cells are HTML."""
+    """Return an HTML table. Numeric columns are right-aligned. Cells are HTML, not plain text."""
     numeric = [
         all(row[i].replace(",", "").replace(".", "").isdigit() for row in rows)
         for i in range(len(titles))

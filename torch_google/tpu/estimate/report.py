@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: a program's memory and time on each device, as data, as text and as JSON."""
+"""Reports a program's estimated memory and time per device, as data, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one operator at one line, per device.
+    """The cost per device of one operator at one source line.
 
-    `flops` counts products, and `bytes` HBM traffic. `seconds` is the roofline: the longer of the
-    times for both at the chip's peaks. `cycles` is the compiler's own estimate, 0 if it gives none.
+    `flops` counts matrix products and convolutions, and `bytes` counts HBM traffic. `seconds` is
+    the
+    roofline: the time for the flops or for the bytes at the chip's peaks, whichever is longer.
+    `cycles` is the compiler's own estimate, or 0 if it gives none.
     """
 
     module: str
@@ -39,7 +41,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Collective:
-    """The collectives of one kind: their number, and the bytes of their results on a device."""
+    """All collectives of one kind: their count, and the total bytes of their results per device."""
 
     kind: str
     count: int
@@ -50,9 +52,9 @@ class Collective:
 class Report:
     """An estimate for a program that was compiled, but not run.
 
-    Numbers are per device, except `parameters` and `model_flops`, which are in total. `error` is
-    the compiler's own message if the program does not fit. Then only the arguments are known, and
-    `needed` is the compiler's number, or the arguments' size if it gives none.
+    Numbers are per device, except for the totals `parameters` and `model_flops`. If the program
+    does not fit, `error` is the compiler's message, and only the sizes of arguments are known.
+    `needed` is then the size that the message gives, or else the total size of the arguments.
     """
 
     topology: str
@@ -88,12 +90,12 @@ class Report:
 
     @property
     def seconds(self) -> float:
-        """Return the roofline of the whole program: no run can be faster."""
+        """Return the roofline of the whole program: a lower bound on its run time."""
         return max(self.compute_seconds, self.memory_seconds, self.link_seconds)
 
     @property
     def bound(self) -> str:
-        """Return which peak limits the program: products, HBM or interconnect."""
+        """Return the peak that bounds the program's run time: products, HBM or interconnect."""
         limits = {
             "products": self.compute_seconds,
             "HBM": self.memory_seconds,
@@ -103,7 +105,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """Return whether the program fits, and by how much."""
+        """Return a phrase that says whether the program fits, and by how much."""
         gap = abs(self.available - self.needed) / _GB
         if self.fits:
             return f"fits, with {gap:.2f} GB to spare"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other libraries that choose a device from a closed list, extended by this device."""
+"""Adds the device to other libraries that support only a fixed list of devices."""
 
 from torch_google.tpu.integrations.install import VARIABLE, install
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""accelerate: the default device is this one, unless the program asks for the CPU."""
+"""Makes this device accelerate's default, unless the program asks for the CPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 def extend(state: ModuleType) -> None:
     """Extend the module `accelerate.state`.
 
-    `PartialState.default_device` names the devices that it knows, and this is none of them. Its
-    callers ask it only if the program has not asked for the CPU.
+    `PartialState.default_device` does not know this device, and falls back to the CPU. It is not
+    called if the program has asked for the CPU, so the replacement may return this device.
     """
     known = state.PartialState.default_device
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a function when a module has been imported."""
+"""Calls functions when given modules have been imported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Function = Callable[[ModuleType], None]
 
 
 def after_import(name: str, function: Function) -> None:
-    """Call `function(module)` after the module `name` is imported, now if that has happened.
+    """Call `function(module)` as soon as the module `name` is imported, or now if it already is.
 
-    An error that it raises is an error of the import. The same function is called only once.
+    If the function raises an exception, the import fails with it. A function that is registered
+    several times before the import is called only once.
     """
     module = sys.modules.get(name)
     if module is not None and not _is_importing(module):
@@ -35,7 +36,7 @@ def _is_importing(module: ModuleType) -> bool:
 
 
 class _Finder(MetaPathFinder):
-    """Finds only modules with a function, through the other finders."""
+    """A finder for modules that have registered functions. It delegates to the other finders."""
 
     def __init__(self) -> None:
         self.functions: dict[str, list[Function]] = {}
@@ -57,7 +58,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """The loader of a module with a function. Once the module exists, it has its own loader."""
+    """A loader that runs a module's own loader, and then the module's registered functions."""
 
     def __init__(self, loader: Any, name: str) -> None:
         self._loader = loader

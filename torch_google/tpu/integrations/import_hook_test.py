@@ -15,7 +15,7 @@ from torch_google.tpu.integrations.import_hook import after_import
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A package with a module `late` and a data file."""
+    """Create a package with a module `late` and a data file, and yield its name."""
     name = "sample_of_import_hook"
     directory = tmp_path / name
     directory.mkdir()

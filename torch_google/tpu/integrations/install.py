@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of modules to extend when a program imports them."""
+"""A table of library modules, and the functions that extend them when they are imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google.tpu.integrations.import_hook import after_import
 VARIABLE = "TORCH_TPU_INTEGRATIONS"
 """The environment variable that turns integrations off with 0."""
 
-# Modules of other libraries, and the functions of this package to call once they are imported.
+# Maps modules of other libraries to this package's functions that are called on their import.
 _TABLE = {
     "accelerate.state": "accelerate:extend",
     "lightning.fabric.connector": "lightning:extend_fabric",
@@ -24,9 +24,9 @@ _TABLE = {
 
 
 def install() -> None:
-    """Arrange that the libraries of the table know the device. Imports none of them. Idempotent.
+    """Arrange for each library in the table to be extended on its import. Idempotent.
 
-    Raises ValueError if the environment variable is neither 0 nor 1.
+    Raises ValueError if TORCH_TPU_INTEGRATIONS is neither 0 nor 1.
     """
     setting = os.environ.get(VARIABLE, "1")
     if setting not in ("0", "1"):

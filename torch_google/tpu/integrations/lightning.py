@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lightning: `accelerator="tpu"` and `"auto"` select this device, for the Trainer and for Fabric.
+"""Makes Lightning's Trainer and Fabric use this device for `accelerator="tpu"` and `"auto"`.
 
-Lightning's own accelerator `tpu` needs torch_xla. If that is not installed, this device takes the
-name. Lightning chooses the accelerator for `"auto"`, the strategy and the precision by the names
-that it knows, so this module extends its connectors.
+Lightning's own `tpu` accelerator needs torch_xla. If torch_xla is not available, this device takes
+over the name. Lightning picks the accelerator for `"auto"`, the strategy and the precision from
+fixed lists of devices, so this module also patches its connectors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 
 def extend_fabric(connector: ModuleType) -> None:
-    """Extend `lightning.fabric.connector`, also of the package `lightning_fabric`."""
+    """Extend the module `lightning.fabric.connector` or `lightning_fabric.connector`."""
     fabric = connector.__name__.removesuffix(".connector")
     accelerators = import_module(f"{fabric}.accelerators")
     if accelerators.XLAAccelerator.is_available():
@@ -34,7 +34,7 @@ def extend_fabric(connector: ModuleType) -> None:
 
 
 def extend_trainer(connector: ModuleType) -> None:
-    """Extend the Trainer's connector, of `lightning.pytorch` or `pytorch_lightning`."""
+    """Extend the Trainer's accelerator connector in `lightning.pytorch` or `pytorch_lightning`."""
     package = connector.__name__.removesuffix(".trainer.connectors.accelerator_connector")
     accelerators = import_module(f"{package}.accelerators")
     if accelerators.XLAAccelerator.is_available():
@@ -51,7 +51,7 @@ def extend_trainer(connector: ModuleType) -> None:
 
 
 def _accelerator(base: type[Any]) -> type[Any]:
-    """Return the accelerator's class. `base` is the library's abstract class."""
+    """Return a subclass of `base`, Lightning's abstract `Accelerator`, for this device."""
 
     class TpuAccelerator(base):
         """The device `tpu` of torch_google."""
@@ -66,7 +66,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
 
         @staticmethod
         def parse_devices(devices: int | str | list[int]) -> int | list[int]:
-            """Return the number of devices, or their indices."""
+            """Convert the Trainer's `devices` option to a device count or a list of indices."""
             if isinstance(devices, str):
                 numbers = [int(part) for part in devices.split(",") if part.strip()]
                 devices = numbers if "," in devices else numbers[0]
@@ -76,7 +76,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
 
         @staticmethod
         def get_parallel_devices(devices: int | list[int]) -> list[torch.device]:
-            """Return a device for each process. A process with one device has the index 0."""
+            """Return a device for each process. If only one device is visible, its index is 0."""
             indices = range(devices) if isinstance(devices, int) else devices
             count = torch.tpu.device_count()
             return [torch.device("tpu", index if count > 1 else 0) for index in indices]
@@ -94,7 +94,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
             return "tpu"
 
         def get_device_stats(self, device: Any) -> dict[str, Any]:
-            """Return the statistics of a device's memory."""
+            """Return the device's memory statistics."""
             return dict(torch.tpu.memory_stats(device))
 
     return TpuAccelerator
@@ -116,7 +116,7 @@ def _extend(
     mixed_precision: type[Any],
     precision_attribute: str,
 ) -> None:
-    """Extend a connector's choices of the accelerator, of the strategy and of the precision."""
+    """Patch how a connector chooses the accelerator, the strategy and the precision plugin."""
     choose_auto = connector._choose_auto_accelerator
     choose_strategy = connector._choose_strategy
     choose_precision = connector._check_and_init_precision
@@ -146,7 +146,7 @@ def _extend(
 
 
 def _without_streams(ddp: type[Any], method: str) -> None:
-    """Make DDP wrap a module on this device without a CUDA stream, as it does on the CPU."""
+    """Make DDP pass no device IDs on this device, so it needs no CUDA stream, as on the CPU."""
     device_ids = getattr(ddp, method)
 
     def no_ids(self: Any) -> list[int] | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safetensors: `safe_open`, and so `load_file` and `load_model`, with `device="tpu"`.
+"""Supports `device="tpu"` in safetensors' `safe_open`, and thus in `load_file` and `load_model`.
 
-The library's Rust code rejects devices that it does not know. So files are read on the CPU, and
-each tensor is copied to the device when it is asked for.
+The library's Rust code rejects unknown devices. So files are opened on the CPU, and each tensor is
+copied to the device when it is read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 def extend(safetensors: ModuleType) -> None:
-    """Replace `safetensors.safe_open`, before other modules import it."""
+    """Replace `safetensors.safe_open` before other modules can import the original."""
     original = safetensors.safe_open
 
     class Either(type):
@@ -40,7 +40,7 @@ def _is_ours(device: Any) -> bool:
 
 
 class _Slice:
-    """A tensor of a file, of which parts can be read."""
+    """A slice of a tensor in a file, which copies to the device only the part that is indexed."""
 
     def __init__(self, part: Any, device: torch.device) -> None:
         self._part = part
@@ -55,7 +55,7 @@ class _Slice:
 
 
 class _File:
-    """An open file whose tensors are copied to a device."""
+    """An open file that copies the tensors it reads to a device."""
 
     def __init__(self, file: Any, device: torch.device) -> None:
         self._file = file

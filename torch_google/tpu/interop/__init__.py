@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch_google.tpu.interop.jax_arrays import to_jax as to_jax
     from torch_google.tpu.interop.stablehlo_program import load_stablehlo as load_stablehlo
 
-# The modules of this package that define the names.
+# Maps each public name to the module of this package that defines it.
 _MODULES = {
     "from_jax": "jax_arrays",
     "load_stablehlo": "stablehlo_program",
@@ -19,7 +19,7 @@ __all__ = ["from_jax", "load_stablehlo", "to_jax"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported lazily, because the modules load JAX, which importing this package must not do.
+    # Import lazily: the modules load JAX, which importing this package must not do.
     if name in _MODULES:
         from importlib import import_module
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that code outside the runtime holds are never donated, in any mode."""
+"""Tests that arrays held by code outside the runtime are never donated, in any execution mode."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # Keep a second jax.Array over the same buffer, because all references to the first one may be
-    # gone.
+    # Create a second jax.Array over the same buffer. The runtime has no reference to it.
     return jax.device_put(array, next(iter(array.devices())))
 
 
@@ -40,7 +39,7 @@ HOLDERS: list[Callable[[jax.Array], Any]] = [held, other_array, numpy_view, dlpa
 
 
 def overwrite(x: torch.Tensor) -> None:
-    """Overwrite a tensor, as training does, so that torch no longer needs its old values."""
+    """Overwrite a tensor repeatedly, as training does, so that its old buffers could be donated."""
     for _ in range(5):
         x.mul_(2).add_(1)
         x.sub_(0.5)
@@ -48,7 +47,8 @@ def overwrite(x: torch.Tensor) -> None:
     torch.tpu.wait_for_compiles()
 
 
-# The first runs donate nothing, because the trace is new or its program is still being compiled.
+# How often each test repeats. The first runs donate nothing, because the trace is new or its
+# program is still being compiled.
 TIMES = 4
 
 

@@ -22,8 +22,8 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     buffer and nothing is copied. For any other view (a slice, a transpose, another shape or dtype),
     the array is a copy.
 
-    Writing to the tensor later gives it a new array and does not change this one. Do not donate the
-    array to a JAX function while the tensor is in use.
+    A later write to the tensor gives it a new array and leaves the returned one unchanged. Do not
+    donate the returned array to a JAX function while the tensor is in use.
 
     Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError if
     the tensor has another device or layout, and RuntimeError if a gradient would be lost.
@@ -34,7 +34,8 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     is_whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
     if not is_whole or view.conj or view.neg:
         return _read(value, view)
-    # The caller may pass the array to other code, which reference counts do not reveal.
+    # Mark the buffer as shared. The caller may pass the array to code whose use of the buffer
+    # reference counts do not reveal.
     _C.share(tensor)
     return value
 
@@ -42,16 +43,16 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
 def from_jax(array: jax.Array) -> torch.Tensor:
     """Return a tensor that shares an array's buffer, on the tpu device that holds the array.
 
-    Nothing is copied unless the array has an unusual memory layout. Writing to the tensor later
-    gives it a new array and does not change this one.
+    Nothing is copied unless the array has an unusual memory layout. A later write to the tensor
+    gives the tensor a new buffer and leaves the array unchanged.
 
     Raises TypeError if the argument is not a JAX array or has a dtype that torch lacks. Raises
     ValueError if the array is on several devices, or not on a tpu device. Raises RuntimeError if
-    it has no buffer: it was donated or deleted, or it is a tracer.
+    the array has no buffer, because it was donated or deleted or is a tracer.
     """
     dtype = _check_array(array)
     if array.weak_type:
-        # torch has no weak types, so share the buffer without JAX's weak-type flag.
+        # torch has no weak types, so wrap the buffer in an array without JAX's weak-type flag.
         array = jax.make_array_from_single_device_arrays(array.shape, array.sharding, [array])
     if not _has_usual_layout(array):
         array = _laid_out(array)
@@ -132,8 +133,8 @@ def _check_place(array: jax.Array) -> None:
 
 
 def _has_usual_layout(array: jax.Array) -> bool:
-    # Programs are compiled for the platform's default layout, which is not always row-major on
-    # a TPU. JAX arrays have that layout unless the user chose another one.
+    # Programs are compiled for the platform's default layout, which is not always row-major on a
+    # TPU. JAX arrays have the default layout unless the user chose another one.
     if platform.name() == "tpu":
         return True
     layout = array.format.layout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads StableHLO text, such as export_stablehlo writes, as a function of tpu tensors."""
+"""Loads StableHLO text, such as export_stablehlo's output, as a function of tpu tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_google.tpu import dtypes
 from torch_google.tpu.interop.jax_arrays import from_jax, to_jax
 from torch_google.tpu.runtime import compiler, platform
 
-# Types of StableHLO that torch has, by their names in the text.
+# Maps the StableHLO element types that torch supports to torch dtypes.
 _DTYPES = {
     "i1": torch.bool,
     "i8": torch.int8,
@@ -38,17 +38,17 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class TensorType:
-    """The dtype and the shape of an input or output."""
+    """The dtype and shape of one input or output of a program."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
 
 
 class StableHloProgram:
-    """A StableHLO module with fixed shapes. Each device that it runs on compiles it once."""
+    """A StableHLO module with fixed shapes. It is compiled once for each device that it runs on."""
 
     def __init__(self, text: str) -> None:
-        """Parse the text. `load_stablehlo` documents the errors."""
+        """Parse the text. `load_stablehlo` documents the exceptions."""
         with make_ir_context():
             try:
                 module = ir.Module.parse(text)
@@ -67,7 +67,8 @@ class StableHloProgram:
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Run the program on the device of its inputs.
 
-        Raises TypeError if their number, dtypes, shapes or devices are not those of `inputs`.
+        Raises TypeError unless the tensors match `inputs` in number, dtypes and shapes, and are all
+        on one tpu device.
         """
         actual = [TensorType(each.dtype, tuple(each.shape)) for each in tensors]
         if actual != self.inputs:
@@ -106,7 +107,7 @@ class StableHloProgram:
 
 
 def load_stablehlo(text: str) -> StableHloProgram:
-    """Return the program of StableHLO text, as a function of tpu tensors.
+    """Load StableHLO text as a function of tpu tensors.
 
     Raises ValueError if the text cannot be parsed, its `main` is missing, or an input or output has
     a dynamic size or a type that torch lacks.
@@ -155,7 +156,8 @@ def _exported(
         in_shardings_hlo=(None,) * len(inputs),
         out_shardings_hlo=(None,) * len(outputs),
         nr_devices=1,
-        # Of several platforms, the program would get the running one as an argument.
+        # A program for several platforms would get the running platform's index as an extra
+        # argument.
         platforms=(platform.name(),),
         ordered_effects=(),
         unordered_effects=(),
