@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels under torch.vmap: a separate operator applies jax.vmap to the kernel's function."""
+"""Runs kernels under torch.vmap: a separate operator applies jax.vmap to the kernel's function."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from torch_google.tpu.kernels.kernel_signature import KernelSignature, Parameter
 class BatchingRule:
     """The torch.vmap rule for a kernel's operator.
 
-    If the user has registered a gradient, it belongs to the kernel's operator. So if that gradient
-    is needed, the operator is called once per row. Otherwise, a batched operator, which is created
-    on first use, computes all rows in one call.
+    A gradient that the user has registered belongs to the kernel's own operator. If that gradient
+    is needed, the rule calls the operator once per row. Otherwise, it calls a batched operator,
+    created on first use, that computes all rows in one call.
     """
 
     def __init__(self, kernel: Kernel, operator: Any, differentiable: bool) -> None:
@@ -87,7 +87,7 @@ _EMPTY = Parameter("", None).default
 def _dims(
     signature: KernelSignature, values: Sequence[Any], in_dims: Sequence[Any]
 ) -> Iterator[Any]:
-    """Yield, for each tensor, the dimension that vmap maps over, or None."""
+    """Yield the dimension that vmap maps over, or None, for each tensor."""
     padded = [*in_dims, *[None] * (len(values) - len(in_dims))]
     for parameter, value, dim in zip(signature.parameters, values, padded, strict=True):
         if parameter.is_tensors:

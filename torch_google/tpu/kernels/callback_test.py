@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that call back into Python work, although the compile cache cannot store them."""
+"""Tests that kernels can call back into Python, although the compile cache cannot store them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing a kernel changes its key in the on-disk cache, although its name stays the same."""
+"""Tests that editing a kernel changes its key in the on-disk cache, even if it keeps its name."""
 
 from __future__ import annotations
 

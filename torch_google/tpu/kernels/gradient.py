@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derives a kernel's gradient with jax.vjp, as another operator that is itself differentiable."""
+"""Derives a kernel's gradient with jax.vjp, as another operator that is also differentiable."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# Only gradients up to this order exist. They are defined in advance, because an operator must exist
+# The highest order of gradients. All orders are defined in advance, because an operator must exist
 # before a graph that uses it is loaded.
 _ORDER = 2
 
 
 def differentiate(kernel: Kernel, operator: Any, order: int = _ORDER) -> None:
-    """Register the gradient of a kernel's operator."""
+    """Register gradients for a kernel's operator, up to the given order."""
     pullback = _pullback(kernel)
     pullback_op = pullback.define()
     if order > 1:
@@ -50,7 +50,7 @@ def differentiate(kernel: Kernel, operator: Any, order: int = _ORDER) -> None:
     operator.register_autograd(backward, setup_context=setup)
 
 
-# A placeholder for a tensor that autograd has saved.
+# A placeholder for a tensor that is saved with save_for_backward.
 _HERE = object()
 
 
@@ -85,7 +85,7 @@ def _pullback(kernel: Kernel) -> Kernel:
         present = [
             g for g in result_grads if g is not None and jnp.issubdtype(g.dtype, jnp.inexact)
         ]
-        # For complex numbers, torch's gradient is the conjugate of JAX's.
+        # For complex tensors, torch's gradient is the conjugate of JAX's.
         cotangents = [
             jnp.conj(g).astype(result.dtype) for g, result in zip(present, results, strict=True)
         ]
@@ -107,7 +107,8 @@ def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:
 def _gradient(parameter: Parameter, value: Any, each: Iterator[Any]) -> Any:
     if parameter.is_tensors:
         gradients = [None if item is None else next(each) for item in value]
-        # Autograd ignores the tensors in a list that contains a None.
+        # Autograd ignores all tensors in a list that contains None, so it accepts no gradients for
+        # them.
         return None if any(item is None for item in value) else gradients
     return next(each) if parameter.is_tensor and value is not None else None
 

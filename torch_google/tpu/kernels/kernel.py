@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JAX function as a torch operator: defines its schema, its shapes and its values."""
+"""Defines a JAX function as a torch operator, with its schema, shape inference and lowering."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel. `title` names it in errors; `function` takes arrays in place of tensors.
+    """A JAX function that is a torch operator. `title` names it in error messages.
 
-    `x64` says whether the function is traced with 64 bits; None lets `x64_choice` decide. A
-    gradient's `primal` is the kernel that it belongs to.
+    `function` takes arrays in place of tensors. `x64` says whether it is traced with 64 bits; if it
+    is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it differentiates.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Kernel:
     primal: Kernel | None = None
 
     def define(self) -> Any:
-        """Define the operator. Raises ValueError if the name is already taken."""
+        """Define and return the torch operator. Raises ValueError if its name is already taken."""
         schema = self.signature.schema()
         if self.name in torch._C._dispatch_get_all_op_names():
             raise ValueError(
@@ -53,14 +53,14 @@ class Kernel:
         return operator
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """The operator's lowering: compute the results from JAX arrays, for one platform."""
+        """Compute the results from JAX arrays. This is the operator's lowering."""
         values = self.signature.values(args, kwargs)
         tensors = self.signature.tensors(values)
         running = platform.name() if _C.started() else "cpu"
         return self._evaluated(values, tensors, target_platform.requested() or running)
 
     def results(self, values: Sequence[Any]) -> Any:
-        """Call the function and check its results, as part of another kernel."""
+        """Call the function on arrays and return its results, after checking them."""
         arguments = [
             tuple(value) if p.as_tuple else value
             for p, value in zip(self.signature.parameters, values, strict=True)
@@ -77,7 +77,10 @@ class Kernel:
         return self._checked(results)
 
     def _refuse_lost_gradients(self, operator: Any) -> None:
-        """Reject lists that contain a None and a tensor whose gradient autograd would then drop."""
+        """Make the operator reject lists that mix None with tensors that require a gradient.
+
+        Autograd ignores tensors in such lists, so their gradients would silently be lost.
+        """
         differentiated = make_autograd_impl(operator._opoverload, operator)
 
         def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
@@ -101,7 +104,7 @@ class Kernel:
             operator._lib.impl(operator._opoverload._opname, checked, key, with_keyset=True)
 
     def _evaluated(self, values: Sequence[Any], arrays: Sequence[Any], on: str) -> Any:
-        """Compute the results on a platform. `arrays` replace the tensors in `values`."""
+        """Compute the results for a platform, with `arrays` in place of the tensors in `values`."""
         with interpreted(on):
             return evaluate(self._of_arrays(values), arrays, self._x64(values, arrays))
 
@@ -109,7 +112,7 @@ class Kernel:
         return lambda arrays: self.results(self.signature.with_tensors(values, arrays))
 
     def _x64(self, values: Sequence[Any], arrays: Sequence[Any]) -> bool | None:
-        """Return whether 64 bits are on, or None if the trace of this kernel decides."""
+        """Return whether to trace with 64 bits, or None if `x64_choice` must decide."""
         wide = [str(array.dtype) for array in arrays if is_64_bit(array)]
         if self.x64 is False and wide:
             raise TypeError(
@@ -123,7 +126,7 @@ class Kernel:
         return True if self.primal.has_64_bits(filled[:count]) else None
 
     def has_64_bits(self, values: Sequence[Any]) -> bool:
-        """Return whether a tensor among these arguments, or the results, has 64 bits."""
+        """Return whether `x64` is True, or an argument or a result is a 64-bit tensor."""
         tensors = self.signature.tensors(values)
         if self._x64(values, tensors):
             return True
@@ -151,7 +154,7 @@ class Kernel:
         return tuple(arrays) if fixed else arrays
 
     def _on_cpu(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the operator's results for CPU tensors."""
+        """Compute the results for CPU tensors."""
         values = self.signature.values(args, kwargs)
         tensors = self.signature.tensors(values)
 
@@ -164,7 +167,7 @@ class Kernel:
         return jax.tree.map(tensor_of, results)
 
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
-        """Return empty tensors with the results' metadata. Symbolic sizes become numbers."""
+        """Return empty tensors like the results. Symbolic sizes are specialised to their values."""
         values = [_number(value) for value in self.signature.values(args, kwargs)]
         tensors = self.signature.tensors(values)
         if not tensors:

@@ -27,19 +27,20 @@ def custom_kernel(
     fixed number of them, or a list. It must be pure: to change a tensor, return its new value and
     `copy_` that into the tensor.
 
-    Returns torch's CustomOpDef. Call it, or `torch.ops.library.name`; `register_autograd` sets its
-    gradient. With `differentiable`, JAX derives the gradient, which computes the function again.
-    The operator works in every eager mode, under torch.compile (as part of the program), under
-    torch.vmap, and on CPU tensors. On a CPU platform, Pallas kernels are interpreted.
+    Returns torch's CustomOpDef. Call it, or `torch.ops.library.name`. Its `register_autograd` sets
+    the operator's gradient. With `differentiable`, JAX derives the gradient, and the backward pass
+    computes the function again. The operator works in every eager mode, under torch.compile (as
+    part of the program), under torch.vmap, and on CPU tensors. On a CPU, Pallas kernels are
+    interpreted.
 
-    `x64` says whether JAX traces the function and its gradient with jax_enable_x64, which the
-    device enables. By default, it does if an argument or a result has 64 bits. Otherwise, 64 bits
-    are off for functions that call Pallas or that cannot be traced with them, and on for all
-    others. With 64 bits off, only JAX's defaults have 32 bits: a dtype that the function names is
-    kept. With `x64=False`, 64-bit arguments raise TypeError.
+    `x64` says whether JAX traces the function and its gradient with jax_enable_x64. By default, 64
+    bits are on if an argument or a result has 64 bits. Otherwise, they are off if the function
+    calls Pallas or cannot be traced with 64 bits, and on for all other functions. With 64 bits off,
+    JAX's default dtypes have 32 bits, but a dtype that the function names explicitly is kept. With
+    `x64=False`, 64-bit arguments raise TypeError.
 
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
-    message names the function, the argument and the invalid value.
+    TypeError's message names the function, the argument and the invalid value.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"custom_kernel: the name {name!r} is not of the form 'library::name'")

@@ -19,7 +19,7 @@ _numbers = count()
 
 
 def fresh() -> str:
-    """Return a new operator name, because operators exist until the process ends."""
+    """Return an unused operator name, because operators exist until the process ends."""
     return f"kernels_test::op{next(_numbers)}"
 
 
@@ -54,7 +54,7 @@ def _ninefold_setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any
 
 def _ninefold_backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     x, scale = ctx.saved_tensors
-    # Wrong on purpose, so that the test notices whether this formula is used.
+    # Deliberately wrong, so that the test can tell whether this formula is used.
     return 9 * grad * scale, grad * x
 
 

@@ -19,7 +19,7 @@ ONE, LIST = "Tensor", "Tensor[]"
 
 @dataclass(frozen=True)
 class Parameter:
-    """An operator's parameter. With `as_tuple`, the function expects a tuple, not a list."""
+    """An operator's parameter. `as_tuple` means that the function takes a list as a tuple."""
 
     name: str
     annotation: Any
@@ -42,13 +42,13 @@ TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """An operator's parameters, and the torch annotation of its results."""
+    """An operator's parameters, and its return type as a torch annotation."""
 
     parameters: tuple[Parameter, ...]
     returns: Any
 
     def schema(self) -> str:
-        """Return the operator's schema, without its name. Raises ValueError if it has no schema."""
+        """Return the schema without the operator's name. Raises ValueError if none exists."""
 
         def prototype() -> None: ...
 
@@ -68,7 +68,7 @@ class KernelSignature:
         return str(torch.library.infer_schema(prototype, mutates_args=()))
 
     def values(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """Return the value of each parameter, in order."""
+        """Return the value of each parameter in order, with defaults filled in."""
         by_name = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
         return [by_name.get(p.name, p.default) for p in self.parameters]
 
@@ -83,7 +83,7 @@ class KernelSignature:
         return list(self._tensors(values))
 
     def with_tensors(self, values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-        """Return `values` with each tensor replaced by the next one from `tensors`."""
+        """Return `values` with their tensors replaced, in order, by those in `tensors`."""
         rest = iter(tensors)
 
         def replaced(value: Any) -> Any:
@@ -109,7 +109,8 @@ class KernelSignature:
 def signature_of(function: Callable[..., Any], where: str) -> KernelSignature:
     """Return the operator signature of a JAX function.
 
-    Raises TypeError, which names `where`, the parameter and its annotation.
+    Raises TypeError if an annotation is missing or unsupported. The message starts with `where` and
+    names the parameter.
     """
     try:
         parameters = inspect.signature(function).parameters
@@ -161,7 +162,7 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return torch's annotation for a JAX one, or None, and whether the JAX one is a tuple."""
+    """Return the torch annotation for a JAX one, or None, and whether the JAX one is a tuple."""
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:
@@ -198,7 +199,7 @@ _LIST: Any = typing.List  # noqa: UP006
 
 
 def _spelled(annotation: Any) -> Any:
-    """Rewrite an annotation for torch releases that do not accept `list[...]`, such as v2.6."""
+    """Replace `list[...]` with `typing.List[...]`, because torch v2.6 accepts only the latter."""
     if typing.get_origin(annotation) is list:
         (item,) = typing.get_args(annotation)
         return _LIST[item]

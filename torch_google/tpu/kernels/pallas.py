@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interprets Pallas kernels if there is no accelerator."""
+"""Interprets Pallas kernels on CPU platforms."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 
 def interpreted(platform: str) -> AbstractContextManager[Any]:
-    """Return a context in which to trace Pallas kernels, so that they can run on this platform.
+    """Return a context in which Pallas kernels are traced so that they can run on `platform`.
 
-    On a CPU, kernels are interpreted, as XLA programs that loop over the grid, whatever their
-    options.
+    On a CPU, every kernel is interpreted, whatever its own options: it becomes an XLA program that
+    loops over the grid.
     """
     if platform != "cpu":
         return nullcontext()
     from jax.experimental.pallas import tpu
 
     # True selects the interpreter of pallas_call(interpret=True). Interpreter parameters would
-    # emulate a TPU's memories and semaphores, which is meant for debugging and many times slower.
+    # instead emulate a TPU's memories and semaphores, which is meant for debugging and many times
+    # slower.
     return tpu.force_tpu_interpret_mode(True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses whether a kernel's function is traced in JAX's x64 mode, which the device enables.
+"""Chooses whether to trace a kernel's function in JAX's x64 mode, which the device enables.
 
-With 64 bits, JAX's indices and counters are int64. Mosaic, the compiler of Pallas kernels for TPU,
-rejects int64, and some JAX code mixes int64 with int32 and cannot be traced at all.
+In x64 mode, JAX's indices and counters are int64. Mosaic, the compiler of Pallas kernels for TPU,
+rejects int64, and some JAX code mixes int64 with int32 and cannot be traced in this mode at all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Function = Callable[[Sequence[jax.Array]], Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice whether to trace a function with 64 bits.
+    """Whether to trace a function with 64 bits, and the trace or error that decided it.
 
-    `x64` is True if a tensor has 64 bits, and False for a Pallas kernel or a function that cannot
-    be traced with 64 bits. None means that neither applies, so 64 bits stay enabled. If the
-    function was traced with 64 bits, `trace` is its trace, and `structure` is the structure of its
-    results. If tracing failed, `error` is the exception.
+    `x64` is True if an argument or a result has 64 bits. Otherwise, it is False if the function
+    calls a Pallas kernel or cannot be traced with 64 bits, and None if 64 bits may stay enabled. If
+    the function was traced with 64 bits, `trace` is the trace, and `structure` is the structure of
+    the results. If tracing failed, `error` is the exception.
     """
 
     x64: bool | None
@@ -38,7 +38,7 @@ class Choice:
 
 
 def choose(function: Function, arrays: Sequence[Any]) -> Choice:
-    """Return the choice for a function of these arrays, which may be tracers or specs."""
+    """Choose whether to trace a function of these arrays, tracers or specs with 64 bits."""
     if any(is_64_bit(array) for array in arrays):
         return Choice(True)
     try:
@@ -55,8 +55,8 @@ def choose(function: Function, arrays: Sequence[Any]) -> Choice:
 def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any:
     """Return the function's results, with 64 bits on or off. If `x64` is None, `choose` decides.
 
-    If `choose` turns 64 bits off, but the function cannot be traced without them, they stay on. If
-    the function also fails with 64 bits, its error is raised.
+    If `choose` turns 64 bits off, but the function can be traced only with them, they stay on. If
+    the function fails both ways, the error of its trace with 64 bits is raised.
     """
     choice = choose(function, arrays) if x64 is None else Choice(x64)
     if choice.trace is not None and choice.x64 is not False:
@@ -75,13 +75,13 @@ def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any
 
 @contextmanager
 def enabled(x64: bool) -> Iterator[None]:
-    """Trace with 64 bits on or off. An explicitly requested 64-bit dtype is never truncated."""
+    """Turn 64 bits on or off for tracing. 64-bit dtypes named explicitly are never truncated."""
     with jax.enable_x64(x64), explicit_x64_dtypes(ExplicitX64Mode.ALLOW):
         yield
 
 
 def is_64_bit(array: Any) -> bool:
-    """Return whether an array's or spec's dtype exists in JAX only with 64 bits enabled."""
+    """Return whether JAX has the dtype of an array or spec only if 64 bits are enabled."""
     return str(array.dtype) in {"int64", "uint64", "float64", "complex128"}
 
 
@@ -92,6 +92,6 @@ def _uses_pallas(jaxpr: Jaxpr) -> bool:
 
 
 def _replay(trace: ClosedJaxpr, structure: Any, arrays: Sequence[Any]) -> Any:
-    """Return the results of a function that was traced with 64 bits, without calling it again."""
+    """Evaluate a function's 64-bit trace on these arrays, without calling the function again."""
     with enabled(True):
         return jax.tree.unflatten(structure, jaxpr_as_fun(trace)(*arrays))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that do not support 64 bits are traced with 32; 64-bit tensors keep their values."""
+"""Tests that kernels without 64-bit support are traced with 32 bits, but keep 64-bit dtypes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def summed(x: jax.Array) -> jax.Array:
 
 @custom_kernel("x64_test::moved")
 def moved(x: jax.Array) -> jax.Array:
-    # BIG exceeds the largest int32.
+    # BIG does not fit in an int32.
     return (twice(x).astype(jnp.int64) + BIG).sum().astype(jnp.float32)
 
 
@@ -88,7 +88,7 @@ def wide(x: jax.Array) -> jax.Array:
 
 
 def lowered(name: str, *args: Any, **kwargs: Any) -> str:
-    """Return a kernel's program for a TPU, as text."""
+    """Return the StableHLO of a kernel, lowered for a TPU."""
     lowering = lowerings.find(getattr(torch.ops.x64_test, name).default)
     assert lowering is not None
     function = partial(lowering.function, **kwargs)
@@ -103,7 +103,7 @@ def test_attention_of_jax_lowers_for_a_tpu(name: str, dtype: str) -> None:
     qkv = [jax.ShapeDtypeStruct((1, 2, 128, 128), dtype)] * 3
     assert "tpu_custom_call" in lowered(name, *qkv)
     gradient = lowered(f"{name}_vjp", *qkv, qkv[:1], wanted_3=[True] * 3)
-    # One call each for the forward pass and two gradients.
+    # The forward pass and two backward kernels make at least one call each.
     assert gradient.count("custom_call @tpu_custom_call") >= 3
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SPMD in one process: tensors distributed over several devices, under torch_xla's names.
+"""SPMD in one process: tensors sharded over several devices, with the names of torch_xla's API.
 
 A sharded tensor is on one tpu device, which represents all devices of the mesh. Operators on the
-tensor run on all these devices, and XLA inserts the communication (GSPMD).
+tensor run on all these devices, and XLA (GSPMD) inserts the communication.
 """
 
 from torch_google.tpu.spmd.dtensors import from_dtensor, placements_of, to_dtensor

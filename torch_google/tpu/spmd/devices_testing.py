@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program for a test in a separate process that has several simulated devices."""
+"""Runs a test's program in a separate process with several simulated devices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def message(function):
 
 
 def run(program: str, *arguments: str, devices: int = 4, cache: Path | None = None) -> Any:
-    """Run a program with these arguments, and return the last line that it prints, as JSON."""
+    """Run a program and return the last line that it prints, parsed as JSON."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _START + program, *arguments],
         env={

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts between sharded tensors and torch's DTensors, which can describe the same sharding.
 
-One process holds all parts of a sharded tensor. A DTensor has a process for each part.
+A sharded tensor has all its shards in one process, whereas a DTensor has one shard per process.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def placements_of(t: torch.Tensor) -> tuple[Placement, ...]:
     """Return the placements of a sharded tensor: Shard or Replicate for each axis of its mesh.
 
-    Raises ValueError if the tensor is not sharded. Also raises it if a dimension is split over axes
-    in a different order from the mesh's, because a DTensor cannot describe that.
+    Raises ValueError if the tensor is not sharded, or if a dimension is split over axes in an order
+    other than the mesh's, which a DTensor cannot describe.
     """
     from torch.distributed.tensor import Replicate, Shard
 
@@ -51,9 +51,9 @@ def placements_of(t: torch.Tensor) -> tuple[Placement, ...]:
 def to_dtensor(t: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
     """Return a DTensor with the values and placements of a sharded tensor.
 
-    Its local tensor is the part at this rank's position in `device_mesh`, which must have the shape
-    of the tensor's mesh. Each rank must have the whole tensor, with equal values. Raises ValueError
-    in the same cases as `placements_of`.
+    The local tensor is the shard at this rank's position in `device_mesh`, which must have the
+    shape of the tensor's mesh. Each rank must pass the whole tensor, with equal values. Raises
+    ValueError in the same cases as `placements_of`.
     """
     from torch.distributed.tensor import DTensor
 
@@ -85,11 +85,11 @@ def from_dtensor(t: DTensor, mesh: Mesh) -> torch.Tensor:
     """Return a tensor with the values of a DTensor, sharded in the same way over `mesh`.
 
     `mesh` must have as many axes as the DTensor's mesh. The values are gathered first, so all ranks
-    must call this function. Raises ValueError if the DTensor is partial, and in the same cases as
-    `mark_sharding`.
+    must call this function. Raises ValueError if the DTensor has a partial placement, and in the
+    same cases as `mark_sharding`.
     """
     spec = _partition_spec(t.placements, t.dim(), mesh)
-    # Copy, because gathering may return a view of a larger buffer.
+    # Copy the result, because gathering may return a view of a larger buffer.
     whole = t.full_tensor().detach().contiguous().clone()
     mark_sharding(whole, mesh, spec)
     return whole

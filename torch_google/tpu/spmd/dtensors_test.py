@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DTensor and mark_sharding describe the same sharding."""
+"""Tests that DTensor and mark_sharding describe the same shardings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`FullyShardedDataParallel`: parameters, gradients and optimizer state split over all devices."""
+"""`FullyShardedDataParallel`, which shards parameters, gradients and optimizer state."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ _AXIS = "fsdp"
 
 
 class FullyShardedDataParallel(nn.Module):
-    """Wraps a module so that each device holds a part of every parameter.
+    """A wrapper that shards a module, so that each device holds a part of every parameter.
 
-    A parameter is split along the first dimension that the number of devices divides. If it has no
-    such dimension, it is replicated, and so are all buffers. Gradients and the optimizer's state
-    have the sharding of their parameter. Parameters that are already sharded keep their sharding.
+    A parameter is split along the first dimension whose size is a multiple of the number of
+    devices. If it has no such dimension, it is replicated, as are all buffers. Gradients and the
+    optimizer's state are sharded like their parameters. Parameters that are already sharded keep
+    their sharding.
 
-    If `mesh` has several axes, one must be named `fsdp`. The default is the global mesh, or a mesh
-    of all devices. `shard_output(output, mesh)` returns the output or marks it in place. By
-    default, the first tensor in the output is split along its first dimension, the batch.
+    If `mesh` has several axes, one must be named `fsdp`. The default is the global mesh or, if none
+    is set, a mesh of all devices. `shard_output(output, mesh)` either returns the sharded output or
+    marks its tensors in place and returns None. By default, the first tensor in the output is split
+    along its first dimension, the batch.
 
-    `auto_wrap_policy` chooses submodules to wrap first, each with `auto_wrapper_callable(module,
-    **options)`, which is this class by default. The outputs of a wrapped submodule are marked in
-    the same way.
+    `auto_wrap_policy` chooses submodules to wrap first. Each is wrapped by
+    `auto_wrapper_callable(module, **options)`, which is this class by default, and its output is
+    sharded in the same way.
 
-    A module on the CPU is moved to tpu in parts. Create the optimizer after wrapping the module.
+    A module on the CPU is copied to tpu in shards. Create the optimizer after wrapping the module.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class FullyShardedDataParallel(nn.Module):
         self._shard()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module, and split its output."""
+        """Call the module and shard its output."""
         output = self.module(*args, **kwargs)
         if self._shard_output is not None:
             replaced = self._shard_output(output, self._mesh)
@@ -104,7 +106,7 @@ class FullyShardedDataParallel(nn.Module):
         return (None,) * tensor.dim()
 
     def _split(self, output: Any) -> Any:
-        """Return the output, with its first tensor split along the batch dimension if possible."""
+        """Shard the output's first tensor along its batch dimension, if it divides evenly."""
         leaves, structure = pytree.tree_flatten(output)
         devices = self._mesh.axis_sizes[self._axis]
         for index, leaf in enumerate(leaves):
@@ -135,7 +137,7 @@ def _tensors(module: nn.Module) -> Iterator[tuple[torch.Tensor, bool]]:
 
 
 def _shard_gradient(parameter: torch.Tensor) -> None:
-    """Give a gradient the sharding of its parameter."""
+    """Shard a parameter's gradient like the parameter."""
     gradient = parameter.grad
     if gradient is not None:
         shard_like(gradient, parameter)

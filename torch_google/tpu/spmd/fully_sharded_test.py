@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FullyShardedDataParallel gives the CPU's losses and splits the memory over devices."""
+"""Tests that FullyShardedDataParallel gives the CPU's losses and splits memory over devices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input loading that sends each device only its slice of a batch."""
+"""Loads batches so that each device receives only its slice."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from torch_google.tpu.spmd.partition_spec import Spec
 
 @dataclass(frozen=True)
 class ShardingSpec:
-    """A mesh and a partition_spec. Dimensions beyond the end of the spec are not split."""
+    """A mesh and a partition spec. Dimensions beyond the end of the spec are not split."""
 
     mesh: Mesh
     partition_spec: Spec
 
     def for_rank(self, dimensions: int) -> Spec:
-        """Return the spec for a tensor with this number of dimensions."""
+        """Return the spec, truncated or padded with None to this number of dimensions."""
         spec = tuple(self.partition_spec)[:dimensions]
         return (*spec, *[None] * (dimensions - len(spec)))
 
 
 def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
-    """Return a batch on tpu, distributed as `sharding` specifies.
+    """Return a batch on tpu, sharded as `sharding` specifies.
 
-    `batch` is a tensor or a nested container with tensors; other values are returned unchanged. A
-    CPU tensor is sent to the devices in slices, so no device holds the whole tensor.
+    `batch` is a tensor or a nested container of tensors. Leaves that are not tensors are returned
+    unchanged. A CPU tensor is sent to the devices in slices, never as a whole to one of them.
     """
 
     def one(leaf: Any) -> Any:
@@ -55,9 +55,9 @@ def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
 
 
 def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
-    """Give an optimizer's state the sharding of its parameters. Use it after `load_state_dict`.
+    """Shard an optimizer's state like its parameters. Call this after `load_state_dict`.
 
-    State whose shape differs from the parameter's, such as a counter, is not changed.
+    State whose shape or strides differ from the parameter's, such as a counter, is not changed.
     """
     for parameter, state in optimizer.state.items():
         for value in state.values() if isinstance(state, dict) else ():
@@ -71,6 +71,6 @@ def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
 
 
 def shard_batches(batches: Iterable[Any], sharding: ShardingSpec) -> Iterator[Any]:
-    """Yield each batch of a loader, distributed on tpu as in `shard_batch`."""
+    """Yield each batch from `batches`, sharded on tpu by `shard_batch`."""
     for batch in batches:
         yield shard_batch(batch, sharding)

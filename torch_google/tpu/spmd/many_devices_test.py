@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training step over a mesh of 32 x 8 devices compiles. It does not run."""
+"""Tests that a training step over a mesh of 32 x 8 devices compiles. The step does not run."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def test_a_step_on_256_devices() -> None:
         print(f"{name + ', bytes':<28} {report[name]:>12,}")
     assert report["collectives"]["all-reduce"] > 0
     assert report["parameters per device"] < report["parameters"] / 3
-    # The arguments are the parameters, their two moments, the batch, and small optimizer counters.
+    # The arguments are the parameters, AdamW's two moments, the batch, and small counters.
     assert report["arguments"] < 3.1 * report["parameters per device"]

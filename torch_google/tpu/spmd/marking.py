@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mark_sharding` and the other functions that set, clear and query the sharding of a tensor."""
+"""`mark_sharding` and other functions that set, clear or query a tensor's sharding."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
     """Distribute a tensor over the devices of a mesh, and return a view of its shards.
 
     `partition_spec` has an entry for each dimension: a mesh axis (its name or index), a tuple of
-    axes, or None. The tensor object and its values stay the same. Other views of its storage have
-    the same sharding. In-place operators keep the sharding. XLA chooses the sharding of the results
-    of other operators.
+    axes, or None. The tensor object and its values stay the same. The sharding also applies to
+    other views of the tensor's storage. In-place operators keep it, and XLA chooses the sharding of
+    the results of other operators.
 
     In torch.compile, this function causes a graph break; `mark_sharding_with_gradients` does not.
 
@@ -46,18 +46,18 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
 
 
 def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> torch.Tensor:
-    """Return a tensor with the same values. It and its gradient are distributed over a mesh.
+    """Return a tensor with the same values that is sharded over a mesh, as is its gradient.
 
     This function is meant for activations. It is an operator, so it works on any view and inside
-    torch.compile. If `t` is not sharded, it is first copied to all devices; for large tensors, use
-    mark_sharding instead. Raises ValueError in the same cases as mark_sharding.
+    torch.compile. If `t` is not sharded, it is first copied to all devices, so use mark_sharding
+    for large tensors. Raises ValueError in the same cases as mark_sharding.
     """
     text = _text(mesh, tuple(partition_spec), tuple(t.shape))
     return torch.ops.torch_google.shard(t, text)
 
 
 def shard_like(t: torch.Tensor, other: torch.Tensor) -> None:
-    """Give a tensor the sharding of another tensor with the same shape and strides."""
+    """Shard a tensor like `other`, which must have the same shape and strides."""
     number = _C.sharding(other)
     if number == _C.sharding(t):
         return
@@ -70,7 +70,7 @@ def shard_like(t: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def clear_sharding(t: torch.Tensor) -> torch.Tensor:
-    """Gather a sharded tensor on its device, and return it. Other tensors are not changed."""
+    """Gather a sharded tensor on its own device and return it. A no-op if it is not sharded."""
     t = t.global_tensor if isinstance(t, XLAShardedTensor) else t
     _check(t)
     if _C.sharding(t):
@@ -80,7 +80,7 @@ def clear_sharding(t: torch.Tensor) -> torch.Tensor:
 
 
 def sharding_of(t: torch.Tensor) -> XLAShardedTensor | None:
-    """Return a view of a tensor's shards, or None if the tensor is on one device."""
+    """Return a view of the tensor's shards, or None if it is not sharded."""
     return XLAShardedTensor(t) if is_sharded(t) else None
 
 
@@ -95,11 +95,11 @@ def _reshard(t: torch.Tensor, shape: tuple[int, ...], sharding: jax.sharding.Nam
     if natural_shape == shape and _C.sharding(t) == number:
         return
     if _C.is_blank(t):
-        # The tensor has no memory yet: its memory is allocated on the first write.
+        # The tensor's memory is not allocated before the first write, so there is nothing to copy.
         _C.reshard(t, None, shape, number)
         return
     if _C.sharding(t) and natural_shape == shape and _C.mode() == _C.Mode.fused:
-        # Use an operator to copy the values, because an operator does not flush the trace.
+        # Copy the values with an operator, which does not flush the trace.
         steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         with torch._C._AutoDispatchBelowAutograd():
             storage = t.as_strided(shape, steps, 0)
@@ -143,7 +143,7 @@ def _check(t: Any) -> None:
 
 
 def _whole(t: torch.Tensor, function: str) -> tuple[tuple[int, ...], Sequence[int]]:
-    """Return the shape of the tensor's array, and the order of the tensor's dimensions in it.
+    """Return the shape of a tensor's array, and the order of the tensor's dimensions in it.
 
     Raises ValueError if the tensor does not cover its storage.
     """

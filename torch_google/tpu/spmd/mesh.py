@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Mesh`, a grid of devices with named axes, and `HybridMesh`, a grid over several slices."""
+"""`Mesh`, a grid of devices with named axes, and `HybridMesh`, a mesh over several TPU slices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torch_google.tpu.runtime import platform
 
 
 class Mesh:
-    """A grid of devices. `device_ids` are indices of tpu devices, in the grid's row-major order.
+    """A grid of devices with named axes. `device_ids` are tpu device indices in row-major order.
 
-    If no names are given, the axes are named by their indices: "0", "1". Raises ValueError if the
+    By default, the axes are named by their indices: "0", "1" and so on. Raises ValueError if the
     shape does not match the number of devices, if a device does not exist or occurs twice, or if
     the names do not match the shape.
     """
@@ -40,23 +40,23 @@ class Mesh:
 
     @property
     def axis_sizes(self) -> dict[str, int]:
-        """Return the number of devices along each axis."""
+        """Return the number of devices along each axis, by name."""
         return dict(zip(self.axis_names, self.mesh_shape, strict=True))
 
     def size(self) -> int:
-        """Return the number of devices."""
+        """Return the number of devices in the mesh."""
         return len(self.device_ids)
 
     def shape(self) -> dict[str, int]:
-        """Return the number of devices along each axis, in order."""
+        """Return the number of devices along each axis, by name and in order."""
         return self.axis_sizes
 
     def get_logical_mesh(self) -> np.ndarray:
-        """Return the device ids as an array with the shape of the grid."""
+        """Return the device ids as an array with the mesh's shape."""
         return np.array(self.device_ids).reshape(self.mesh_shape)
 
     def get_axis_name_idx(self, name: str) -> int | None:
-        """Return the index of an axis, or None if there is no such axis."""
+        """Return the index of the axis with this name, or None if it does not exist."""
         return self.axis_names.index(name) if name in self.axis_names else None
 
     def get_jax_mesh(self) -> jax.sharding.Mesh:
@@ -98,14 +98,14 @@ class Mesh:
 
 
 class HybridMesh(Mesh):
-    """A mesh over all devices of this process, in an order that suits the network between them.
+    """A mesh over all devices of this process, in an order that suits the network.
 
-    `ici_mesh_shape` is the part of the shape within a slice, whose chips are linked directly (ICI).
-    `dcn_mesh_shape` is the part across slices, over the slower data center network (DCN); None
-    means one slice. The mesh's shape is their product, axis by axis. Without slices, as on GPUs,
-    each process counts as one.
+    `ici_mesh_shape` is the mesh's shape within a slice, whose chips are linked directly (ICI).
+    `dcn_mesh_shape` is its shape across slices, which the slower data center network (DCN)
+    connects; None means a single slice. The shape of the whole mesh is the elementwise product of
+    the two. On platforms without slices, such as GPUs, each process counts as a slice.
 
-    Raises ValueError if the devices cannot be arranged like that.
+    Raises ValueError if the devices cannot be arranged in these shapes.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ def set_global_mesh(mesh: Mesh | None) -> None:
 
 
 def get_global_mesh() -> Mesh | None:
-    """Return the mesh that `set_global_mesh` has set, or None."""
+    """Return the mesh that `set_global_mesh` has set, or None if it has set none."""
     return _global[0] if _global else None
 
 

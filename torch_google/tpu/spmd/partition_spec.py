@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition specs. For each dimension of a tensor, a spec names the mesh axes that split it."""
+"""Partition specs, which list the mesh axes that split each dimension of a tensor."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from torch_google.tpu.spmd.mesh import Mesh
 
-# The name or the index of a mesh axis.
+# A mesh axis, given by its name or index.
 Axis: TypeAlias = str | int
-# Each dimension has an axis, several axes (the first varies slowest), or None if it is not split.
+# One entry per dimension: an axis, several axes (the first varies slowest), or None for no split.
 Spec: TypeAlias = Sequence[Axis | Sequence[Axis] | None]
 
 
 def named(mesh: Mesh, partition_spec: Spec, shape: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the mesh axes for each dimension of a tensor.
+    """Return the names of the mesh axes that split each dimension of a tensor.
 
     Raises ValueError if the spec does not fit the mesh or the shape.
     """
@@ -49,7 +49,7 @@ def named(mesh: Mesh, partition_spec: Spec, shape: Sequence[int]) -> tuple[tuple
 def sharding(
     mesh: Mesh, dimensions: Sequence[Sequence[str]], order: Sequence[int]
 ) -> NamedSharding:
-    """Return the JAX sharding of an array that has a tensor's dimensions in the order `order`."""
+    """Return the JAX sharding of an array that stores a tensor's dimensions in this order."""
     parts = [tuple(dimensions[dimension]) or None for dimension in order]
     return NamedSharding(mesh.get_jax_mesh(), PartitionSpec(*parts))
 

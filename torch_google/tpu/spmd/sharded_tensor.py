@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`XLAShardedTensor`, a view of the shards of a tensor."""
+"""`XLAShardedTensor`, a view of a tensor's shards."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class XLAShard:
-    """The part of a tensor on one device.
+    """The part of a tensor that is on one device.
 
-    `data` is a copy on the CPU. `indices` is its position in the tensor, or `...` if the tensor is
-    replicated. `replica_id` numbers the devices that hold the same part.
+    `data` is a copy of the part on the CPU. `indices` is the part's position in the tensor, or
+    `...` if the tensor is replicated. `replica_id` distinguishes the devices that hold the same
+    part.
     """
 
     data: torch.Tensor
@@ -33,9 +34,9 @@ class XLAShard:
 
 
 class XLAShardedTensor:
-    """A view of the shards of a tensor.
+    """A view of a tensor's shards.
 
-    `global_tensor` is the tensor itself. `partition_spec` holds the names of the mesh axes for each
+    `global_tensor` is the tensor itself. `partition_spec` names the mesh axes that split each
     dimension, in the form that `mark_sharding` accepts.
     """
 
@@ -44,7 +45,7 @@ class XLAShardedTensor:
 
     @property
     def partition_spec(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """Return the mesh axes for each dimension. All are None if the tensor is not sharded."""
+        """Return the mesh axes that split each dimension: all None if the tensor is not sharded."""
         tensor = self.global_tensor
         number = _C.sharding(tensor)
         if not number:
@@ -68,7 +69,7 @@ class XLAShardedTensor:
 
     @property
     def sharding_spec(self) -> str:
-        """Return XLA's text for the sharding, or an empty string if the tensor is not sharded."""
+        """Return the sharding in XLA's text form, or an empty string if there is none."""
         number = _C.sharding(self.global_tensor)
         if not number:
             return ""
@@ -77,7 +78,7 @@ class XLAShardedTensor:
 
     @property
     def replicas(self) -> int:
-        """Return the number of devices that hold the same part."""
+        """Return the number of devices that hold the same part of the tensor."""
         array = _C.value(self.global_tensor)
         return len(array.sharding.device_set) // len(
             {str(shard.index) for shard in array.addressable_shards}
@@ -85,7 +86,7 @@ class XLAShardedTensor:
 
     @property
     def bytes_per_device(self) -> int:
-        """Return the size in bytes of the storage on one device, without computing its values."""
+        """Return the storage's size per device in bytes, without computing the values."""
         tensor = self.global_tensor
         number = _C.sharding(tensor)
         size = int(tensor.untyped_storage().nbytes())
@@ -100,7 +101,7 @@ class XLAShardedTensor:
 
     @property
     def local_shards(self) -> list[XLAShard]:
-        """Return the parts on the devices of this process, in the mesh's order."""
+        """Return the shards on this process's devices, in mesh order."""
         self.partition_spec  # noqa: B018 - raises for a view
         array = _C.value(self.global_tensor)
         whole = array.is_fully_replicated

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on sharded tensors have the CPU's values and the expected shardings in each mode."""
+"""Tests that operators on sharded tensors have the CPU's values and the expected shardings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ assert [shard.indices[0] for shard in view.local_shards] == [slice(0, 4)] * 2 + 
 assert all(shard.data.equal(x[shard.indices]) for shard in view.local_shards)
 assert [shard.replica_id for shard in view.local_shards] == [0, 1, 0, 1]
 
-# Axes by index, several axes, and replicas.
+# Axes given by index, several axes for one dimension, and replication.
 assert spec_of(sharded((1, 0))) == ("model", "data")
 assert spec_of(sharded((("data", "model"), None))) == (("data", "model"), None)
 assert spec_of(sharded(((), None))) == (None, None)
 
-# The natural shape of the storage follows the tensor, also for a transposed one.
+# The storage's natural shape follows the tensor's, even if the tensor is transposed.
 flat = torch.arange(32.0, device="tpu").reshape(8, 4)
 assert spec_of(marked(flat, mesh, "data", None)) == ("data", None)
 assert flat.cpu().equal(torch.arange(32.0).reshape(8, 4))
@@ -37,7 +37,7 @@ assert spec_of(turned.t()) == ("model", "data") and turned.cpu().equal(x.t())
 again = sharded()
 assert spec_of(marked(again, mesh, None, "data")) == (None, "data") and again.cpu().equal(x)
 
-# Results keep what XLA chooses, written tensors keep their sharding.
+# XLA chooses the shardings of results, and tensors written in place keep theirs.
 s = sharded()
 assert spec_of(s + 1) == ("data", "model") and (s + 1).cpu().equal(x + 1)
 assert spec_of(s.sum()) == () and abs(s.sum().item() - x.sum().item()) < 1e-5
@@ -64,7 +64,7 @@ for step in range(12):
     expected[step % 8].add_(step)
 assert s.cpu().equal(expected)
 
-# Random operators draw the same values as for an unsharded tensor.
+# Random operators draw the same values as on an unsharded tensor.
 for draw in (
     lambda t: nn.functional.dropout(t, 0.5),
     lambda t: torch.randn_like(t) + t,
@@ -81,7 +81,7 @@ torch.manual_seed(1)
 parts = marked(torch.empty(8, 16, device="tpu"), mesh, "data", "model").normal_()
 assert spec_of(parts) == ("data", "model") and parts.cpu().equal(alone.cpu())
 
-# Reads, copies, saving, other devices.
+# Reads, copies, serialization, and tensors on other devices.
 s = sharded()
 assert str(s) == str(x.to("tpu")) and s[1, 2].item() == x[1, 2].item()
 assert s[s > 0].cpu().equal(x[x > 0]) and s.nonzero().cpu().equal(x.nonzero())
@@ -99,18 +99,18 @@ c = torch.randn(8, 4, dtype=torch.complex64)
 assert sharded(value=c).conj().cpu().equal(c.conj())
 assert marked(torch.zeros(0, 4, device="tpu"), mesh, "data", None).add(1).shape == (0, 4)
 
-# A mesh in the order of the network, within one slice.
+# A mesh whose device order suits the network within one slice.
 hybrid = spmd.HybridMesh(ici_mesh_shape=(2, 2), axis_names=("data", "model"))
 assert hybrid.axis_sizes == {"data": 2, "model": 2} and sorted(hybrid.device_ids) == [0, 1, 2, 3]
 assert marked(x.to("tpu"), hybrid, "data", None).add(1).cpu().equal(x + 1)
 
-# A mesh without the tensor's own device, and clear_sharding.
+# A mesh that does not include the tensor's own device, and clear_sharding.
 away = marked(torch.ones(4, 4, device="tpu"), spmd.Mesh([3, 2], (2,)), "0", None)
 assert (away + torch.ones(4, device="tpu")).cpu().sum() == 32
 spmd.clear_sharding(away)
 assert spec_of(away) is None and (away + torch.ones(4, device="tpu")).cpu().sum() == 32
 
-# Gradients.
+# Gradients have the sharding of their tensors, and activations can be resharded.
 leaf = sharded().requires_grad_()
 (leaf * leaf).sum().backward()
 assert spec_of(leaf.grad) == ("data", "model") and leaf.grad.cpu().equal(2 * x)
@@ -120,7 +120,7 @@ leaf.grad = None
 middle.square().sum().backward()
 assert leaf.grad.cpu().equal(2 * x)
 
-# Input loading.
+# shard_batch and shard_batches shard nested batches.
 spec = spmd.ShardingSpec(mesh, ("data",))
 batch = spmd.shard_batch({"x": x, "n": 3, "y": [torch.arange(8)]}, spec)
 assert spec_of(batch["x"]) == ("data", None) and batch["x"].cpu().equal(x)
@@ -155,7 +155,7 @@ zeros, doubled = torch.compile(update, fullgraph=True)(t, x.to("tpu"))
 assert spec_of(t) == ("data", "model") and t.cpu().equal(x + 1)
 assert zeros.tolist() == [0, 0, 0] and doubled.cpu().equal(x * 2)
 
-# A resharding within a graph, with unsharded arguments.
+# An activation is resharded in a graph whose arguments are not sharded.
 function = torch.compile(
     lambda t: spmd.mark_sharding_with_gradients(t * 2, mesh, ("data", None)) + 1, fullgraph=True
 )
@@ -171,7 +171,7 @@ alone = drop(x.to("tpu"))
 torch.manual_seed(1)
 assert drop(marked(x.to("tpu"), mesh, "data", "model")).cpu().equal(alone.cpu())
 
-# mark_sharding ends a graph.
+# mark_sharding causes a graph break.
 def marking(t):
     t = t * 2
     spmd.mark_sharding(t, mesh, ("data", None))
@@ -181,7 +181,7 @@ assert spec_of(y) == ("data", None) and y.cpu().equal(x * 2 + 1)
 torch._dynamo.reset()
 assert message(lambda: torch.compile(marking, fullgraph=True)(x.to("tpu"))).startswith("Unsupported")
 
-# Sizes that change.
+# A graph with dynamic shapes.
 dynamic = torch.compile(lambda t: t * t.shape[0], dynamic=True)
 for rows in (4, 8, 12):
     value = torch.randn(rows, 4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with sharded weights gives the CPU's losses; a second process compiles nothing."""
+"""Tests that training with sharded weights gives the CPU's losses and uses the compile cache."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
-# This program prints the largest difference between losses, whether the weights and the optimizer's
-# state have kept their sharding, and the number of compilations.
+# This program prints the largest difference between the CPU's and tpu's losses, whether the weights
+# and the optimizer's state have kept their shardings, and the number of compilations.
 _TRAINING = """
 class Block(nn.Module):
     def __init__(self, width, heads):

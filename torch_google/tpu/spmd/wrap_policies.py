@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's policies for `auto_wrap_policy`, and activation checkpointing."""
+"""torch's policies for `auto_wrap_policy`, and a wrapper for activation checkpointing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _M = TypeVar("_M", bound=nn.Module)
 
 
 def checkpoint_module(module: _M) -> _M:
-    """Make a module recompute its activations in the backward pass, and return the module.
+    """Make a module recompute its activations in the backward pass, and return it.
 
-    Use it in `auto_wrapper_callable`, so that each wrapped module is checkpointed: `lambda m,
-    **options: FullyShardedDataParallel(checkpoint_module(m), **options)`.
+    To checkpoint every wrapped module, use this in `auto_wrapper_callable`: `lambda m, **options:
+    FullyShardedDataParallel(checkpoint_module(m), **options)`.
     """
     forward = module.forward
 
@@ -45,14 +45,14 @@ def checkpoint_module(module: _M) -> _M:
 def wrap_children(
     module: nn.Module, policy: Callable[..., bool], wrapper: Callable[[nn.Module], nn.Module]
 ) -> int:
-    """Wrap the submodules that a policy chooses, starting with the innermost.
+    """Wrap the submodules that a policy chooses, innermost first.
 
-    Return how many of the module's parameters are now wrapped.
+    Return the number of parameter elements in wrapped submodules.
     """
     wrapped = 0
     for name, child in list(module.named_children()):
         if isinstance(child, nn.ModuleList | nn.ModuleDict):
-            # Do not wrap a container, because it has no forward().
+            # A container has no forward(), so wrap only its children.
             wrapped += wrap_children(child, policy, wrapper)
             continue
         total = _count(child)
