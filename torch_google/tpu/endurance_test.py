@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In ten thousand iterations without reads by the host, memory does not grow in any mode."""
+"""Memory does not grow over ten thousand iterations without host reads, in any execution mode."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 from tools.par.testing.budget import only_full
 
 TURNS = 10_000
-# The shape of the loops' values. A thousand live values of this shape would take 64 MiB.
+# The shape of the tensor that each loop updates. A thousand live copies would take 64 MiB.
 SHAPE = (64, 256)
 
 
 def resident() -> int:
-    """Return the number of resident bytes of this process."""
+    """Return this process's resident set size in bytes."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -44,7 +44,7 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         x = torch.ones(SHAPE, device="tpu")
 
         def loop(turns: int) -> tuple[int, int]:
-            """Run the loop, and return the peaks of live bytes and of resident bytes."""
+            """Run `turns` iterations and return the peak live bytes and the peak resident bytes."""
             nonlocal x
             live = held = 0
             for number in range(turns):
@@ -65,8 +65,8 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if execution == "fused":
-            # Each trace must end because the loop repeats, not for another reason. The first trace
-            # starts before the loop, so it has a separate program.
+            # Every trace must end because the loop repeats, and for no other reason. The first
+            # trace starts before the loop, so it gets its own program.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports in torch_google/tpu have no cycles, neither between modules nor between subpackages.
+"""Tests that imports in torch_google/tpu have no cycles, among modules or among subpackages.
 
-All imports count: also those inside functions, those used only for types, and strings that name a
-module, as in a table of lazily imported functions.
+All imports count, including those inside functions, those used only for types, and strings that
+name a module, as in a table of lazily imported functions.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_a_cycle_is_found_and_printed(line: str) -> None:
 
 @functools.cache
 def _sources() -> dict[str, str]:
-    """Return the source of each of the device's modules, except tests."""
+    """Return the source of each module of torch_google.tpu, except for tests."""
     return dict(_modules(files("torch_google").joinpath("tpu"), _PACKAGE))
 
 
@@ -84,7 +84,7 @@ def _modules(directory: Traversable, package: str) -> Iterator[tuple[str, str]]:
 
 
 def _module_graph(sources: Mapping[str, str]) -> Graph:
-    """Return each module's imports, but only of modules in `sources`."""
+    """Map each module to the modules in `sources` that it imports."""
     return {name: set(_imports(name, text, sources)) - {name} for name, text in sources.items()}
 
 
@@ -96,32 +96,32 @@ def _imports(importer: str, text: str, known: Mapping[str, str]) -> Iterator[str
             assert node.level == 0, f"{importer}: a relative import. Name the module in full"
             names = [_imported(f"{node.module}.{alias.name}", known) for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # In a package's __init__, strings may name its own modules.
+            # In a package's __init__, a string may name one of the package's modules.
             names = [node.value, f"{importer}.{node.value}"]
         else:
             continue
         for name in names:
             if name in known:
                 yield name
-                # If the importer is outside the module's package, the package's __init__ runs too.
+                # An import from outside a package also runs the package's __init__.
                 yield from (p for p in _packages(name) if not f"{importer}.".startswith(f"{p}."))
 
 
 def _imported(name: str, known: Mapping[str, str]) -> str:
-    """Return the module that runs for `from package import name`."""
+    """Return `name` if it is a module, or else its package."""
     package = name.rpartition(".")[0]
-    # The extension module has no Python source and imports nothing.
+    # `known` lacks the extension module, which has no Python source and imports nothing.
     return name if name in known or name == f"{_PACKAGE}._C" else package
 
 
 def _packages(module: str) -> list[str]:
-    """Return the subpackages of torch_google.tpu that contain a module."""
+    """Return the subpackages of torch_google.tpu that contain `module`, outermost first."""
     parts = module.split(".")
     return [".".join(parts[:end]) for end in range(3, len(parts))]
 
 
 def _room_graph(graph: Graph) -> Graph:
-    """Return the imports of each subpackage. A module at the top level counts as one."""
+    """Merge the modules of each subpackage. A top-level module is a node of its own."""
     rooms: dict[str, set[str]] = {}
     for name, imported in graph.items():
         rooms.setdefault(_room(name), set()).update(map(_room, imported))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviour of whole processes: quiet imports, platforms, several devices, forks."""
+"""Tests that need a process of their own: quiet imports, platforms, several devices, forks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def run(program: str, **environment: str) -> str:
-    """Run a program, and return its output or the last line of its error."""
+    """Run a program and return its output, or the last line of its stderr if it fails."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
@@ -272,7 +272,7 @@ registration._autograd_lives = lambda: live.pop(0)
 
 @pytest.mark.full
 def test_a_start_that_is_interrupted_begins_anew() -> None:
-    """Interrupt the start once before and once after each of its steps, as Ctrl-C might."""
+    """Raise KeyboardInterrupt once before and once after each step of the device's start."""
     program = """
 import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")

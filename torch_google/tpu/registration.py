@@ -25,7 +25,7 @@ from torch_google.tpu.torch_hooks import (
     multiprocessing_ipc,
 )
 
-# The maximum delay at exit, in seconds. Autograd's threads usually end immediately.
+# How long to wait for autograd's threads at exit, in seconds. They usually end immediately.
 _PATIENCE = 1.0
 
 
@@ -78,14 +78,14 @@ def register() -> None:
 
 
 def receive(*parts: Any) -> Any:
-    """Rebuild a tensor that another process sent. Register the device first, if necessary."""
+    """Rebuild a tensor that another process sent, and register the device if necessary."""
     register()
     return multiprocessing_ipc.rebuild(*parts)
 
 
 def _install_collectives() -> None:
-    """Register the process group backend as `tpu`, and as `tpu_dist`, its name upstream."""
-    # torch can be built without torch.distributed. With it, `import torch` has loaded it by now.
+    """Register the process group backend as `tpu` and under its upstream name `tpu_dist`."""
+    # torch can be built without torch.distributed. In other builds, `import torch` has loaded it.
     if torch.distributed.is_available():
         communication_hooks.install()
         for name in ("tpu", "tpu_dist"):
@@ -98,10 +98,10 @@ def _install_collectives() -> None:
 
 
 def _finish() -> None:
-    """Stop autograd's threads, and wait until they have ended.
+    """Stop autograd's threads and wait for them to end.
 
-    Each thread takes the GIL once more before it ends, which would crash if the interpreter had
-    already been finalized.
+    Each thread takes the GIL once more before it ends. If the interpreter had been finalized by
+    then, the process would crash.
     """
     _C.finish()
     deadline = time.monotonic() + _PATIENCE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If the package is installed, `import torch` registers the device without starting it."""
+"""Tests that `import torch` registers an installed device without starting it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def _run(installed: Path, program: str, **environment: str) -> list[str]:
-    """Run a program, and return its output lines and the warnings in its stderr."""
+    """Run a program and return the lines of its output and the warnings in its stderr."""
     start = f"import sys; sys.path[:0] = {[str(installed), *sys.path]}\n"
     done = subprocess.run(
         [sys.executable, "-c", start + program],

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between torch v2.6, which the static build uses, and the release that the wheel uses.
+"""Differences between torch v2.6, which the static build uses, and the wheel's newer release.
 
-The device is written for the later release. Replacements for what v2.6 lacks are here, in
-runtime/accelerator.py, in compile/aot_uncached.py and in compile/control_flow.py's table. Those for
-C++ are in csrc/torch_release.h.
+The device is written for the newer release. Python replacements for features that v2.6 lacks are
+here, in runtime/accelerator.py, in compile/aot_uncached.py and in the table of
+compile/control_flow.py. C++ replacements are in csrc/torch_release.h.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ V2_6 = torch.__version__ < (2, 7)
 
 
 def has_operator(name: str) -> bool:
-    """Return whether torch has an operator with this full name. v2.6 lacks some operators."""
+    """Return whether torch has an operator, given its full name. v2.6 lacks some of them."""
     return not V2_6 or torch._C._dispatch_has_kernel(name)
 
 
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
-    """Replace a kernel that torch itself registered in Python for the library's dispatch key."""
+    """Replace a kernel that torch itself registered from Python for the library's dispatch key."""
     if V2_6:
-        # v2.6 refuses to register a second kernel for a name in this set, so remove the name. The
-        # dispatcher uses the kernel that was registered last.
+        # v2.6 rejects a second kernel for a name in this set, so remove the name. The dispatcher
+        # then uses the kernel that was registered last.
         torch.library._impls.discard(f"{library.ns}/{name}/{library.dispatch_key}")
         library.impl(name, kernel)
     else:
         library.impl(name, kernel, allow_override=True)
-    # torch keeps a copy of its kernel in the operator. The Python dispatcher, which traces graphs,
-    # prefers that copy to the kernel in the dispatcher.
+    # torch keeps its own kernel in the operator as well. The Python dispatcher, which traces
+    # graphs, prefers that kernel to the one in the dispatcher, so remove it.
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(getattr(torch.ops, library.ns), packet), overload or "default")
     if operator.py_kernels.pop(getattr(torch._C.DispatchKey, library.dispatch_key), None):
         operator._dispatch_cache.clear()
     if library.dispatch_key == "Meta":
-        # Imported lazily, because it loads all decompositions.
+        # Import lazily, because this module loads all decompositions.
         from torch._decomp import meta_table
 
-        # If this table lacks an operator, fake tensors use the operator's decomposition instead of
-        # its kernel.
+        # Fake tensors use an operator's decomposition instead of its kernel unless the operator is
+        # in this table.
         meta_table[operator] = kernel
 
 
 def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
-    """Return the arguments for torch.compile's wrapper. v2.6 takes only the first three."""
+    """Return the arguments that torch.compile's wrapper accepts: in v2.6, only the first three."""
     return arguments[:3] if V2_6 else arguments
 
 
 def prepare_symbols() -> None:
     """Import the modules that symbolic shapes need.
 
-    In v2.6, importing them uses torch function overrides, which are disabled inside an operator.
+    In v2.6, their import needs torch function overrides, which are disabled inside an operator.
     """
     if V2_6:
         with torch._C._EnableTorchFunction():
@@ -65,7 +65,7 @@ def prepare_symbols() -> None:
 
 
 def skipped(function: _F) -> _F:
-    """Return a function that Dynamo does not trace. Its callees are not traced either."""
+    """Make Dynamo skip a function and its callees. Return the function or a wrapper of it."""
     if V2_6:
         return cast(_F, _without_dynamo(function))
     skip = eval_frame._FrameAction.SKIP
@@ -74,7 +74,7 @@ def skipped(function: _F) -> _F:
 
 
 def _without_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that disables Dynamo while it runs, as v2.6 cannot skip callees."""
+    """Return a wrapper that disables Dynamo during the call, because v2.6 cannot skip callees."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         before = eval_frame.set_eval_frame(None)

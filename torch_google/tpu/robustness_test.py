@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robustness: threads, XLA failures, settings after errors, exits, worker processes."""
+"""Tests of robustness: threads, XLA failures, settings after errors, exits, worker processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = sorted(_C.Mode.__members__)
 
 
 def _exercise(seed: int, device: str, generator: torch.Generator) -> list[torch.Tensor]:
-    """Return the results of operators, views, writes, random numbers and a backward pass."""
+    """Run operators on a view and a random draw, and return the results with a gradient."""
     host = torch.Generator().manual_seed(seed)
     x = torch.randn(7, seed + 1, generator=host).to(device).requires_grad_()
     y = (x.t() @ x).relu() + 0.5
@@ -97,7 +97,7 @@ for size in range(3, 11):
 
 @pytest.mark.full
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
-    """Destroying a replaced program runs Python code, in which another thread may look it up."""
+    """Another thread may look up a replaced program while its destructor runs Python code."""
     done = subprocess.run(
         [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
     )

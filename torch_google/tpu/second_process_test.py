@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second process that uses the same compile cache compiles nothing and gives equal results."""
+"""Tests that a second process with the same compile cache compiles nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ print(json.dumps([losses, *counts, loaded, len(asked), len(read)]))
 """
 
 
-# Modules that are needed only after a cache miss: the lowerings, their table, and torch's tracers.
+# Modules that are loaded only after a cache miss: the lowerings, their table, and torch's tracers.
 _FOR_MISSES = (
     "scipy",
     "sympy",
@@ -101,7 +101,8 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     assert read <= hits
-    # The process does not load programs of operators that run only inside fused programs.
+    # Operators that run only inside fused programs hit the cache, but their own programs are not
+    # loaded.
     if mode == "fused":
         assert read < hits / 2
     if mode != "compile":  # with torch.compile, Dynamo traces in every process
@@ -124,7 +125,7 @@ def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: 
 
 
 def _of_another_make(entry: bytes) -> bytes:
-    """Return a valid entry whose executable is not in XLA's format."""
+    """Return a valid cache entry with an executable that is not in XLA's format."""
     start = entry.index(b"\n") + 1
     frame = start + hashlib.sha256().digest_size
     length = int.from_bytes(entry[frame : frame + 8], "little")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shardings, each with a number that C++ uses in keys.
+"""Assigns numbers to shardings, so that C++ can store them and use them in keys.
 
 A sharded tensor belongs to one tpu device, and its array is distributed over the devices of a mesh.
 C++ stores the number of the sharding with each array. The number 0 means that the array is on one
@@ -21,7 +21,7 @@ ONE_DEVICE = 0
 
 
 def number_of(sharding: NamedSharding) -> int:
-    """Return the number of a sharding. Equivalent specs on the same mesh have the same number."""
+    """Return the number of a sharding. Equivalent specs on the same mesh share a number."""
     key = NamedSharding(sharding.mesh, _canonical(sharding.spec))
     number = _numbers.get(key)
     if number is None:
@@ -36,17 +36,17 @@ def sharding_of(number: int) -> NamedSharding:
 
 
 def mesh_of(number: int) -> int:
-    """Return the number of the sharding that replicates an array over the same mesh."""
+    """Return the number of the sharding that replicates an array over the mesh of `number`."""
     return number_of(NamedSharding(_shardings[number].mesh, PartitionSpec()))
 
 
 def devices_of(number: int) -> tuple[jax.Device, ...]:
-    """Return the devices of a sharding, in the mesh's order."""
+    """Return the devices of a sharding's mesh, in mesh order."""
     return tuple(_shardings[number].mesh.devices.flat)
 
 
 def text_of(number: int) -> str:
-    """Return a sharding as a string, which is the same in all processes with these devices."""
+    """Return a sharding as text that is the same in all processes with the same devices."""
     sharding = _shardings[number]
     mesh = sharding.mesh
     return json.dumps(
@@ -62,10 +62,10 @@ def text_of(number: int) -> str:
 
 
 def parse(text: Any) -> int:
-    """Return the number of the sharding that a string from `text_of` describes.
+    """Return the number of the sharding that a text from `text_of` describes.
 
-    Raises ValueError, TypeError, KeyError or RuntimeError if this process lacks the devices, or if
-    the string is malformed.
+    Raises ValueError, TypeError, KeyError or RuntimeError if the text is malformed, or if this
+    process lacks one of the devices.
     """
     platform, ids, shape, names, spec = json.loads(text)
     by_id = {device.id: device for device in jax.devices(platform)}
@@ -77,9 +77,10 @@ def parse(text: Any) -> int:
 
 
 def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
-    """Return the sharding that XLA has chosen for each result of a program on a mesh.
+    """Return the number of the sharding that XLA has chosen for each result of a program.
 
-    It is None for results that do not depend on an input, because XLA does not choose one for them.
+    It is None for a result that does not depend on an input, because XLA chooses no sharding for
+    it.
     """
     chosen = jax.tree.leaves(executable.output_shardings)
     return [number_of(each) if isinstance(each, NamedSharding) else None for each in chosen]
@@ -87,14 +88,14 @@ def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
 
 @dataclass(frozen=True)
 class Placement:
-    """The devices that a program runs on: a single one, or the mesh of a replicated sharding."""
+    """Where a program runs: on one device, or on the mesh of a replicated sharding."""
 
     device: jax.Device
     mesh: int = ONE_DEVICE
 
     @staticmethod
     def of(device: jax.Device, numbers: Sequence[int]) -> Placement:
-        """Return the placement of a program for tensors on a device with these shardings.
+        """Return the placement of a program whose inputs on `device` have these shardings.
 
         Raises MeshMismatch if the shardings' meshes have different devices.
         """
@@ -122,18 +123,18 @@ class Placement:
         return devices_of(self.mesh) if self.is_sharded else (self.device,)
 
     def sharding(self, number: int = ONE_DEVICE) -> jax.sharding.Sharding:
-        """Return the sharding for an input. Tensors on one device are replicated on a mesh."""
+        """Return the JAX sharding of an input. A mesh replicates inputs that are not sharded."""
         if not self.is_sharded:
             return SingleDeviceSharding(self.device)
         return sharding_of(self.mesh if number == ONE_DEVICE else number)
 
 
 class MeshMismatch(RuntimeError):
-    """Raised if the tensors of one program are on meshes with different devices."""
+    """Raised if the tensors of a program are on meshes with different devices."""
 
 
 def _canonical(spec: PartitionSpec) -> PartitionSpec:
-    """Return an equivalent spec without one-element tuples and without None at the end."""
+    """Return an equivalent spec without one-element tuples and without trailing None entries."""
     parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in spec]
     parts = [None if part == () else part for part in parts]
     while parts and parts[-1] is None:

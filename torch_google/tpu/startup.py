@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the device: first the platform, then each part that registers something with torch.
 
-Only this module imports all of these parts. The lower ones call `_C.start()`, which calls `start`.
+Only this module imports all of those parts. They start the device through `_C.start()`, which calls
+this module's `start`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _devices = 0
 
 
 def start() -> int:
-    """Start the device, and return the number of devices. Idempotent.
+    """Start the device and return the number of devices. Idempotent.
 
-    If an exception such as KeyboardInterrupt interrupts the start, the next call starts again.
+    If an exception such as KeyboardInterrupt interrupts the start, the next call starts over.
     """
     global _devices
     with _lock:
@@ -33,8 +34,8 @@ def start() -> int:
 
 
 def _register_rooms(devices: int) -> None:
-    """Register each part of the device with torch. Each of the registrations is idempotent."""
-    # These modules are imported here, because they load JAX, or register kernels that are useless
+    """Register each part of the device with torch. Idempotent."""
+    # Import these modules only now, because they load JAX or register kernels that are useless
     # before the start.
     from torch_google.tpu import composites
     from torch_google.tpu.eager import copy_kernels, recorded_operators
@@ -58,9 +59,9 @@ def _register_rooms(devices: int) -> None:
 
 @contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Pause the garbage collector: importing JAX allocates 100,000 objects, none of them garbage.
+    """Pause the garbage collector, because importing JAX allocates 100,000 objects that survive.
 
-    Afterwards, these objects count as old, as if the collector had already examined them.
+    At the end, move them to the oldest generation, as if the collector had already examined them.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of the platforms, and tracing for a platform that is not the running one."""
+"""Names of the platforms, and tracing for a platform other than the running one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# In order of preference. JAX uses the same names to start a platform and to lower programs for it.
+# The platforms in order of preference. JAX uses these names to start them and to lower for them.
 PLATFORMS = ("tpu", "cuda", "cpu")
 
 _TARGET: ContextVar[str | None] = ContextVar("TARGET", default=None)
 
 
 def requested() -> str | None:
-    """Return the platform that `tracing_for` set, or None for the running one."""
+    """Return the platform that `tracing_for` set for this thread, or None if it set none."""
     return _TARGET.get()
 
 
@@ -23,7 +23,7 @@ def tracing_for(platform: str | None) -> Iterator[None]:
     """Trace programs for a platform (tpu, cuda or cpu), even if it is not running.
 
     The caller must lower the programs with `lowering_platforms=(platform,)`. The choice applies
-    only to this thread. None changes nothing.
+    only to this thread. None keeps the current choice.
     """
     token = _TARGET.set(platform or _TARGET.get())
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a training loop outside the model: torch.nn.utils, schedulers, averaged models."""
+"""Tests of training code outside the model: torch.nn.utils, schedulers, averaged models."""
 
 from __future__ import annotations
 

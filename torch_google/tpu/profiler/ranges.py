@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds torch.profiler.record_function ranges to JAX's trace."""
+"""Copies torch.profiler.record_function ranges to JAX's trace."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.autograd.profiler import record_function
 
 @contextmanager
 def ranges() -> Iterator[None]:
-    """Add every range that begins within this block to JAX's trace.
+    """Add every record_function range that begins in this block to JAX's trace.
 
-    torch has no Python hook for ranges, so this context wraps `record_function` while the block
-    runs.
+    torch has no Python hook for ranges, so the methods of `record_function` are wrapped while the
+    block runs.
     """
     import jax
 

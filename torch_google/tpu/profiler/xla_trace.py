@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA traces that include the user's torch.profiler.record_function ranges."""
+"""Records XLA traces that include the user's torch.profiler.record_function ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_google.tpu.runtime import memory_history
 
 
 class Trace:
-    """The files of a trace. They are available after the block has ended."""
+    """The files of a trace, which exist once the block of `trace` has ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -24,23 +24,23 @@ class Trace:
 
     @property
     def xplane(self) -> Path:
-        """Return the path of the file for TensorBoard and XProf."""
+        """Return the path of the trace file for TensorBoard and XProf."""
         return self._file("*.xplane.pb")
 
     @property
     def perfetto(self) -> Path:
-        """Return the file for https://ui.perfetto.dev and chrome://tracing: compressed JSON."""
+        """Return the gzipped JSON for https://ui.perfetto.dev and chrome://tracing."""
         return self._file("perfetto_trace.json.gz")
 
     def step(self, number: int) -> AbstractContextManager[None]:
-        """Return a context that is one step of the training, for the trace's viewers.
+        """Return a context that marks one training step in the trace.
 
-        If a memory history is recorded, it has the step as well.
+        If a memory history is being recorded, the step is marked there as well.
         """
         return _step(number)
 
     def ended(self, run: Path) -> None:
-        """Record the folder that JAX created for this trace."""
+        """Store the directory that JAX created for this trace."""
         self._run = run
 
     def _file(self, pattern: str) -> Path:
@@ -53,9 +53,9 @@ class Trace:
 
 
 def step(number: int) -> AbstractContextManager[None]:
-    """Return a context that is one step of the training.
+    """Return a context that marks one training step.
 
-    It is in the trace that is running, if any, and in the memory history that is recorded.
+    The step is marked in the running trace, if any, and in the memory history if it is recorded.
     """
     return _step(number)
 
@@ -77,7 +77,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
-    """Trace all devices and threads within a block, and write the files when it ends.
+    """Trace all devices and threads during a block, and write the files when it ends.
 
     Each operator's program is named after the operator (`jit(aten_mm)`).
     torch.profiler.record_function ranges, including those of optimizers, keep their names. `python`

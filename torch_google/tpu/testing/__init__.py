@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Support for the device's tests. Code that we ship must not import it."""
+"""Support for the device's tests. Shipped code must not import it."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks: processes that form a process group and run functions for a test.
+"""Runs a test's functions in ranks, the processes of a process group.
 
 Starting torch and JAX takes seconds, so all tests in a module share their ranks. A server process
-imports them once per module and forks the ranks.
+imports both once per module, and forks the ranks.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ import torch.multiprocessing
 
 from torch_google.tpu.testing import quick_compiler
 
-# Modules that every rank uses and that start no threads. The server imports them.
+# Modules that every rank uses and that start no threads. The server imports them before it forks.
 _WARM_IMPORTS = [
     "jax",
     "torch_google.tpu.lowerings.families",
     "torch_google.tpu.registration",
     "torch_google.tpu.testing.ranks",
 ]
-# Modules that torch.compile imports when it is first called, which takes 2 s of CPU time.
+# Modules that the first call of torch.compile imports, which takes 2 s of CPU time.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
-# If a test's ranks hang, it fails after this many seconds instead of blocking the whole run.
+# If its ranks hang, a test fails after this many seconds instead of blocking the whole run.
 _PATIENCE = 120.0
 
 
 class RankFailedError(AssertionError):
-    """Raised if a function failed in a rank. The message contains the traceback."""
+    """Raised if a function failed in a rank, with its traceback, or if the rank ended."""
 
 
 class Ranks:
-    """A process group of `size` processes. Use it as a context manager.
+    """A process group of `size` processes, to be used as a context manager.
 
-    `timeout` is the timeout of the process group, in seconds. `environ` adds environment
-    variables to the processes. `compiles` tells whether they call torch.compile.
+    `timeout` is the timeout of the process group, in seconds. `environ` adds environment variables
+    to the processes. `compiles` says whether the processes call torch.compile.
     """
 
     def __init__(
@@ -88,19 +88,20 @@ class Ranks:
     def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Run `function(rank, *args)` in each rank, and return a list of the results.
 
-        Raises RankFailedError if a rank raised an error or ended, and TimeoutError if a rank hangs.
+        Raises RankFailedError if the function failed in a rank or the rank ended, and TimeoutError
+        if a rank hangs.
         """
         self.start(function, *args)
         return [self.result(rank) for rank in range(self.size)]
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Start `function(rank, *args)` in each rank that is alive."""
+        """Start `function(rank, *args)` in each live rank."""
         for connection, process in zip(self._connections, self._processes, strict=True):
             if process.is_alive():
                 connection.send((function, args))
 
     def result(self, rank: int) -> Any:
-        """Wait for the function that a rank started last, and return its result."""
+        """Wait for the function that was last started in a rank, and return its result."""
         connection = self._connections[rank]
         if not wait([connection], _PATIENCE):
             raise TimeoutError(f"rank {rank} has no result after {_PATIENCE:.0f} s")
@@ -120,12 +121,12 @@ class Ranks:
 
 
 def end_server() -> None:
-    """End the process that forks ranks, and wait for it. The next ranks start another one."""
+    """End the server that forks ranks, and wait for it. The next `Ranks` starts a new server."""
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def caught(function: Callable[[], Any]) -> tuple[str, str]:
-    """Return the type name and the message of the error that a function raises."""
+    """Return the type name and message of the error that `function` raises, or empty strings."""
     try:
         function()
     except (RuntimeError, ValueError, TypeError) as error:
@@ -134,9 +135,9 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
 
 
 def shorten(rank: int, timeout: float) -> None:
-    """Set the group's timeout, in seconds, after all ranks have started.
+    """Set the process group's timeout, in seconds, once all ranks have started.
 
-    Starting may take longer than the timeout.
+    Starting the ranks may take longer than this timeout.
     """
     dist.all_reduce(torch.zeros(1, device="tpu"))
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("tpu"))
@@ -151,7 +152,7 @@ def _serve(
     timeout: float,
     environ: Mapping[str, str],
 ) -> None:
-    # The server has the environment that the module had when it first started ranks.
+    # Replace the environment inherited from the server, which is that of the module's first ranks.
     os.environ.clear()
     os.environ.update(environ)
     quick_compiler.use()

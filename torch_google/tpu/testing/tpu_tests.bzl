@@ -4,7 +4,7 @@
 load("//tools/par:par.bzl", "par_tests")
 
 # Modules that most tests import and that start no threads. Importing them once per shard saves 4 s
-# of CPU time per file. The modules below torch_google are those that a start of the device imports.
+# of CPU time per file. Those of torch_google are imported whenever the device starts.
 _WARM_IMPORTS = [
     "hypothesis",
     "jax",
@@ -21,7 +21,7 @@ _WARM_IMPORTS = [
     "torch_google.tpu.torch_hooks.optimizer_steps",
 ]
 
-# Modules that torch.compile imports when it is first called, which takes 2 s of CPU time per file.
+# Modules that the first call of torch.compile imports, which takes 2 s of CPU time per file.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 
 def tpu_tests(name, srcs, deps = [], compiles = False, **kwargs):
@@ -43,7 +43,7 @@ def tpu_tests(name, srcs, deps = [], compiles = False, **kwargs):
         warm_imports = _WARM_IMPORTS + (_COMPILER_IMPORTS if compiles else []),
         deps = deps + [
             "//torch_google/tpu/testing:support",
-            # List this here, because par_tests adds the tag `budget` only for a direct dependency.
+            # Listed here because par_tests adds the tag `budget` only for a direct dependency.
             "@pypi//hypothesis",
         ],
         **kwargs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's side of torch's extension points: autocast, torch.compile, processes, DLPack.
+"""Connects the device to torch's extension points, such as autocast, torch.compile and DLPack.
 
 Only the modules `registration` and `startup` import this package.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes bfloat16 the default dtype of torch.autocast("tpu"), in every thread.
+"""Makes bfloat16 the default dtype of torch.autocast("tpu") in every thread.
 
-torch stores the dtype per device and thread, and every thread starts with float16. torch has no
-hook for new threads. So the dtype is set when a thread first enters autocast, unless the thread has
-already chosen a dtype.
+torch stores the dtype per device and thread, and every thread starts with float16. Because torch
+has no hook for new threads, the dtype is set when a thread first enters autocast, unless the thread
+has already chosen one.
 """
 
 from __future__ import annotations

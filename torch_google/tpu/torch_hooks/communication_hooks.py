@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allows DDP's communication hooks that send bfloat16.
+"""Allows DDP's bfloat16 communication hooks on this device.
 
-torch checks the name of the backend, and allows these hooks only for NCCL and XCCL. The device's
-collectives also support bfloat16.
+torch checks the name of the backend, and allows these hooks only for NCCL and XCCL, although the
+device's collectives support bfloat16 as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMES = ("bf16_compress_hook", "bf16_compress_wrapper_hook")
 
 
 def install() -> None:
-    """Allow the hooks for modules on tpu. Idempotent."""
+    """Allow the hooks for modules on this device. Idempotent."""
     check = DistributedDataParallel._check_comm_hook
     if not hasattr(check, "__wrapped__"):
         DistributedDataParallel._check_comm_hook = _on_tpu(check)

@@ -22,7 +22,7 @@ from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
-# The index of a precision is its value in C++.
+# Indexed by the value that C++ uses for a precision.
 _PRECISIONS = ("default", "high", "highest")
 
 _GRAPH = "a graph of torch.compile's"
@@ -121,7 +121,7 @@ class TpuAdapter(DeviceAdapter):
         return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
 
     def takes_collectives(self) -> bool:
-        # On other platforms, lowerings/collectives.py has no lowering.
+        # lowerings/collectives.py has no lowering for other platforms.
         return platform.name() == "cpu" and not processes.uses_xla("cpu")
 
     def needs(self, executable: jax.stages.Compiled) -> int:
@@ -151,18 +151,18 @@ def register() -> None:
 
 @cache
 def _register_collectives() -> None:
-    """Register the handler for collectives with XLA, which looks it up by name."""
+    """Register the collectives' handler with XLA, which finds it by name."""
     jax.ffi.register_ffi_target(TARGET, _C.collective_handler(), platform="cpu")
 
 
 @cache
 def _hide_calls() -> None:
-    """Hide an executable's first call from Dynamo: it runs in Python, unlike all later calls."""
+    """Hide Compiled.__call__ from Dynamo. Only an executable's first call runs it in Python."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 
 def _natural(result: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of a new tensor's array. It is flat if the strides have gaps or overlap."""
+    """Return the shape of a new tensor's array: flat if the strides have gaps or overlap."""
     lies = natural(result.sizes, result.strides)
     if lies.strides == result.strides:
         return lies.shape
@@ -171,7 +171,7 @@ def _natural(result: TensorSpec) -> tuple[int, ...]:
 
 
 def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
-    """Return whether a tensor is anything but a plain view of the first elements of its array."""
+    """Return whether a tensor has an offset, a conj or neg bit, or a dtype unlike its array's."""
     return (
         tensor.storage_offset() != 0
         or tensor.is_conj()
@@ -182,7 +182,7 @@ def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
 
 @lru_cache(256)
 def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
-    """Return a program that pads a view. Except on CPU, each set of sizes has its own program."""
+    """Return a program that flattens a view and pads it to a number of elements."""
     metrics.graph("pad_compile")
 
     def function(array: jax.Array) -> jax.Array:
@@ -193,5 +193,5 @@ def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], j
 
 
 def _signed(word: int) -> int:
-    """Reinterpret an unsigned 64-bit number as signed, because C++ passes seeds as signed."""
+    """Reinterpret an unsigned 64-bit integer as signed, because C++ passes seeds as signed."""
     return word - 2**64 if word >= 2**63 else word

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies between the devices of a process for torch.nn.parallel: scatter, gather, broadcast.
+"""Implements torch.nn.parallel's copies between devices: scatter, gather and broadcast.
 
 torch looks for these functions in torch._C, which defines them only in builds for other
 accelerators, and only for tensors on those accelerators. No function here starts the device.
@@ -17,7 +17,7 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 
 def install() -> None:
-    """Install the functions in torch._C. They handle host tensors if tpu is the accelerator."""
+    """Install the functions in torch._C. They also take host tensors if tpu is the accelerator."""
     for replacement in (
         _broadcast,
         _broadcast_out,
@@ -38,8 +38,8 @@ def install() -> None:
 def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         device_types = set(_device_types(args))
-        # A module without buffers passes an empty list. `replacement` handles it if tpu is the
-        # accelerator.
+        # For a module without buffers, torch passes an empty list, which has no device type. It is
+        # handled like host tensors.
         is_ours = "tpu" in device_types or (
             device_types <= {"cpu"} and _get_available_device_type() == "tpu"
         )
@@ -58,7 +58,7 @@ def _device_types(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return a copy of the tensor on each device. On its own device, return the tensor itself."""
+    """Return the tensor on each device: a copy, or on its own device the tensor itself."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 
@@ -71,7 +71,7 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
 def _broadcast_coalesced(
     tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
 ) -> list[list[torch.Tensor]]:
-    """Return the tensors themselves for the first device, and detached copies for the others."""
+    """Return the tensors themselves for the first device, and detached copies for all others."""
     if any(tensor.get_device() != devices[0] for tensor in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
     with torch.no_grad():
@@ -89,7 +89,7 @@ def _scatter(
     dim: int,
     streams: Sequence[torch.Stream | None] | None,
 ) -> list[torch.Tensor]:
-    """Return one chunk for each device, or fewer if there are not enough rows."""
+    """Return a chunk of the tensor for each device, or fewer if the dimension is too short."""
     if chunk_sizes is None:
         chunks = tensor.chunk(len(devices), dim)
     else:
@@ -119,14 +119,14 @@ def _scatter_out(
 def _gather(
     tensors: Sequence[torch.Tensor], dim: int, destination_index: int | None
 ) -> torch.Tensor:
-    """Concatenate tensors on a device. None means the current device, -1 the host."""
+    """Concatenate tensors on a device. None means the current device, and -1 means the host."""
     if destination_index is None:
         device = torch.device("tpu", torch.tpu.current_device())
     elif destination_index == -1:
         device = torch.device("cpu")
     else:
         device = _device(destination_index)
-    # Block until the copy is done, because the host reads the result immediately.
+    # These copies must block, because the host may read the result immediately.
     return torch.cat([tensor.to(device) for tensor in tensors], dim)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.parallel gives the CPU's results with several devices in one process."""
+"""Tests that torch.nn.parallel gives the CPU's results with several devices in one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ torch_google.tpu.autoload()
 
 
 def _run(program: str) -> list[str]:
-    """Run a program in a process with two devices, and return the lines that it prints."""
+    """Run a program in a process with two devices, and return its output lines."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _START + program],
         env={

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports tpu tensors with DLPack, through their JAX arrays.
 
-torch has no hook for exporting tensors of other devices. Its own methods would reject
-`__dlpack_device__`, and export the fake address of the storage. So this module wraps the methods of
-Tensor. Tensors on other devices use torch's own methods. JAX is not loaded before the first tpu
-tensor is exported.
+torch has no hook for exporting tensors of other devices. Its `__dlpack_device__` would reject them,
+and its `__dlpack__` would export the storage's fake address. So this module wraps the methods of
+Tensor. Tensors on other devices still use torch's own methods. JAX is not loaded before the first
+tpu tensor is exported.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def _dlpack(
     """Return a read-only capsule with a tensor's values.
 
     The capsule shares the buffer that to_jax returns. DLPack 1.0 capsules are marked as read-only.
-    NumPy respects the mark, but torch does not check it.
+    NumPy respects the mark, but torch ignores it.
     """
     from torch_google.tpu.interop.jax_arrays import to_jax
 
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     array = to_jax(tensor)
-    # Consumers on the host read the memory immediately, without waiting for a stream.
+    # Consumers on the host read the memory immediately, without synchronizing a stream.
     array.block_until_ready()
     return _of(array, "__dlpack__")(
         stream=None if stream == -1 else stream,
@@ -54,7 +54,7 @@ def _dlpack(
 
 
 def _dlpack_device(tensor: torch.Tensor) -> tuple[DLDeviceType, int]:
-    """Return the DLPack device of a tensor's memory. This is the CPU if the platform is cpu."""
+    """Return the DLPack device of a tensor's memory: the CPU if the platform is cpu."""
     from torch_google.tpu.runtime import platform
 
     if platform.name() == "cpu":

@@ -2,8 +2,8 @@
 """Makes torch.compile choose the backend `tpu` for graphs with tensors on this device.
 
 torch's default backend is inductor, which has no kernels for this device. This module replaces
-torch.compile's wrapper around inductor with one that inspects the graph first. Graphs for other
-devices still go to inductor.
+torch.compile's wrapper around inductor with one that first looks for the device's tensors in the
+graph. Graphs for other devices still go to inductor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch_google.tpu.release import compiler_arguments
 
 
 def install() -> None:
-    """Replace torch.compile's wrappers. Loads neither Dynamo nor JAX. Idempotent."""
+    """Replace torch.compile's wrappers without loading Dynamo or JAX. Idempotent."""
     if torch._TorchCompileInductorWrapper is not _Chooser:
         torch._TorchCompileInductorWrapper = _Chooser
         torch._TorchCompileWrapper = _Named
@@ -72,7 +72,7 @@ class _Named(torch._TorchCompileWrapper):
 
 
 def _register() -> None:
-    """Register the backend's name with Dynamo, so that it does not search installed packages."""
+    """Register the backend's name with Dynamo, to avoid a search of installed packages."""
     from torch._dynamo.backends import registry
 
     if "tpu" not in registry._COMPILER_FNS:

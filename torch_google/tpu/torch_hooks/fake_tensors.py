@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives fake convolutions on this device the strides of real ones, for torch.compile.
 
-torch chooses the layout of a fake result from the backend that would compute it. For a device that
-torch does not know, the result is contiguous. This device uses the CPU's layouts.
+torch chooses the layout of a fake result by the backend that would compute it. For a device that
+torch does not know, the result is contiguous, but this device uses the CPU's layouts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_google.tpu.lowerings.layouts import in_convolution_format
 
 
 def register() -> None:
-    """Give fake convolutions on this device the strides of real ones. Idempotent."""
+    """Wrap torch's fake implementations of convolutions. Idempotent."""
     for op in (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default):
         implementation = fake_impls.op_implementations_dict[op]
         if implementation.__module__ != __name__:

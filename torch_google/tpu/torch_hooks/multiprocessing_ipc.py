@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends the device's tensors through torch.multiprocessing: queues, pipes and data loaders.
 
-Processes do not share device memory. A tensor is copied to shared host memory, and the receiver
-copies it to the device with the same index.
+Processes do not share device memory. The sender copies a tensor to shared host memory, and the
+receiver copies it to the device with the same index.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 
 def install(receive: Callable[..., Any]) -> None:
-    """Register a reducer for the device's tensors. Other tensors keep torch's reducer.
+    """Register a reducer for the device's tensors. All other tensors still use torch's reducer.
 
-    The receiving process imports the module-level function `receive`, and calls it with the
+    The receiving process imports the module-level function `receive` and calls it with the
     arguments of `rebuild`.
     """
     for kind in (torch.Tensor, torch.nn.Parameter):
@@ -29,7 +29,7 @@ def install(receive: Callable[..., Any]) -> None:
 def _reduce(
     receive: Callable[..., Any], tensor: torch.Tensor
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    # For such a tensor, torch's reducer raises an error.
+    # torch's reducer raises an error for a tensor that requires gradients but is not a leaf.
     refused = tensor.requires_grad and not tensor.is_leaf
     if tensor.device.type != "tpu" or refused or tensor.layout != torch.strided:
         plain: tuple[Callable[..., Any], tuple[Any, ...]] = reduce_tensor(tensor)
@@ -40,7 +40,7 @@ def _reduce(
 
 
 def rebuild(values: torch.Tensor, index: int, requires_grad: bool, is_parameter: bool) -> Any:
-    """Return a tensor that another process has sent. The device must be registered."""
+    """Rebuild a tensor that another process sent. The device must already be registered."""
     tensor = values.to(f"tpu:{index}")
     if is_parameter:
         return torch.nn.Parameter(tensor, requires_grad)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors on the device can be sent to other processes and received from them."""
+"""Tests that tensors on the device can be sent to other processes and back."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the steps of optimizers bypass Dynamo until Dynamo is loaded.
+"""Keeps optimizers from loading Dynamo, which takes about a second.
 
-To exclude optimizers from tracing, torch.optim loads Dynamo. Loading takes about a second, and is
-unnecessary as long as nothing else loads Dynamo. The first import of Dynamo restores torch's own
-classes.
+torch.optim loads Dynamo to exclude optimizers from tracing. That is unnecessary until something
+else loads Dynamo. When that happens, this module restores torch's own classes.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from torch.optim import Optimizer, optimizer
 
 _DYNAMO = "torch._dynamo"
 _patch_step = Optimizer._patch_step_function
-# The functions that torch would exclude from Dynamo, and the step methods that it would wrap.
+# Functions that torch would exclude from Dynamo, and step methods that it would wrap.
 _untold: list[Any] = []
 _steps: dict[type[Optimizer], Callable[..., Any]] = {}
 _alone = False
 
 
 def install() -> None:
-    """Make optimizers bypass Dynamo from now on. A no-op if Dynamo is already loaded."""
+    """Make optimizers bypass Dynamo until it is loaded. A no-op if it already is."""
     global _alone
     if _DYNAMO in sys.modules or _WATCH in sys.meta_path:
         return
@@ -34,14 +33,15 @@ def install() -> None:
         if getattr(member, "__globals__", None) is vars(torch._compile):
             if member.__wrapped__ not in _untold:
                 _untold.append(member.__wrapped__)
-            # torch caches the excluded function in this attribute.
+            # torch caches the excluded function in this attribute, so set it to the function
+            # itself.
             setattr(member.__wrapped__, _KEPT, member.__wrapped__)
     Optimizer._patch_step_function = _patch_step_alone
     sys.meta_path.insert(0, _WATCH)
 
 
 def _end() -> None:
-    """Restore torch's classes before Dynamo inspects them."""
+    """Restore torch's own classes before Dynamo inspects them."""
     global _alone
     _alone = False
     sys.meta_path.remove(_WATCH)
@@ -57,7 +57,7 @@ def _end() -> None:
 
 
 class _Watch:
-    """An import hook that observes every import, but never finds a module."""
+    """A meta path finder that waits for the import of Dynamo, and never finds a module itself."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == _DYNAMO:
@@ -67,7 +67,7 @@ class _Watch:
 def _patch_step_alone(self: Optimizer) -> None:
     kind = type(self)
     step: Any = kind.step
-    # This step function still has torch's wrapper, which only Dynamo needs.
+    # Replace only a step function that has torch's wrapper, which only Dynamo needs.
     if getattr(step, "__globals__", None) is vars(optimizer) and step.__code__.co_name == _WRAPPER:
         _steps[kind] = step
         kind.step = _without(step)
@@ -75,7 +75,7 @@ def _patch_step_alone(self: Optimizer) -> None:
 
 
 def _without(step: Any) -> Callable[..., Any]:
-    """Return a step function that does not call Dynamo."""
+    """Return a version of a step function that does not call Dynamo."""
     wrapped = step.__wrapped__
 
     @functools.wraps(step)

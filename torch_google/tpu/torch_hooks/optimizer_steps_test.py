@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers do not load Dynamo. Once Dynamo is loaded, they are torch's own again."""
+"""Tests that optimizers do not load Dynamo, and are torch's own again once it is loaded."""
 
 from __future__ import annotations
 
