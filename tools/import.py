@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the importer, //tools/importer:import with its pinned dependencies, from any python3.
 
-Bazel builds the importer. If no input of the build has changed since, the built program starts
+Bazel builds the importer. If none of the build's inputs has changed since, the built program starts
 directly, because Bazel takes seconds to find that out. This file uses only the standard library of
 Python 3.9 or later. The importer is in tools/importer; see its README.
 """
@@ -19,17 +19,17 @@ _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # the importer's exit status for failures of the environment
 
-# The start script of the last build, and the state of the inputs before that build. The file is
-# among Bazel's outputs, so `bazel clean` and builds with other options, which have their own
-# outputs, lead to a new build.
+# The file with the start script of the last build, and the state of the build's inputs before it.
+# It is among Bazel's outputs, so it is missing after `bazel clean` or a build with other options,
+# and the importer is built again.
 _STAMP = _BUILT + ".start"
-# The folders with all inputs of the build, in addition to the files next to MODULE.bazel.
+# The folders that contain all inputs of the build, apart from the files next to MODULE.bazel.
 # start_inputs_test compares them with Bazel's own list.
 FOLDERS = ("third_party", "tools")
-# Files in these folders that the importer itself writes, and that are not inputs of the build.
+# Files in these folders that the importer itself writes and that are not inputs of the build.
 WRITTEN = frozenset({"METADATA", "import.json", "licence.json", "sbom.spdx.json"})
 
-# Show Bazel's errors, but not its other messages, which would mix with the importer's output.
+# Show only Bazel's errors. Its other messages would be mixed with the importer's output.
 _QUIET = [
     "--ui_event_filters=-info,-debug,-warning",
     "--noshow_loading_progress",
@@ -53,12 +53,12 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # Bazel wrote a bash script. Pass its text, because the temporary file is already deleted.
+    # Bazel wrote a bash script. Pass its text to bash, because the temporary file is deleted.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 
 def _build() -> tuple[str, str]:
-    """Let Bazel build the importer and write its start script. Return the script, and the error."""
+    """Build the importer with Bazel. Return (start script, error), one of which is empty."""
     import subprocess  # not at the top, because a start without a build does not need them
     import tempfile
 
@@ -72,8 +72,8 @@ def _build() -> tuple[str, str]:
         print(line, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="import-py-") as scratch:
         script = os.path.join(scratch, "start")
-        # Let Bazel write a script instead of running the importer. So Bazel's exit status and
-        # output stay separate from the importer's, and Bazel's lock is free while it runs.
+        # Let Bazel write a script instead of running the importer. This keeps Bazel's exit status
+        # and output separate from the importer's, and Bazel's lock free while the importer runs.
         bazelw = os.path.join(_WORKSPACE, "bazelw")
         command = [bazelw, "run", *options, f"--script_path={script}", _TARGET]
         try:
@@ -89,7 +89,7 @@ def _build() -> tuple[str, str]:
 
 
 def _state_of_inputs() -> str:
-    """Return the path and the state of each file that the build may read; "" if one is unknown."""
+    """Return the path and state of all files that the build may read, or "" on an error."""
     try:
         rows = [*_files(_WORKSPACE, deep=False)]
         for folder in FOLDERS:
@@ -100,7 +100,7 @@ def _state_of_inputs() -> str:
 
 
 def _files(folder: str, *, deep: bool) -> Iterator[str]:
-    """Yield a line for each file in `folder`. Every write, and every replacement, changes it."""
+    """Yield a line for each file in `folder`, which changes if the file is written or replaced."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -115,11 +115,11 @@ def _state(info: os.stat_result) -> str:
 
 
 def _script_of_last_build(inputs: str) -> str | None:
-    """Return the start script of the last build; None if the program may have to be built again."""
+    """Return the start script of the last build, or None if another build may be necessary."""
     try:
         with open(_STAMP, encoding="utf-8", errors="strict") as file:
             info = os.fstat(file.fileno())
-            # The script is run, so another user must not be able to write it.
+            # The script will be run, so no other user may be able to write it.
             if info.st_uid != os.geteuid() or stat.S_IMODE(info.st_mode) & 0o022:
                 return None
             remembered = file.read()
@@ -130,7 +130,7 @@ def _script_of_last_build(inputs: str) -> str | None:
 
 
 def _remember(inputs: str, script: str) -> None:
-    """Store the script for later starts. If that fails, later starts ask Bazel."""
+    """Store the script for later starts. If that fails, the next start runs Bazel again."""
     new = f"{_STAMP}.{os.getpid()}"
     try:
         head = f"{_state(os.stat(_BUILT))}\n{inputs}\n\n"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse apt's configuration, in both formats, for the archives that provide Debian packages.
+"""Parse apt's configuration, in both formats, to find the archives that provide Debian packages.
 
-`apt-get indextargets` lists archives too, but only those that `apt-get update` has fetched, and a
-new container has fetched none.
+`apt-get indextargets` lists only archives that `apt-get update` has already fetched. In a new
+container, there are none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?
 
 @dataclass(frozen=True)
 class Origin:
-    """An archive: its URI, its keyring or key, and whether the machine trusts it unsigned."""
+    """An archive: its URI, its keyring or key, and whether apt trusts it without a signature."""
 
     uri: str
     signed_by: str = ""
@@ -36,7 +36,7 @@ class _Entry:
 
 
 def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
-    """Return the archives that serve `main` of suite `codename` or of a suite like `testing`."""
+    """Return the archives that serve `main` of suite `codename` or of one of _MOVING_SUITES."""
     directory = etc or Path("/etc/apt")
     known = {codename, *_MOVING_SUITES} - {""}
     by_uri: dict[str, Origin] = {}
@@ -62,7 +62,7 @@ def apt_directory() -> Path:
 
 
 def stanza(origin: Origin, *, suite: str, sources: bool = False) -> str:
-    """Return a deb822 stanza for the binary or source packages in `main` of one `suite`."""
+    """Return a deb822 stanza for the binary or source packages in a suite's `main` component."""
     kind, index = ("deb-src", "Sources") if sources else ("deb", "Packages")
     lines = [f"Types: {kind}", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
     # Fetch only one index; tools such as apt-file may have configured apt to fetch many more.
@@ -102,7 +102,8 @@ def _one_line_entries(text: str) -> Iterator[_Entry]:
 def _deb822_entries(text: str) -> Iterator[_Entry]:
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
-        # A field continues on lines that start with a space. Keep line breaks: keys need them.
+        # A field continues on lines that start with whitespace. Keep its line breaks, which
+        # embedded keys need.
         fields = {
             name.lower(): value.strip()
             for name, value in re.findall(

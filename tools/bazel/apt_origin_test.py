@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the parsing of apt sources in both formats, and test generated sources with a real apt."""
+"""Test the parsing of apt sources in both formats, and check generated sources with a real apt."""
 
 from __future__ import annotations
 

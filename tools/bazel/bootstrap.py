@@ -19,8 +19,9 @@ Provider = Callable[[], Launcher]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write and exec the launcher script. Return an exit status only if that is impossible."""
-    # Split at the first "--" without argparse: Bazel's own arguments may contain another.
+    """Write and exec the launcher script. Return an exit status only if that fails."""
+    # Split at the first "--", because Bazel's own arguments may contain another one, which would
+    # confuse argparse.
     end = argv.index("--")
     bazel_arguments = argv[end + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, epilog="After --: Bazel's arguments.")
@@ -46,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:
-    """Write the script `launcher` under a lock. Other processes wait for it and use its result."""
+    """Write the script `launcher` if it does not exist, under a lock."""
     cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock") as lock:
@@ -88,7 +89,7 @@ def first_available(providers: dict[str, Provider], *, version: str) -> Launcher
 
 
 def shared_rc(directory: Path) -> str:
-    """Return a bazelrc that sets a disk cache in the user's cache directory `directory`."""
+    """Return a bazelrc that enables a disk cache below `directory`, the user's cache directory."""
     return (
         "# Written by tools/bazel. Results are shared between clones and survive `bazel clean`.\n"
         f"common --disk_cache={directory / 'disk'}\n"
@@ -99,7 +100,7 @@ def shared_rc(directory: Path) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Hold a lock until this process and all tools that inherit its descriptor have ended."""
+    """Hold a lock until this process and all tools that inherit its file descriptor have ended."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

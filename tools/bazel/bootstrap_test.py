@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test bazelw in a small workspace, with a `bazel` on PATH that prints its arguments."""
+"""Test bazelw in a small workspace with a stub `bazel` on PATH."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWER = f'[ "$1" != --version ] || {{ echo "bazel {_VERSION}"; exit; }}\n'
 
 
 class Door:
-    """A workspace with bazelw, an empty cache, and a tools directory first on PATH."""
+    """A workspace with bazelw and an empty cache, and stub tools that are first on PATH."""
 
     def __init__(self, directory: Path) -> None:
         assert _RECIPE is not None
@@ -94,7 +94,7 @@ def test_two_starts_at_once_set_up_once(door: Door) -> None:
     answers = [process.communicate(timeout=60) for process in [door.start("x"), door.start("x")]]
     assert [out for out, _ in answers] == ["started\n", "started\n"]
     assert sum("waiting for another bazelw" in err for _, err in answers) == 1
-    # Two processes share one probe, and each starts Bazel once.
+    # The two processes probe `bazel` only once, and then each runs it once.
     assert len((door.tools / "probes").read_text()) == 1 + 2
 
 

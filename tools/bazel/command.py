@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """An error for a tool that is missing, failed or timed out. The message is one line."""
+    """Raised if a command is missing, fails or times out. The message is one line."""
 
 
 def run(
@@ -24,9 +24,9 @@ def run(
 ) -> str:
     """Run `argv` and return its stdout. Raises CommandError if it fails or takes too long.
 
-    The limit applies even if this process is killed, because coreutils' timeout(1) enforces it.
-    The child inherits the file descriptors in `hold`. If one of them is a lock, the lock is held
-    until the last process that needs it ends.
+    The time limit applies even if this process is killed, because coreutils' timeout(1) enforces
+    it. The child inherits the file descriptors in `hold`. A lock on one of them is held until the
+    last process that inherits it ends.
     """
     result = subprocess.run(
         _limited(argv, seconds),
@@ -54,7 +54,8 @@ def run_unless(
 ) -> str:
     """Like `run`, but end the command as soon as `hopeless` returns a reason.
 
-    hopeless: a function that is called with each line of stderr. The error contains its reason.
+    `hopeless` is called with each line of stderr, and returns a reason or None. The CommandError's
+    message contains the reason.
     """
     with (
         tempfile.TemporaryFile("w+", errors="replace") as stdout,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test commands that succeed, fail, hang, or hold a lock longer than their parent."""
+"""Test commands that succeed, fail, hang, or leave a child that holds a lock."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provide Bazel from Debian's archive, on any Debian release: download, unpack and check it."""
+"""Provide Bazel from Debian's archive on any Debian release: download, unpack and check it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from pathlib import Path
 from tools.bazel import apt_origin, command, debian_prefix, private_apt
 from tools.bazel.launcher import Launcher, Unavailable
 
-# No stable Debian release contains this version of Bazel yet.
+# No stable Debian release includes this version of Bazel yet.
 _SUITES = ("testing", "unstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "timeout")
 
 
 def is_set_up(cache: Path) -> bool:
-    """Return whether the directory with Debian's Bazel has already been built."""
+    """Return whether the prefix with Debian's Bazel has already been built."""
     return _prefix(cache).is_dir()
 
 
 def provide(*, version: str, cache: Path, lock: int) -> Launcher:
-    """Return a launcher for Debian's Bazel in a prefix below `cache`. Raises Unavailable."""
+    """Return a launcher for Debian's Bazel, and build its prefix below `cache` if necessary.
+
+    Raises Unavailable if the machine or the archive cannot provide this version.
+    """
     prefix = _prefix(cache)
     try:
         if not prefix.is_dir():
             _build(prefix, version=version, lock=lock)
-        # Write the rc file again, because an older bazelw may have written it.
+        # Write the rc file again, because it may be from an older bazelw.
         debian_prefix.write_rc(prefix, prefix=prefix)
         debian_prefix.check(prefix, version=version)
     except (command.CommandError, debian_prefix.PrefixError) as error:
@@ -57,7 +60,10 @@ def _prefix(cache: Path) -> Path:
 
 
 def _work(prefix: Path) -> Path:
-    """Return the directory for apt's state, .debs and the unfinished prefix; kept on failure."""
+    """Return the directory for apt's state, the .debs and the unfinished prefix.
+
+    The directory is kept if building the prefix fails.
+    """
     return prefix.with_name("debian.work")
 
 
@@ -69,8 +75,8 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
     for origin in origins:
         for suite in _SUITES:
             state = work / f"apt-{suite}"
-            # Fetch the package index again, because it is small and may be outdated. Keep the
-            # large .debs.
+            # Always fetch the package index again, because it is small and may be outdated. The
+            # large .debs are kept.
             shutil.rmtree(state, ignore_errors=True)
             apt = private_apt.PrivateApt(state, origin=origin, suite=suite, lock=lock)
             try:

@@ -2,8 +2,7 @@
 """NETWORK: install Debian's Bazel from the machine's Debian mirror and build with it.
 
 This test is not part of the test suite, which runs without a network. It needs a Debian machine,
-downloads 100 MB and takes about a minute. Run it after a change to tools/bazel or to Debian's
-packages.
+downloads 100 MB and takes about a minute. Run it if tools/bazel or Debian's packages change.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def test_it_builds_and_tests_with_the_modules_of_the_workspace(
         assert label == f"release {_VERSION}\n"
     finally:
         subprocess.run([*start, "shutdown"], cwd=workspace, env=environment, check=False)
-        # Bazel makes its outputs read-only.
+        # Bazel leaves its outputs read-only, so make them writable before they are deleted.
         subprocess.run(["chmod", "-R", "u+w", output], check=False)
 
 

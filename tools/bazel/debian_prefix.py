@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a private prefix, a directory tree from Debian packages, in which Bazel can run.
+"""Build a private prefix for Bazel: a directory tree from Debian packages, in which it can run.
 
-Debian's Bazel needs a newer C library than the machine has, so the prefix contains the dynamic
-linker and every library that Bazel's programs need. Build actions still use the machine's own
-programs and libraries. A prefix is built for its final path and cannot be moved.
+Debian's Bazel needs a newer C library than the machine's, so the prefix contains the dynamic linker
+and every library that Bazel's programs need. Build actions still use the machine's own programs and
+libraries. A prefix is built for its final path and cannot be moved.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PROGRAM_PACKAGES = (
     "openjdk-21-jre-headless",
     "patchelf",
 )
-# Packages whose shared-library dependencies are needed. The JRE's are not, because Bazel's server
-# loads no fonts, images or smart cards.
+# The prefix contains the shared libraries that these packages depend on. It omits those of the JRE,
+# because Bazel's server loads no fonts, images or smart cards.
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
-# The class path of Bazel's server, in order: each jar and the Debian package that contains it.
-# Debian's own class path lists all jars that Bazel was built with. These are only the jars that the
-# server's classes need and A-server.jar lacks.
+# The class path of Bazel's server, in order, with the Debian package that contains each jar.
+# Debian's own class path lists all jars that Bazel was built with. This one lists only the jars
+# that the server's classes need and that A-server.jar lacks.
 JARS: Mapping[str, str] = {
     "grpc-api": "libgrpc-java",
     "grpc-auth": "libgrpc-java",
@@ -94,11 +94,11 @@ _UNUSED = (
 
 
 class PrefixError(Exception):
-    """An error for packages that do not form a runnable Bazel. The message is one line."""
+    """Raised if the packages do not form a runnable Bazel. The message is one line."""
 
 
 def wanted_packages() -> list[str]:
-    """Return the packages to download, in addition to the shared libraries of LIBRARY_ROOTS."""
+    """Return the packages to download, not including the shared libraries of LIBRARY_ROOTS."""
     return sorted({*PROGRAM_PACKAGES, *JARS.values()})
 
 
@@ -107,7 +107,8 @@ def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lo
     for directory in (staging, prefix):
         shutil.rmtree(directory, ignore_errors=True)
     staging.mkdir(parents=True)
-    # Decompression takes most of the time, in one thread for each package.
+    # Unpack in parallel, because decompression takes most of the time and uses one thread per
+    # package.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda deb: _unpack(deb, staging=staging, lock=lock), debs))
     for unused in _UNUSED:
@@ -124,7 +125,6 @@ def _unpack(deb: Path, *, staging: Path, lock: int) -> None:
 
 
 def client(prefix: Path) -> Path:
-    """Return the path of Bazel's client."""
     return prefix / _CLIENT
 
 
@@ -140,13 +140,16 @@ def startup_options(prefix: Path) -> tuple[str, ...]:
 
 
 def write_rc(directory: Path, *, prefix: Path) -> None:
-    """Write the bazelrc to `directory`, which is the prefix or its staging directory."""
+    """Write the prefix's bazelrc to `directory`: the prefix itself or its staging directory."""
     rc = offline_modules.rc(prefix / _INSTALL_BASE, registry=prefix / _REGISTRY)
     write_atomically(directory / _RC, rc)
 
 
 def check(prefix: Path, *, version: str) -> None:
-    """Raise PrefixError if the version is wrong or a program lacks a library in `prefix`."""
+    """Check the version, and that the programs load all libraries from `prefix`.
+
+    Raises PrefixError if either check fails.
+    """
     label = (prefix / _INSTALL_BASE / "build-label.txt").read_text().strip()
     if label != version:
         raise PrefixError(f"Debian's package is Bazel {label}, .bazelversion says {version}")
@@ -165,7 +168,7 @@ def _programs(prefix: Path) -> list[Path]:
 
 
 def relink(staging: Path) -> None:
-    """Make absolute symbolic links, such as those to /etc/java-21-openjdk, relative."""
+    """Make absolute symbolic links relative, such as those to /etc/java-21-openjdk."""
     for directory, names, files in os.walk(staging):
         for path in (Path(directory, name) for name in (*names, *files)):
             if not path.is_symlink():
@@ -178,9 +181,9 @@ def relink(staging: Path) -> None:
 
 
 def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
-    """Make the programs use the prefix's dynamic linker and libraries.
+    """Make the prefix's programs use its dynamic linker and libraries.
 
-    Set an rpath instead of a runpath, because libraries that Java loads later must inherit it.
+    Set an rpath instead of a runpath, because it also applies to libraries that Java loads later.
     """
     patchelf: list[str | Path] = [
         staging / _LOADER,
@@ -199,12 +202,12 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
 
 
 def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
-    """Complete Bazel's install base, including the file that lists the server's class path."""
+    """Complete Bazel's install base: the release label, the class path and libzstd-jni.so."""
     absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
     if absent:
         raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")
     base = staging / _INSTALL_BASE
-    # Debian's server jar has no release label. Without a label, native.bazel_version is empty.
+    # Debian's server jar has no release label, without which native.bazel_version would be empty.
     (base / "label").mkdir()
     (base / "label/build-data.properties").write_text(
         f"build.label={version}\nbuild.target=bazel-bootstrap\nbuild.timestamp.as.int=0\n"

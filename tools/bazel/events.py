@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-# Rows of the summary that are not strategies: Bazel's internal actions, and the total.
+# Rows of the summary that are not strategies: Bazel's internal actions and the total.
 _NO_ACTION = ("internal", "total")
 
 
 def runners(events: Path) -> dict[str, int]:
-    """Return a map from Bazel's strategy names to numbers of actions, empty if no action ran."""
+    """Return the number of actions that each of Bazel's strategies ran."""
     for line in events.read_text().splitlines():
         summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
         if "runnerCount" in summary:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the launcher, the small script that `bazelw` execs once Bazel has been set up."""
+"""Write the launcher, the script that `bazelw` execs once Bazel has been set up."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 _USER_HAS_DISK_CACHE = (
     """grep -qs '^[^#]*--disk_cache' "$root/.bazelrc.user" "${HOME:-}/.bazelrc\""""
 )
-# If a test was killed, Bazel deletes the test's files at its next start. In an ASCII locale, this
-# crashes Bazel, at every start, if one of the files has a non-ASCII character in its name.
+# If a test was killed, Bazel deletes the test's files the next time it starts. In an ASCII locale,
+# it crashes on every start if one of those files has a non-ASCII name.
 _LOCALE = "case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac"
 
 
 class Unavailable(Exception):
-    """An error for a provider that cannot supply Bazel on this machine. The message is one line."""
+    """Raised if a provider cannot supply Bazel on this machine. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """The command that starts a Bazel: program, startup options, default environment variables."""
+    """A command that starts Bazel: program, startup options, default environment variables."""
 
     program: Path
     version: str
@@ -32,10 +32,11 @@ class Launcher:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def script(self, *, rc: Path) -> str:
-        """Return the launcher script. It takes the workspace and Bazel's arguments as arguments.
+        """Return the launcher script, whose arguments are the workspace and Bazel's arguments.
 
-        `rc` is a bazelrc that sets the shared disk cache. Bazel reads it after the user's own files
-        and it would override them, so the script omits it if one of those files sets a disk cache.
+        `rc` is a bazelrc that sets the shared disk cache. Bazel reads it after the user's own
+        files, so it would override them. The script therefore omits it if a user's file sets a disk
+        cache.
         """
         command = [str(self.program), *self.startup_options]
         defaults = [
@@ -65,7 +66,7 @@ class Launcher:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write `text` to `path` atomically, so that readers see either the old file or the new one."""
+    """Write `text` to `path` atomically: readers see either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(text)

@@ -17,7 +17,7 @@ from tools.bazel.launcher import Launcher, Unavailable
 
 @dataclass(frozen=True)
 class Pin:
-    """An npm package: its name, its version, and npm's own sha512 of the tarball."""
+    """An npm package: its name, its version, and the sha512 of its tarball according to npm."""
 
     package: str
     version: str
@@ -38,7 +38,7 @@ _NPM_SECONDS = 90
 
 
 def provide(*, root: Path, version: str, cache: Path) -> Launcher:
-    """Return a launcher for npm's bazelisk. Raises Unavailable if it cannot fetch Bazel."""
+    """Return a launcher for bazelisk from npm. Raises Unavailable if it cannot fetch Bazel."""
     program = cache / f"bazelisk-{BAZELISK.version}"
     if not program.exists():
         _fetch(program)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test npm clients that return wrong bytes, fail or are missing."""
+"""Test npm clients that return the wrong bytes, fail or are missing."""
 
 from __future__ import annotations
 

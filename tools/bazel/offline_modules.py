@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supply Bazel modules to Debian's Bazel, which has no registry, through `--override_module`.
+"""Supply Bazel modules to Debian's Bazel through `--override_module`, because it has no registry.
 
-`--override_module` ignores versions. The workspace's single MODULE.bazel therefore works both with
-an official Bazel (exact versions from the public registry) and with this one (the rule sets that
+`--override_module` ignores versions. Therefore, the workspace's single MODULE.bazel works both with
+an official Bazel (exact versions from the public registry) and with Debian's (the rule sets that
 Debian ships). The options are in the prefix's own bazelrc, because an official Bazel must not see
 them.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-# A map from modules to directories below usr/share/bazel.
+# Maps modules to directories below usr/share/bazel.
 DEBIAN_MODULES: Mapping[str, str] = {
     "bazel_features": "tools/features",
     "bazel_skylib": "tools/skylib",
@@ -25,10 +25,11 @@ DEBIAN_MODULES: Mapping[str, str] = {
     "rules_shell": "rules/shell",
 }
 
-# Modules that Bazel's own MODULE file or Debian's rule sets require but our builds never load.
+# Modules that Bazel's own MODULE file or Debian's rule sets require, but that our builds never
+# load.
 _STUBS = ("apple_support", "buildozer", "protobuf", "zlib")
 
-# @bazel_tools uses this module extension even if buildozer never runs.
+# @bazel_tools uses this module extension, although buildozer never runs.
 _BUILDOZER_EXTENSION = """\
 def _empty(ctx):
     ctx.file("BUILD.bazel", "")
@@ -43,7 +44,7 @@ buildozer_binary = module_extension(implementation = _extension)
 
 
 def module_directories(install_base: Path) -> dict[str, Path]:
-    """Return a map from each module in the prefix to its directory."""
+    """Map each module in the prefix to its directory."""
     stubs = {name: install_base / "stubs" / name for name in _STUBS}
     return {**{name: install_base / path for name, path in DEBIAN_MODULES.items()}, **stubs}
 
@@ -59,7 +60,7 @@ def write_stubs(install_base: Path) -> None:
 
 
 def rc(install_base: Path, *, registry: Path) -> str:
-    """Return the bazelrc of the prefix with this install base. `registry` contains no modules."""
+    """Return the bazelrc of the prefix. `registry` is the directory of an empty registry."""
     lines = [
         "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
         *(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that Debian's Bazel has all modules that the workspace needs and the lock is complete."""
+"""Test that Debian's Bazel has all modules the workspace needs, and that the lock is complete."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
 
 
 def test_the_lock_is_of_this_bazel() -> None:
-    """An official Bazel would silently ignore a lock in another format version."""
+    """An official Bazel silently ignores a lock file in another format version."""
     version = (_WORKSPACE / ".bazelversion").read_text().strip()
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
     assert (version.rpartition(".")[0], lock["lockFileVersion"]) == ("7.7", 13)
-    # An official Bazel requires each of these keys.
+    # An official Bazel requires all of these keys.
     assert [*lock] == [
         "lockFileVersion",
         "registryFileHashes",

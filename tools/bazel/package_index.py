@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse a suite's package index and follow dependencies in it."""
+"""Parse a suite's package index and resolve dependencies in it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Package:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """The requested packages and all shared-library packages in a suite."""
+    """The requested packages of a suite, and all of its shared-library packages."""
 
     packages: Mapping[str, Package]
     providers: Mapping[str, str] = field(default_factory=dict)
 
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
-        """Return all shared-library packages that `roots` depend on, directly or not, sorted.
+        """Return, sorted, all shared-library packages on which `roots` depend, even indirectly.
 
-        Only dependencies in section `libs` are followed, because Bazel's other dependencies
-        (compilers, a JDK, documentation) are not needed to run it. If this misses a library, the
-        final check of the prefix reports that.
+        Only dependencies in the section `libs` are followed, because Bazel's other dependencies
+        (compilers, a JDK, documentation) are not needed to run it. If a library is missed, the
+        final check of the prefix reports it.
         """
         libraries: set[str] = set()
         queue = list(roots)
@@ -52,7 +52,7 @@ class PackageIndex:
 
 
 def parse(dump: str, *, wanted: Iterable[str]) -> PackageIndex:
-    """Parse `apt-cache dumpavail` output; keep only packages in `wanted` and all libraries."""
+    """Parse the output of `apt-cache dumpavail`, keeping packages in `wanted` and all libraries."""
     names = set(wanted)
     packages: dict[str, Package] = {}
     providers: dict[str, str] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test how dependencies are followed, with a small index in apt's own format."""
+"""Test how dependencies are resolved, with a small index in apt's own format."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ Depends: libalone9
 
 def test_follows_shared_libraries_only() -> None:
     index = package_index.parse(_DUMP, wanted=["tool"])
-    # libtwo2 is found by its virtual name and libthree3 as the first alternative. Compiler packages
-    # are left out.
+    # libtwo2 is found by its virtual name, and libthree3 as the first alternative. Compiler
+    # packages are omitted.
     assert index.libraries_below(["tool"]) == ["libone1", "libthree3", "libtwo2", "libzero"]
 
 

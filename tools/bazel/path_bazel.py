@@ -15,20 +15,20 @@ from tools.bazel.launcher import Launcher, Unavailable
 
 # bazelisk may have to download Bazel (60 MB) before it can print the version.
 _PROBE_SECONDS = 180
-# An environment variable that is set for candidates while they print their version. If a `bazel`
-# on PATH is a link to bazelw, it detects the loop by this variable.
+# An environment variable that is set for a candidate while it prints its version. If a `bazel` on
+# PATH is a link to bazelw, bazelw detects the loop by this variable.
 _PROBING = "BAZELW_PROBING"
-# bazelisk writes this to stderr before it downloads.
+# bazelisk writes this to stderr before it starts a download.
 _DOWNLOAD = re.compile(r" Downloading (?P<url>https?://\S+?)(\.\.\.)?\s*$")
-# getaddrinfo's errors for a host that does not exist. Its other errors may be temporary.
+# getaddrinfo's errors for a host that does not exist. All others may be temporary.
 _NO_ADDRESS = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 def provide(*, root: Path, version: str) -> Launcher:
-    """Return a launcher for bazelisk or bazel on PATH, whichever first runs `version`.
+    """Return a launcher for the first of bazelisk and bazel on PATH that runs `version`.
 
     Raises:
-        Unavailable: neither exists and runs that version.
+        Unavailable: neither program exists and runs that version.
     """
     reasons = []
     for name in ("bazelisk", "bazel"):
@@ -47,7 +47,8 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
     """Return a launcher for `program`. Raises Unavailable if it does not run `version` here.
 
     Runs `program --version`, which starts no server. If `program` is bazelisk, it may download
-    that Bazel first. It would try four more times, for 15 s, to reach a host that has no address.
+    Bazel first. The probe ends early if the download's host has no address, because bazelisk would
+    retry four times, for 15 s.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:
@@ -67,9 +68,9 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
 
 
 def _no_address(line: str) -> str | None:
-    """Return why the download that bazelisk announces cannot succeed, or None."""
+    """Return why a download that bazelisk announces cannot succeed, or None if it may."""
     match = _DOWNLOAD.search(line)
-    # A proxy resolves names itself.
+    # A proxy resolves host names itself.
     if match is None or urllib.request.getproxies():
         return None
     host = urlsplit(match["url"]).hostname

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test candidates on PATH, which are scripts that print a Bazel version."""
+"""Test how programs on PATH are chosen, with scripts that print a Bazel version."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _resolve_with(error: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def getaddrinfo(host: str, _: None) -> None:
         raise socket.gaierror(error, host)
 
-    # Replace getaddrinfo, because the sandbox of a test has no name server.
+    # Replace getaddrinfo, because a test's sandbox has no name server.
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)

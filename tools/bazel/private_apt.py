@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run apt with the machine's programs, keys and proxy settings, but with private state.
 
-The machine's apt and dpkg state is neither read nor written, so this needs no privileges and cannot
-break the machine.
+The state of the machine's apt and dpkg is neither read nor written, so this needs no privileges and
+cannot break the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
 )
 
-# apt reads this configuration after the machine's own. It clears the machine's hooks, because a
+# apt reads this configuration after the machine's own, whose hooks it clears. Otherwise, a
 # container's clean-up hook would delete files in the machine's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
@@ -50,7 +50,7 @@ Dir::Log "{state}/log";
 
 
 class MissingPackageError(Exception):
-    """An error for a requested package that the suite lacks. The message is one line."""
+    """Raised if the suite lacks a requested package. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Archive:
 
 
 class PrivateApt:
-    """An apt for one suite of one archive, which keeps its state below the directory `state`.
+    """An instance of apt for one suite of one archive, with its state below the directory `state`.
 
     lock: the descriptor of a lock file. Every apt process inherits it, so the lock stays held.
     sources: whether to use the suite's source packages instead of its binary packages.
@@ -90,12 +90,12 @@ class PrivateApt:
 
     def update(self) -> None:
         """Download and verify the suite's package index."""
-        # Without --error-on=any, a failed download would be only a warning, and apt would use an
+        # Without --error-on=any, a failed download would cause only a warning, and apt would use an
         # old or empty index.
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
-        """Return the suite's index. Raises MissingPackageError if a wanted package is missing."""
+        """Return the suite's index. Raises MissingPackageError if it lacks a wanted package."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
         index = package_index.parse(dump, wanted=wanted)
         missing = [name for name in wanted if name not in index.packages]
@@ -104,9 +104,9 @@ class PrivateApt:
         return index
 
     def download(self, names: Sequence[str], *, into: Path) -> list[Path]:
-        """Download the .debs of `names` to the directory `into`, except those already there.
+        """Download the .debs of `names` to the directory `into`, and return their paths.
 
-        A file that is already there is kept only if its hash is right.
+        A file that already exists and has the right hash is not downloaded again.
         """
         into.mkdir(parents=True, exist_ok=True)
         listing = self._run("apt-get", "download", "--print-uris", *names, seconds=60)
@@ -127,8 +127,9 @@ class PrivateApt:
         return sorted(into / archive.name for archive in archives.values())
 
     def source_versions(self, name: str) -> list[str]:
-        """Return the versions of a source package. Raises MissingPackageError if there are none."""
-        # --only-source ignores binary packages of the same name, built from another source.
+        """Return the versions of a source package. Raises MissingPackageError if it has none."""
+        # --only-source excludes binary packages of the same name that are built from another
+        # source.
         records = self._run("apt-cache", "showsrc", "--only-source", name, seconds=60)
         versions = re.findall(r"^Version: (\S+)$", records, re.MULTILINE)
         if not versions:
@@ -136,7 +137,7 @@ class PrivateApt:
         return versions
 
     def source_files(self, name: str, version: str) -> dict[str, Archive]:
-        """Return a map from the URLs of a source package's files, for one version, to the files."""
+        """Map the URL of each file of a source package's version to the file's name and hash."""
         listing = self._run(
             "apt-get",
             "source",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the real apt with a small local archive."""
+"""Test a real apt with a small local archive."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def archive() -> Iterator[Path]:
-    """Yield an archive in apt's layout whose suite `testing` contains the packages `one` and `two`.
+    """Yield an archive in apt's layout, with the packages `one` and `two` in the suite `testing`.
 
-    Its path is short, because apt turns an archive's whole URI into one file name.
+    Its path is short, because apt turns the archive's whole URI into one file name.
     """
     with tempfile.TemporaryDirectory(prefix="apt.", dir="/tmp") as directory:
         yield _make_archive(Path(directory))
@@ -74,7 +74,7 @@ def _package(root: Path, name: str, architecture: str) -> str:
 
 
 def _apt(tmp_path: Path, archive: Path, lock: int, *, suite: str = "testing") -> PrivateApt:
-    # apt's `copy:` method copies files, as `http:` does; `file:` would use the originals.
+    # apt's `copy:` method copies files, as `http:` does, whereas `file:` would use the originals.
     origin = Origin(f"copy:{archive}", trusted="yes")
     return PrivateApt(tmp_path / "state", origin=origin, suite=suite, lock=lock)
 
@@ -89,7 +89,7 @@ def test_update_index_download(tmp_path: Path, archive: Path, lock: int) -> None
 
 
 def _publish_source(root: Path) -> dict[str, str]:
-    """Add the source package `three` to the suite `testing`. Return the hashes of its files."""
+    """Add the source package `three` to the suite `testing`, and return the hashes of its files."""
     files = {"three_1.0.orig.tar.xz": b"upstream", "three_1.0-1.dsc": b"description"}
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     for name, data in files.items():
@@ -120,7 +120,7 @@ def test_source_packages(tmp_path: Path, archive: Path, lock: int) -> None:
     files = apt.source_files("three", "1.0-1")
     assert {file.name: file.sha256 for file in files.values()} == sums
     assert f"copy:{archive}/pool/three_1.0-1.dsc" in files
-    # `one` is a binary package of `three`, not a source package.
+    # `one` is only a binary package, built from the source package `three`.
     with pytest.raises(MissingPackageError, match=r"^no source package one$"):
         apt.source_versions("one")
 
@@ -165,6 +165,6 @@ def test_a_missing_suite_is_an_error(tmp_path: Path, archive: Path, lock: int) -
 def test_the_machine_state_is_not_used(tmp_path: Path, archive: Path, lock: int) -> None:
     apt = _apt(tmp_path, archive, lock)
     apt.update()
-    # libc6 is in every machine's own package index, but not in this archive.
+    # libc6 is in every machine's own package index, but not in the test's archive.
     with pytest.raises(MissingPackageError):
         apt.index(wanted=["libc6"])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the machine's certificate authorities to a Java key store, for downloads by Bazel's server.
 
-On Debian, a package's install script creates this file, but a private prefix runs no install
+On Debian, a package's install script creates this key store, but a private prefix runs no install
 scripts. The format is JKS, which every Java accepts as `cacerts`. Its layout is documented in
 java.base's class sun.security.provider.JavaKeyStore.
 """
@@ -17,21 +17,21 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# The bundle of Debian's ca-certificates package. update-ca-certificates adds local authorities to
-# it.
+# The bundle of Debian's ca-certificates package, to which update-ca-certificates adds local
+# authorities.
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
 _MAGIC, _VERSION, _TRUSTED = 0xFEEDFEED, 2, 2
-# Java's default password, and a constant that is hashed into the digest. Both are part of the
-# format.
+# Java's default password, and a constant that is hashed into the digest. The format prescribes
+# both.
 _PASSWORD, _WHITENER = "changeit", b"Mighty Aphrodite"
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> list[bytes]:
-    """Return the certificates in $SSL_CERT_FILE, or in the system's bundle, as DER.
+    """Return the certificates in $SSL_CERT_FILE, or else in the system's bundle, as DER.
 
-    The list is empty if that file does not exist.
+    The list is empty if the file does not exist.
     """
     bundle = Path(environment.get("SSL_CERT_FILE") or _BUNDLE)
     if not bundle.is_file():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the key store has the right layout. In the network test, Java itself reads one."""
+"""Test the layout of the key store. In the network test, Java itself reads a key store."""
 
 from __future__ import annotations
 
