@@ -65,7 +65,7 @@ def _mount(path: str, mode: str) -> dict[str, Any]:
     }
 
 
-# File systems that every container engine mounts.
+# The file systems that every container engine mounts.
 _SYSTEM = [
     {"destination": "/proc", "type": "proc", "source": "proc"},
     _mount("/dev", "0755"),
@@ -105,7 +105,7 @@ def _run(
 
 @pytest.fixture
 def volumes(tmp_path: Path) -> list[dict[str, Any]]:
-    """Mounts like Kubernetes' emptyDir: root owns them, and every user may write to them."""
+    """Return mounts like Kubernetes' emptyDir: owned by root, and writable by every user."""
     mounts = []
     for path in ("/cache", "/tmp"):
         source = tmp_path / path.strip("/")

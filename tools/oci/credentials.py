@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find a registry's credentials in the places where docker, podman and skopeo keep them.
+"""Find a registry's credentials in the files that docker, podman and skopeo use.
 
 The files are, in this order, $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json,
 $XDG_RUNTIME_DIR/containers/auth.json and ~/.docker/config.json. The first file with an entry for
-the registry is used. A file contains credentials, or names a helper: a program
+the registry is used. The entry contains the credentials, or the file names a helper program,
 docker-credential-NAME.
 """
 
@@ -23,12 +23,12 @@ _NOT_FOUND = "credentials not found"  # a helper prints this for an unknown regi
 
 
 class CredentialsError(Exception):
-    """An error for an unreadable file or a failed helper."""
+    """Raised if a file is unreadable or a helper program fails."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """A user and password, or an identity token, which a token server exchanges."""
+    """A user and a password, or an identity token to be exchanged by a token server."""
 
     user: str = ""
     password: str = dataclasses.field(default="", repr=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials in the files of docker and podman, and from real helper programs."""
+"""Test credentials in docker's and podman's files, and from real helper programs."""
 
 from __future__ import annotations
 

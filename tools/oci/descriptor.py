@@ -14,7 +14,7 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 EMPTY = "application/vnd.oci.empty.v1+json"
 LAYER_ZSTD = "application/vnd.oci.image.layer.v1.tar+zstd"
 REF_NAME = "org.opencontainers.image.ref.name"
-# Docker's names of the same formats, which base images may have.
+# Docker's media types for the same formats, which base images may use.
 _OF_DOCKER = {
     "application/vnd.docker.distribution.manifest.list.v2+json": INDEX,
     "application/vnd.docker.distribution.manifest.v2+json": MANIFEST,
@@ -28,7 +28,7 @@ _OF_DOCKER = {
 
 @dataclasses.dataclass(frozen=True)
 class Descriptor:
-    """The type, digest and size of a blob or manifest."""
+    """The media type, digest and size of a blob or manifest."""
 
     media_type: str
     digest: str
@@ -56,5 +56,5 @@ class Descriptor:
 
 
 def canonical(value: Any) -> bytes:
-    """Return canonical JSON: equal values give the same bytes."""
+    """Return the value as canonical JSON, in which equal values have equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

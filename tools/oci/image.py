@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build an image: the layers of a base, of the interpreter, of packages, and of the programs."""
+"""Build an image from the layers of its base, the interpreter, packages and programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BASE_DIGEST = "org.opencontainers.image.base.digest"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The attributes of an image that its rule sets."""
+    """The settings of an image that come from its rule's attributes."""
 
     tag: str
     env: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -26,7 +26,7 @@ class Settings:
 
 
 def build_image(output: Path, *, pars: list[Path], base: Path, settings: Settings) -> Image:
-    """Write the layout of an image that runs the first of `pars` on top of the layout `base`."""
+    """Write the layout of an image that adds `pars` to `base` and runs the first of them."""
     layout, below = Layout.create(output), Layout(base)
     foundation = below.image()
     layers = []
@@ -49,14 +49,14 @@ def build_image(output: Path, *, pars: list[Path], base: Path, settings: Setting
 
 
 def build_base(output: Path, *, libraries: list[Path], copyright_file: Path) -> Image:
-    """Write the layout of an image with the C library's files and the users root and nonroot."""
+    """Write the layout of a base image with the C library and the users root and nonroot."""
     directory = "/lib/x86_64-linux-gnu"
     user = program.USER
     files = {
         "/etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n"
         f"nonroot:x:{user}:{user}:nonroot:{program.CACHE}:/sbin/nologin\n",
         "/etc/group": f"root:x:0:\nnonroot:x:{user}:\n",
-        # torchrun resolves localhost. Container engines mount another file over this one.
+        # torchrun resolves localhost. Container engines mount their own file over this one.
         "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
         "/usr/share/doc/libc6/copyright": copyright_file.read_text(),
@@ -86,8 +86,8 @@ def _config(
         "USER": "nonroot",
         # A PAR accepts only a cache that its user owns, so it creates this directory in the volume.
         "PAR_CACHE_DIR": f"{program.CACHE}/par",
-        # Programs built with `doors = False` ignore PAR_CACHE_DIR and use this variable, as do
-        # libraries with a cache.
+        # This is the cache for libraries, and for programs built with `doors = False`, which ignore
+        # PAR_CACHE_DIR.
         "XDG_CACHE_HOME": program.CACHE,
     }
     env |= settings.env
@@ -106,7 +106,7 @@ def _config(
 
 
 def _append(config: dict[str, Any], layers: list[Layer]) -> None:
-    """Add layers to a configuration, with fixed timestamps."""
+    """Add layers to an image's configuration, with fixed timestamps."""
     config |= PLATFORM | {"created": _EPOCH}
     below = config["rootfs"]["diff_ids"]
     config["rootfs"] = {
@@ -114,7 +114,7 @@ def _append(config: dict[str, Any], layers: list[Layer]) -> None:
         "diff_ids": [*below, *(layer.diff_id for layer in layers)],
     }
     history = config.get("history") or []
-    # rules_oci writes no history, but some tools require a history entry for each layer.
+    # rules_oci writes no history, but some tools require a history entry for every layer.
     rows = sum(not row.get("empty_layer") for row in history)
     missing = [{"created": _EPOCH, "created_by": "base"}] * (len(below) - rows)
     config["history"] = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of small programs, read by a reader that shares no code with the writer."""
+"""Test images of small programs with a reader that shares no code with the writer."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_programs_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_image_can_be_the_base(tmp_path: Path) -> None:
-    """An image keeps its base's variables and layers, but not the base's arguments."""
+    """An image inherits its base's variables and layers, but not the base's arguments."""
     small_image(tmp_path / "one", _SOURCE, Settings(tag="a", env={"PATH": "/bin", "KEPT": "1"}))
     par = small_par(tmp_path / "above.par", _SOURCE)
     build_image(
@@ -152,10 +152,11 @@ _TYPES = {
 
 
 def _rules_oci_image(directory: Path, kind: str) -> Path:
-    """Write a layout as rules_oci does, with the media types of `kind`: OCI's or Docker's.
+    """Write a layout as rules_oci does, with OCI's or Docker's media types, depending on `kind`.
 
-    Layers are links to files outside the layout. The configuration has no history, and the index
-    has neither a platform nor a name. Manifests of earlier build steps stay among the blobs.
+    Layers are links to files outside the layout. The configuration has no history, and the index's
+    entry has neither a platform nor a name. Manifests of earlier build steps remain among the
+    blobs.
     """
     manifest_type, config_type, layer_type = _TYPES[kind]
     layout = directory / "base"
@@ -203,7 +204,7 @@ def test_a_layout_of_rules_oci_can_be_the_base(tmp_path: Path, kind: str) -> Non
     assert "/etc/from_the_base" in image.layers[0]
     types = {row["mediaType"] for row in image.manifest["layers"]}
     assert types == {_TYPES["oci"][2], f"{_OCI}.layer.v1.tar+zstd"}
-    # The history has an entry for each layer, including the base's.
+    # The history has an entry for every layer, including the base's.
     titles = [row["created_by"] for row in image.config["history"]]
     assert titles == ["base", "interpreter", "libraries", "programs"]
     config = image.config["config"]
@@ -213,7 +214,7 @@ def test_a_layout_of_rules_oci_can_be_the_base(tmp_path: Path, kind: str) -> Non
 
 
 def test_rules_oci_finds_one_image_and_only_its_blobs(tmp_path: Path) -> None:
-    """rules_oci copies all blobs, and uses the first manifest of the index."""
+    """rules_oci copies all blobs of a layout and uses the first manifest in its index."""
     small_image(tmp_path, _SOURCE)
     index = json.loads((tmp_path / "image/index.json").read_text())
     (row,) = index["manifests"]
@@ -227,7 +228,7 @@ def test_rules_oci_finds_one_image_and_only_its_blobs(tmp_path: Path) -> None:
 
 
 def test_a_static_program_on_a_base_of_links(tmp_path: Path) -> None:
-    """The base's blobs are symbolic links; the interpreter contains a C extension of the test."""
+    """The base's blobs are symbolic links, and the interpreter contains the test's C extension."""
     image = read_image(_TESTING / "linked_image")
     root = tmp_path / "root"
     _write(image.files(), root)

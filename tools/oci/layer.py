@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a layer: a tar file, compressed with zstd, whose bytes depend only on its entries.
 
-All timestamps are 0, and all names are sorted. The file is compressed in frames of a fixed size,
-which every zstd decoder reads as one stream, so memory does not grow with the layer.
+All timestamps are 0, and the names are sorted. The file is compressed in frames of a fixed size, so
+memory does not grow with the layer. Every zstd decoder reads the frames as one stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import _par
 from tools.oci.descriptor import LAYER_ZSTD, Descriptor
 
 _FRAME = 16 << 20  # uncompressed bytes per zstd frame
-# Native libraries are most of an image and are compressed already: a higher level saves little.
+# Most of an image is native libraries that are already compressed, so a higher level saves little.
 _LEVEL = 3
 _SMALL, _SMALL_LEVEL = 2 << 20, 19  # small layers are pushed often, and compress quickly
 _BLOCK = tarfile.BLOCKSIZE
@@ -28,12 +28,12 @@ _BLOCK = tarfile.BLOCKSIZE
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A file, link or directory of a layer.
+    """A file, link or directory in a layer.
 
     path: its absolute path in the image.
     data: the contents of a file; None for other kinds.
     target: the target of a symbolic link.
-    same_as: for a hard link, the path of the file in this layer that it links to, which must sort
+    same_as: the target of a hard link, which is the path of a file in the same layer that sorts
     before `path`.
     """
 
@@ -59,9 +59,9 @@ class Layer:
 
 
 def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
-    """Write a layer to the directory of blobs, under the name of its digest.
+    """Write a layer to the directory `blobs`, in a file named after its digest.
 
-    Directories above an entry are added. Raises ValueError if two entries have the same path.
+    Directories above the entries are added. Raises ValueError if two entries have the same path.
     """
     with tempfile.NamedTemporaryFile(dir=blobs, delete=False) as stream:
         temporary = Path(stream.name)
@@ -82,7 +82,7 @@ def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
 
 
 def _in_order(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries and the directories above them, parents first."""
+    """Yield the entries and all directories above them, parents first."""
     table: dict[str, Entry] = {}
     for entry in entries:
         if entry.name in table:
@@ -114,7 +114,7 @@ def _add(sink: _Sink, entry: Entry) -> None:
 
 
 class _Sink:
-    """A stream that compresses what is written to it, and hashes both forms."""
+    """A writer that compresses its input, and hashes both the input and the compressed bytes."""
 
     def __init__(self, stream: tempfile._TemporaryFileWrapper[bytes]) -> None:
         self._stream = stream

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write OCI image layouts: directories with blobs, named by digest, and an index."""
+"""Read and write OCI image layouts: directories with an index and blobs named by their digests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PLATFORM = {"architecture": "amd64", "os": "linux"}
 
 
 class LayoutError(ValueError):
-    """An error for an unusable layout. The message names the directory, and the remedy."""
+    """Raised for an unusable layout. The message names the directory and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """An image of a layout: its manifest, and its configuration."""
+    """An image in a layout: its descriptor, its manifest and its configuration."""
 
     descriptor: Descriptor
     manifest: dict[str, Any]
@@ -29,12 +29,12 @@ class Image:
 
     @property
     def blobs(self) -> list[Descriptor]:
-        """The configuration and the layers."""
+        """Return the descriptors of the configuration and the layers."""
         return blobs_of(self.manifest)
 
 
 class Layout:
-    """The layout in a directory."""
+    """An OCI image layout in a directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -59,7 +59,7 @@ class Layout:
         return path
 
     def read(self, descriptor: Descriptor) -> bytes:
-        """Return a blob's contents. Raises LayoutError if they do not have the digest."""
+        """Return a blob's contents. Raises LayoutError if they do not match the digest."""
         data = self.path(descriptor).read_bytes()
         if hashlib.sha256(data).hexdigest() != descriptor.hex:
             raise LayoutError(
@@ -74,7 +74,7 @@ class Layout:
         return descriptor
 
     def add_image(self, config: dict[str, Any], layers: list[Descriptor], **more: Any) -> Image:
-        """Add a manifest and a configuration. more: other fields of the manifest."""
+        """Add an image's manifest and configuration. more: further fields of the manifest."""
         described = self.add(CONFIG, canonical(config))
         manifest = {
             "schemaVersion": 2,
@@ -99,7 +99,7 @@ class Layout:
         (self.directory / "index.json").write_bytes(canonical(index))
 
     def manifests(self) -> list[Descriptor]:
-        """Return the entries of the index."""
+        """Return the descriptors in the index."""
         try:
             index = json.loads((self.directory / "index.json").read_bytes())
             return [Descriptor.parse(row) for row in index["manifests"]]
@@ -110,7 +110,7 @@ class Layout:
             ) from None
 
     def image(self) -> Image:
-        """Return the image for this platform. Raises LayoutError unless there is exactly one."""
+        """Return the image for PLATFORM. Raises LayoutError unless there is exactly one."""
         found = self._images(self.manifests())
         if len(found) != 1:
             platform = "/".join((PLATFORM["os"], PLATFORM["architecture"]))
@@ -134,13 +134,13 @@ class Layout:
 
 
 def blobs_of(manifest: dict[str, Any]) -> list[Descriptor]:
-    """Return the configuration and the layers of a manifest."""
+    """Return the descriptors of a manifest's configuration and layers."""
     rows = [manifest["config"], *manifest["layers"]]
     return [Descriptor.parse(row) for row in rows]
 
 
 def tagged(image: Image, tag: str) -> Descriptor:
-    """Return the entry of an index for an image with a tag."""
+    """Return the descriptor of an image as an index entry with a tag."""
     entry = image.descriptor
     more = (("annotations", {REF_NAME: tag}), ("platform", PLATFORM))
     return dataclasses.replace(entry, more=more)

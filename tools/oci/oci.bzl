@@ -9,7 +9,7 @@ OciImageInfo = provider(
     },
 )
 
-# Do not cache images: they are large, and building one is as fast as downloading it.
+# Images are large, and building one is as fast as downloading it, so do not cache them.
 _NOT_CACHED = {"no-cache": ""}
 
 def oci_image(name, par, base = None, tag = "latest", env = {}, labels = {}, **kwargs):
@@ -40,7 +40,7 @@ def oci_image(name, par, base = None, tag = "latest", env = {}, labels = {}, **k
         **kwargs
     )
 
-    # The file is as large as the image, and few users need it: build it only on request.
+    # Build this file only on request, because it is as large as the image and few users need it.
     only_on_request = dict(kwargs, tags = kwargs.get("tags", []) + ["manual"])
     _tar(name = name + ".tar", image = name, **only_on_request)
     _push(name = name + ".push", image = name, **kwargs)
@@ -88,7 +88,7 @@ def _image_impl(ctx):
 _BUILDER = attr.label(
     default = Label("//tools/oci:builder.par"),
     executable = True,
-    # Use the "target" configuration, so that CPython is built only once.
+    # The "exec" configuration would build CPython a second time.
     cfg = "target",
 )
 
@@ -181,7 +181,7 @@ _push = rule(
     executable = True,
 )
 
-# The shared libraries of Debian's package libc6, which third_party/clang has unpacked.
+# The shared libraries of Debian's package libc6, which third_party/clang unpacks.
 _LIBC = [
     "ld-linux-x86-64.so.2",
     "libanl.so.1",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of programs: PARs are cut into parts. A layer holds parts that change together.
+"""Divide programs into layers: each PAR is cut into parts, and a layer holds related parts.
 
 The interpreter comes first, then the packages that the programs share, then other code of the
 workspace, then the programs' own packages. A large package has its own layer, so a registry stores
@@ -21,16 +21,16 @@ from tools.par.compiler import parts
 DIRECTORY = "/app"
 CACHE = "/cache"
 USER = 65532  # the conventional user ID of images that do not run as root
-# Bundles that every program contains. They change only with the workspace's interpreter.
+# Bundles that every program contains and that change only with the workspace's interpreter.
 _INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
-# A smaller package shares a layer with others, because each layer costs a request per pull.
+# Smaller packages share a layer, because each layer costs a request per pull.
 _LARGE = 8 << 20
 _MOST_LARGE = 100  # fewer than 127, the limit of container engines
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A PAR that is mapped into memory."""
+    """A memory-mapped PAR, cut into parts."""
 
     name: str
     parts: list[parts.Part]
@@ -42,15 +42,15 @@ class Program:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Program]:
-    """Map a PAR. Raises ValueError if the file is not a PAR."""
+    """Map a PAR into memory. Raises ValueError if the file is not a PAR."""
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    # The parts refer to the mapping, so it is unmapped when they are deleted.
+    # The parts refer to the mapping, so it is unmapped only when they are deleted.
     yield Program(path.name, parts.cut(memoryview(mapped), path))
 
 
 def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
-    """Return (title, entries) of each layer, the layer that changes least often first."""
+    """Return (title, entries) for each layer, starting with the one that changes least often."""
     names = [program.name for program in programs]
     if len(set(names)) != len(names):
         raise ValueError(f"two programs have the same name ({', '.join(names)}); rename one")
@@ -86,7 +86,7 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
 def _launchers(programs: list[Program]) -> Iterator[Entry]:
     """Yield the programs' launchers. Identical launchers are stored once, as hard links.
 
-    A static program's launcher is large, because it contains torch. Symbolic links would not do,
+    A static program's launcher is large, because it contains torch. Symbolic links would not work,
     because a launcher finds its program by its own path.
     """
     paths: dict[str, str] = {}
@@ -110,5 +110,5 @@ def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
 
 
 def _path(part: parts.Part) -> str:
-    """Return a path that depends only on the contents, so programs share equal parts."""
+    """Return a path made from the part's hash, so that programs share equal parts."""
     return f"{DIRECTORY}/parts/{part.name}-{hashlib.sha256(part.data).hexdigest()[:16]}"

@@ -32,7 +32,7 @@ def push(
     *,
     chunk: int = 0,
 ) -> tuple[Image, int]:
-    """Push an image under each tag. Return the image and the number of bytes that were sent."""
+    """Push an image under each tag. Return the image and the number of bytes sent."""
     image = layout.image()
     sent = _push_blobs(layout, image.blobs, registry, chunk)
     data = layout.read(image.descriptor)

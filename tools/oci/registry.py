@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of registries: the parts of the OCI distribution specification that a push needs."""
+"""A registry client: the parts of the OCI distribution specification that a push needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REFERENCE = re.compile(
 
 
 class RegistryError(Exception):
-    """An error for a request that failed. status: the HTTP status, or 0 if there was no answer."""
+    """Raised if a request fails. status: the HTTP status, or 0 if there was no response."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A response. Header names are lower-case."""
+    """An HTTP response. Header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -72,9 +72,9 @@ class Answer:
 
 
 class Registry:
-    """A repository in a registry. It logs in when the registry asks for that.
+    """A repository in a registry. The client logs in when the registry asks it to.
 
-    http: whether to connect without encryption; by default, only to this machine.
+    http: whether to connect without encryption. By default, only loopback addresses do.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Registry:
         )
 
     def has_blob(self, descriptor: Descriptor) -> bool:
-        """Return whether the registry has a complete blob, so that it need not be sent."""
+        """Return whether the registry already has a complete blob."""
         return self._exists(f"{self._base}/blobs/{descriptor.digest}")
 
     def has_manifest(self, digest: str) -> bool:
@@ -102,9 +102,9 @@ class Registry:
         return answer.status == 200
 
     def push_blob(self, descriptor: Descriptor, path: Path, *, chunk: int = 0) -> None:
-        """Send a blob in one request, or in chunks of a number of bytes.
+        """Send a blob in one request, or in chunks of `chunk` bytes if that is not 0.
 
-        If a server rejects the request as too large, send the blob in chunks.
+        If the server rejects the single request as too large, the blob is sent in chunks.
         """
         if not chunk:
             try:
@@ -153,7 +153,7 @@ class Registry:
         return urllib.parse.urljoin(url, location)
 
     def push_manifest(self, data: bytes, name: str, media_type: str = MANIFEST) -> Answer:
-        """Send a manifest under a tag or its digest."""
+        """Send a manifest. `name` is a tag or the manifest's digest."""
         url = f"{self._base}/manifests/{name}"
         answer = self._request("PUT", url, body=data, headers={"Content-Type": media_type})
         digest = Descriptor.of(media_type, data).digest
@@ -165,10 +165,11 @@ class Registry:
         return answer
 
     def attach(self, descriptor: Descriptor, data: bytes) -> None:
-        """Send the manifest of a statement, which has a subject.
+        """Send a statement's manifest, which names the image as its subject.
 
-        A registry that does not list such manifests itself gets a list of them, under the tag that
-        the specification defines for this.
+        If the registry does not list the manifests of a subject itself, add the manifest to the
+        list that the specification defines for this case, under a tag made from the subject's
+        digest.
         """
         answer = self.push_manifest(data, descriptor.digest)
         if "oci-subject" in answer.headers:
@@ -196,7 +197,11 @@ class Registry:
         accept: tuple[int, ...] = (),
         tries: int = _TRIES,
     ) -> Answer:
-        """Return a successful response, or one with a status in `accept`."""
+        """Send a request, and retry it on temporary failures.
+
+        Return a successful response, or one with a status in `accept`. Raise RegistryError
+        otherwise.
+        """
         for attempt in range(1, tries + 1):
             answer = self._try(method, url, body, headers or {}, final=attempt == tries)
             if answer is not None and answer.status == 401 and self._log_in(answer):
@@ -220,10 +225,10 @@ class Registry:
         *,
         final: bool,
     ) -> Answer | None:
-        """Send one request. Return None if there is no answer, unless it is the final attempt."""
+        """Send a request once. If there is no response, return None, or raise if `final`."""
         request = urllib.request.Request(url, data=body, headers=headers, method=method)
         if self._authorization and url.startswith(self._root + "/"):
-            # Do not send this header after a redirect to the registry's storage, which rejects it.
+            # A redirect leads to the registry's storage, which rejects this header.
             request.add_unredirected_header("Authorization", self._authorization)
         try:
             with self._opener.open(request, timeout=_SECONDS) as response:
@@ -240,7 +245,7 @@ class Registry:
             ) from None
 
     def _log_in(self, answer: Answer) -> bool:
-        """Choose the Authorization header that the registry asks for. Return whether it changed."""
+        """Update the Authorization header as the response demands. Return whether it changed."""
         challenge = answer.headers.get("www-authenticate", "")
         scheme, _, rest = challenge.partition(" ")
         before = self._authorization
@@ -308,7 +313,7 @@ def _answer(response: Any) -> Answer:
 
 
 def _explain(method: str, url: str, answer: Answer) -> str:
-    """Return one line with the registry's own message."""
+    """Return a one-line error that contains the registry's own message."""
     text = http.client.responses.get(answer.status, "")
     try:
         errors = json.loads(answer.body)["errors"]

@@ -23,7 +23,7 @@ SPDX = "application/spdx+json"
 IN_TOTO = "application/vnd.in-toto+json"
 _PREDICATE = "in-toto.io/predicate-type"
 _SLSA = "https://slsa.dev/provenance/v1"
-# SLSA's buildType, which identifies the meaning of the parameters. README.md explains them.
+# SLSA's buildType, which identifies the meaning of the provenance's parameters. See README.md.
 _BUILD_TYPE = "pkg:bazel/torch_google#tools/oci/image/v1"
 _LICENCES = ".par/licences/"
 _LIBC = "pkg:deb/debian/libc6@"
@@ -31,11 +31,11 @@ _LIBC = "pkg:deb/debian/libc6@"
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """The projects in a PAR, and its digest.
+    """The projects in a PAR, and the PAR's digest.
 
-    distributions: name -> (version, licence) of each Python package.
-    projects: names of the projects that the launcher is linked from.
-    digest: SHA-256 of the file, in hexadecimal.
+    distributions: maps each Python package to its version and licence.
+    projects: names of the projects whose code is linked into the launcher.
+    digest: the file's SHA-256 in hexadecimal.
     """
 
     distributions: dict[str, tuple[str, str]]
@@ -67,7 +67,7 @@ def bill_of_materials(
     Descriptions come from the workspace's bill of materials, or else from a package's metadata.
     """
     known = {package["SPDXID"]: package for package in workspace["packages"]}
-    # Bazel's modules are build tools, not contents.
+    # Exclude Bazel modules, which are build tools and not part of an image.
     identities = {_slug(p["name"]): i for i, p in known.items() if "-bazel-" not in i}
     packages: dict[str, dict[str, Any]] = {}
     for one in contents:
@@ -118,7 +118,7 @@ def provenance(
 ) -> dict[str, Any]:
     """Return an in-toto statement. It has no timestamps, so equal builds give equal bytes.
 
-    materials: files that determine the build, such as the lock of the packages, by name.
+    materials: the files that determine the build, such as the packages' lock file, by name.
     """
     dependencies = [
         {"name": par, "digest": {"sha256": contents.digest}} for par, contents in pars.items()

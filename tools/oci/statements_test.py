@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image that the rules build: its programs, its bill of materials and its provenance."""
+"""Test an image that the rules build: its programs, its bill of materials and its provenance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def image() -> Image:
 
 
 def _statement(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the manifest of a kind of statement, and the statement."""
+    """Return the manifest of the statement of this kind, and the statement itself."""
     index = json.loads((_STATEMENTS / "index.json").read_text())
     (row,) = [row for row in index["manifests"] if row["artifactType"] == kind]
     manifest = json.loads(read_blob(_STATEMENTS, row))
@@ -42,7 +42,7 @@ def test_the_rule_packs_its_programs(image: Image) -> None:
     assert b"LGPL" in files["/usr/share/doc/libc6/copyright"].data
     titles = [row["created_by"] for row in image.config["history"]]
     assert titles == ["libc", "interpreter", "numpy", "libraries", "programs"]
-    # The programs share numpy and the interpreter's bundles.
+    # The programs share one copy of numpy and of the interpreter's bundles.
     assert len([path for path in files if path.startswith("/app/parts/numpy-")]) == 1
 
 

@@ -13,7 +13,7 @@ done
 def _linked_layout_impl(ctx):
     output = ctx.actions.declare_directory(ctx.label.name)
 
-    # The links lead to a copy in this package, because they must be relative.
+    # The links point to a copy in this package, because they must be relative.
     copy = ctx.actions.declare_directory(ctx.label.name + ".copy")
     ctx.actions.run_shell(
         command = "cp -rL \"$1/.\" \"$2\"",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An extension module that is linked into the interpreter of a program.
+// An extension module that is linked into a program's interpreter.
 
 #include <Python.h>
 

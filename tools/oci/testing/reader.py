@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a layout and check every digest in it, following the specifications, not our writer."""
+"""Read a layout and check all its digests, following the specifications instead of our writer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import _par
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file of an image. kind: "file", "directory", "link" or "hard link"."""
+    """An entry of an image's layer. kind: "file", "directory", "link" or "hard link"."""
 
     kind: str
     mode: int
@@ -35,7 +35,7 @@ class Image:
     layers: list[dict[str, File]]
 
     def files(self) -> dict[str, File]:
-        """Return the files of all layers. A file in a later layer hides one at the same path."""
+        """Return the files of all layers by path. Files in later layers hide earlier ones."""
         result: dict[str, File] = {}
         for layer in self.layers:
             result |= layer
@@ -43,7 +43,7 @@ class Image:
 
 
 def read_image(layout: Path) -> Image:
-    """Read a layout with one image. Raises AssertionError if a digest or size is wrong."""
+    """Read a layout that has one image. Raises AssertionError if a digest or size is wrong."""
     assert json.loads((layout / "oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
     index = json.loads((layout / "index.json").read_text())
     (row,) = index["manifests"]
@@ -67,7 +67,7 @@ def read_blob(layout: Path, descriptor: dict[str, Any]) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Return the contents of a gzip file, or of zstd frames (RFC 8878) with a content size."""
+    """Decompress a gzip file, or zstd frames (RFC 8878) that state their content size."""
     if data.startswith(b"\x1f\x8b"):
         return gzip.decompress(data)
     result = b""
@@ -79,7 +79,7 @@ def decompress(data: bytes) -> bytes:
 
 
 def _frame(data: bytes) -> tuple[int, int]:
-    """Return the length of the first frame, and the size of its contents."""
+    """Return the length of the first zstd frame and the size of its contents."""
     assert data[:4] == b"\x28\xb5\x2f\xfd"
     flags = data[4]
     single, checksum = flags >> 5 & 1, flags >> 2 & 1

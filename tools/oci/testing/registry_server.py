@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start Debian's docker-registry on loopback, with a password."""
+"""Start Debian's docker-registry on loopback, protected by a password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 USER, PASSWORD = "tester", "correct"
-# bcrypt of the password, the only form that the registry accepts.
+# The password's bcrypt hash, the only kind that the registry accepts.
 _HASH = "$2b$05$abcdefghijklmnopqrstuuSSgfZSwfwKPbBZRnD5O0VgRw2zVgiZC"
 _CONFIG = """\
 version: 0.1
@@ -29,7 +29,7 @@ auth: {{htpasswd: {{realm: test, path: {directory}/htpasswd}}}}
 
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[str]:
-    """Yield the HOST:PORT of a registry that keeps its blobs in `directory`."""
+    """Start a registry that stores its blobs in `directory`, and yield its HOST:PORT."""
     program = shutil.which("docker-registry")
     if program is None:
         return pytest.skip("this machine has no docker-registry: `apt-get install docker-registry`")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build small PARs and images within a test, with the same launcher that the test runs on."""
+"""Build small PARs and images in a test, with the launcher that runs the test itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", 
 
 
 def small_par(path: Path, source: str) -> Path:
-    """Link a program at `path` from one module, which is named like the file."""
+    """Link a program at `path` from the text of its only module, which is named after the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     module = path.with_suffix(".py")
     module.write_text(source)
@@ -30,7 +30,7 @@ def small_par(path: Path, source: str) -> Path:
 
 
 def small_base(directory: Path) -> Path:
-    """Write a base layout whose libraries are not real."""
+    """Write a base layout with placeholders instead of real libraries."""
     library = directory / "libc.so.6"
     directory.mkdir(parents=True)
     library.write_text("a library\n")
@@ -41,7 +41,7 @@ def small_base(directory: Path) -> Path:
 
 
 def small_image(directory: Path, source: str, settings: Settings | None = None) -> Image:
-    """Build an image in `directory`/image of a program with one module."""
+    """Build an image of a one-module program in `directory`/image."""
     par = small_par(directory / "small.par", source)
     base = small_base(directory / "below")
     return build_image(
