@@ -157,7 +157,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, sample, ar
     tags = kwargs.get("tags", [])
     if sample > 1 or "@pypi//hypothesis" in deps:
         # Without --config=full, this target runs only some of its cases, or fewer examples of each
-        # property. The tag `budget` marks it for a full run in CI.
+        # property. The tag `budget` tells CI to run it in full as well.
         tags = depset(tags + ["budget"]).to_list()
         kwargs["tags"] = tags
     arguments += ", sample=%d, in_full_run=%s" % (sample, "budget" in tags or "full" in tags)
@@ -172,7 +172,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, sample, ar
             "",
             "from tools.par.testing import pytest_main",
             "",
-            # multiprocessing's spawned children import this module under another name.
+            # multiprocessing's spawned children also import this module, but not as __main__.
             'if __name__ == "__main__":',
             "    sys.exit(pytest_main.run(__file__, __name__, %s%s))" % (tests, arguments),
             "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pack a directory or a list of files into a bundle: archive entries and their index."""
+"""Pack a directory or a list of files into a bundle: archive entries and an index of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 
 _FRAME = 16 << 20  # uncompressed bytes per frame; smaller frames compress worse
 _LEVEL = 9  # level 12 takes twice as long and saves 1%; level 19 saves 5%
-# Kernels for GPUs are compressed already: on them, level 9 takes six times as long as this level
-# and saves 3%.
+# GPU kernels are already compressed. On them, level 9 takes six times as long as this level and
+# saves only 3%.
 _KERNELS_LEVEL = 3
 _HEAD = 32
-# Every program contains copies of these libraries for machines that lack them: see the runtime's
-# machine_libraries.py.
+# Every program contains its own copies of these libraries, for machines that lack them. See the
+# runtime's machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
-# Every machine has the C library.
+# The C library's files, which exist on every machine.
 _C_LIBRARY = frozenset(
     (
         "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
@@ -43,16 +43,16 @@ CompileAll = Callable[[list[sources.Source]], Iterator[sources.Compiled]]
 
 
 class BundleError(Exception):
-    """An error for an input that cannot be packed. The message names the file and the remedy."""
+    """Raised if an input cannot be packed. The message names the file and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BundleOptions:
-    """The attributes of a bundle, which its build rule sets.
+    """The settings of a bundle that come from its build rule's attributes.
 
     prefix: the bundle's directory in the archive, or "" for the import root.
     zip_safe: False if the modules open files next to __file__, so all files must be on disk.
-    kernels: whether most bytes of the libraries are kernels for GPUs.
+    kernels: whether the libraries consist mostly of GPU kernels.
     strict: whether a syntax error in a source fails the build (true for a program's own code).
     cold: directories and files ("." for all) to store as compressed code, because few programs
         import them. Programs that do import them start a few per cent slower.
@@ -92,7 +92,8 @@ class Index:
     def write_sections(self, writer: ArchiveWriter) -> None:
         """Write the sections that the archive does not contain yet.
 
-        Each bundle has its own sections, so start-up reads only those of the bundles it uses.
+        Each bundle has its own sections, so a starting program reads only those of the bundles it
+        uses.
         """
         for kind in BUNDLE_SECTIONS:
             written = self._sections.setdefault(kind, [])
@@ -107,7 +108,7 @@ class Index:
     ) -> int:
         """Write this index and the footer to the archive. Return the file's size.
 
-        parts: name and offset of each part that the file can be cut into; see parts.py.
+        parts: name and offset of each part into which the file can be cut; see parts.py.
         """
         self.write_sections(writer)
         sections: dict[str, Any] = dict(self._sections)
@@ -128,7 +129,7 @@ class Index:
 
 
 def walk(root: str) -> list[tuple[str, str]]:
-    """Return a sorted list of (relative path, path on disk) for all files below a directory."""
+    """Return (relative path, path on disk) for each file below a directory, sorted."""
     files = []
     for base, directories, names in os.walk(root, followlinks=True):
         directories.sort()
@@ -161,7 +162,7 @@ def _by_kind(files: list[tuple[str, str]]) -> dict[Kind, list[tuple[str, str]]]:
 
 
 class BundleBuilder:
-    """A writer that adds one bundle to an archive, in one or several groups of files."""
+    """A builder that adds one bundle to an archive, in one or several groups of files."""
 
     def __init__(
         self,
@@ -187,7 +188,7 @@ class BundleBuilder:
         return f"{prefix}/{path}" if prefix else path
 
     def add(self, files: list[tuple[str, str]]) -> None:
-        """Add files, sorted by path. Groups must not have modules of the same package."""
+        """Add files, sorted by path. Pass all modules of a package in the same call."""
         groups = _by_kind(files)
         self._add_modules(groups[Kind.MODULE])
         for path, disk in groups[Kind.DATA]:
@@ -222,8 +223,8 @@ class BundleBuilder:
         name = module_name(done.path)
         assert name is not None
         package = pure.name == "__init__.py"
-        # As on disk, a package takes precedence over an extension, and an extension over a module
-        # of the same name. The extension may be in an earlier group of files.
+        # As with files on disk, a package takes precedence over an extension module, and both take
+        # precedence over a source module. The extension may be in an earlier group of files.
         if package:
             self._index.extensions.pop(name, None)
         if package or not (name in self._index.modules or name in self._index.extensions):
@@ -245,7 +246,7 @@ class BundleBuilder:
         if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
             name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
             # The index contains the entry points, because many programs read those of all packages
-            # at start-up.
+            # when they start.
             entry_points_file = os.path.join(os.path.dirname(disk), "entry_points.txt")
             entry_points = ""
             if os.path.exists(entry_points_file):
@@ -305,7 +306,7 @@ class BundleBuilder:
         return row is not None and row[2]
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Hash a file that will be unpacked. The hash names the bundle's cache directory."""
+        """Hash a file that will be unpacked, for the name of the bundle's cache directory."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 
@@ -328,7 +329,7 @@ class BundleBuilder:
             self._index.namespaces[package] = (*portions, where)
 
     def _developer_directories(self) -> tuple[str, ...]:
-        """Return all directories that have a developer file, such as a header, at any depth."""
+        """Return all directories that contain developer files, such as headers, at any depth."""
         directories: set[str] = set()
         for path, row in self._files.items():
             if row[6]:
@@ -336,7 +337,7 @@ class BundleBuilder:
         return tuple(sorted(directories - {"."}))
 
     def _namespaces(self) -> list[str]:
-        """Return the packages that have modules but no __init__.py in this bundle."""
+        """Return the packages that have modules in this bundle, but no __init__.py."""
         namespaces = set()
         for package in self._packages:
             while package and package not in namespaces:

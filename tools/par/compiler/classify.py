@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classify the files of a PAR by name and first bytes."""
+"""Classify the files of a PAR by their names and first bytes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tools.par.compiler import elf
 
 EXTENSION = re.compile(r"(?P<stem>[^./]+)(\.cpython-311-x86_64-linux-gnu|\.abi3)?\.so$")
 _OTHER_PYTHON = re.compile(r"\.(cpython-(?!311-)\d+[^.]*|pypy[^.]*|cp\d+[^.]*)\.so$")
-# Module names may contain hyphens: the standard library imports
+# A module's name may contain hyphens, because the standard library imports
 # _sysconfigdata__linux_x86_64-linux-gnu.
 _NAME = re.compile(r"[\w-]+")
-# Compilers and linkers read these files from disk. They are unpacked only when code is compiled.
+# Files that compilers and linkers read from disk. They are unpacked only when code is compiled.
 _DEVELOPER_SUFFIXES = frozenset(
     (".a", ".cmake", ".cuh", ".h", ".hpp", ".inl", ".ld", ".cu", ".cpp", ".cc")
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write PAR archives, which are zip files that end with a comment naming their index.
+"""Write PAR archives, which are zip files whose comment locates the archive's index.
 
-The index is an ordinary zip entry. Entries are written in the order in which they are added, with a
-fixed time, so the same inputs give the same bytes.
+The index is an ordinary zip entry. Entries are written in the order in which they are added, with
+constant timestamps, so the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import _par
 STORED, DEFLATE, ZSTD = 0, 8, 93
 # The zip's comment, which launcher/archive.c reads. It is text, because zip tools print it. Its
 # numbers are the index's offset, size and XXH64, the file's size, the archive's start, the XXH64 of
-# the bytes before that start, and the XXH64 of the bytes from there up to these two hashes.
+# the bytes before that start, and the XXH64 of the bytes from there up to the last two numbers.
 FOOTER = re.compile(rb"PAR index" + rb" ([0-9a-f]{16})" * 7 + rb"\n")
 FOOTER_SIZE = 129
 _HASHES_SIZE = 34
@@ -70,7 +70,7 @@ class ArchiveWriter:
         return name in self._entries
 
     def add(self, name: str, data: bytes, *, method: int, crc: int, size: int, mode: int) -> int:
-        """Append an entry with the compressed bytes `data`. Return the offset of its first byte."""
+        """Append an entry with the compressed bytes `data`. Return the offset of these bytes."""
         entry = Entry(name, method, crc, len(data), size, mode, self._position)
         encoded = name.encode()
         if len(encoded) > _MAX_NAME or max(len(data), size) >= _LIMIT32:
@@ -91,7 +91,8 @@ class ArchiveWriter:
     def copy(self, block: memoryview, entries: list[Entry]) -> int:
         """Append a block of complete entries, whose offsets are relative to the block's start.
 
-        Return the block's offset in the archive. If a name already exists, its first entry wins.
+        Return the block's offset in the archive. If several entries have the same name, the first
+        wins.
         """
         self.align()
         shift = self._position
@@ -102,11 +103,11 @@ class ArchiveWriter:
         return shift
 
     def align(self) -> None:
-        """Pad to a page boundary, so that the file can be cut here. See parts.py."""
+        """Pad to a page boundary, at which the file can be cut into parts (see parts.py)."""
         self._write(bytes(-self._position % PAGE))
 
     def add_section(self, name: str, value: Any) -> tuple[int, int, int]:
-        """Write part of the index, marshalled, as an entry. Return its (offset, size, XXH64)."""
+        """Write a marshalled section of the index. Return its (offset, size, XXH64)."""
         if self._sections_start is None:
             self._sections_start = self._position
         data = marshal.dumps(value)
@@ -116,7 +117,7 @@ class ArchiveWriter:
     def finish(self, index: dict[str, Any]) -> int:
         """Write the index, the central directory and the footer. Return the file's size.
 
-        The two file hashes in the footer are 0 until `seal` writes them.
+        The two hashes of the file in the footer are 0 until `seal` writes them.
         """
         index = {**index, "end": self._sections_start}
         offset, size, digest = self.add_section("index", index)
@@ -144,7 +145,7 @@ class ArchiveWriter:
 
 
 def seal(stream: BinaryIO) -> None:
-    """Fill in the two footer hashes that PAR_VERIFY=1 checks. The file must be finished."""
+    """Write the two hashes in a finished file's footer that PAR_VERIFY=1 checks."""
     stream.flush()
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         match = FOOTER.fullmatch(mapped[-FOOTER_SIZE:])
@@ -158,7 +159,7 @@ def seal(stream: BinaryIO) -> None:
 
 
 def read_index(data: memoryview, path: Path) -> tuple[dict[str, Any], int]:
-    """Return the index of a finished archive, and the offset of the entry of its first section."""
+    """Return the index of a finished archive, and the offset at which its sections start."""
     match = FOOTER.fullmatch(data[-FOOTER_SIZE:])
     offset, size, digest, total = (int(n, 16) for n in match.groups()[:4]) if match else (0,) * 4
     if total != len(data):

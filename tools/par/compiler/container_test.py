@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that archives are valid zip files and that the same input gives the same bytes."""
+"""Test that archives are valid zip files, and that the same input gives the same bytes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def is_elf(data: bytes) -> bool:
 
 
 def read_dynamic(data: bytes) -> Dynamic:
-    """Return DT_SONAME and DT_NEEDED. Both are empty for a file without a dynamic section."""
+    """Return DT_SONAME and DT_NEEDED, which are empty if the file has no dynamic section."""
     (table,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<2H", data, 54)
     loads, dynamic = [], None
@@ -55,5 +55,5 @@ def read_dynamic(data: bytes) -> Dynamic:
 
 
 def glibcxx_version(data: bytes) -> int:
-    """Return the N of the newest version GLIBCXX_3.4.N that a libstdc++ defines, or 0 if none."""
+    """Return the largest N for which a libstdc++ defines GLIBCXX_3.4.N, or 0 if there is none."""
     return max((int(n) for n in _GLIBCXX.findall(data)), default=0)

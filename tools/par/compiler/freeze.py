@@ -2,7 +2,7 @@
 """Write a C file that contains modules as frozen code: freeze.py OUTPUT NAME=SOURCE...
 
 A NAME that ends in a dot is a package. This script imports only the standard library, because it
-runs before the launcher exists, and the launcher is the interpreter of the PAR compiler.
+runs before the launcher has been built, and the PAR compiler runs in the launcher.
 """
 
 import marshal

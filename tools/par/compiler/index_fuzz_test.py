@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz indexes and footers with valid hashes: a program must run, or exit with a one-line error.
+"""Fuzz indexes and footers that have valid hashes.
 
-A program whose index lacks a module may end with a Python traceback, but must not hang or be killed
-by a signal.
+A program must run or exit with a one-line error. If its index lacks a module, it may end with a
+Python traceback, but must not hang or be killed by a signal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def par(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _change_value(value: Any, chance: random.Random) -> Any:
-    """Return a copy of a table with one item replaced, swapped, deleted or duplicated."""
+    """Return a copy of a table in which one item is replaced, swapped, deleted or duplicated."""
     if isinstance(value, dict) and value and chance.random() < 0.95:
         key = chance.choice(list(value))
         copy = dict(value)
@@ -91,7 +91,7 @@ def _change_bytes(data: bytes, chance: random.Random) -> bytes:
 
 
 def _forge(content: bytes, chance: random.Random) -> bytes:
-    """Return a damaged footer, or a damaged index followed by a footer that matches it."""
+    """Return a damaged footer, or a damaged index with a footer that matches it."""
     match = FOOTER.fullmatch(content[-FOOTER_SIZE:])
     assert match is not None
     numbers = [int(n, 16) for n in match.groups()]
@@ -114,9 +114,9 @@ def _forge(content: bytes, chance: random.Random) -> bytes:
 
 
 def _put(path: Path, content: bytes, tail: bytes) -> int:
-    """Write `content` to `path` with `tail` instead of its footer. Return the file's size.
+    """Write `content` to `path`, but with `tail` instead of its footer. Return the file's size.
 
-    The first call creates the file; later calls write only the tail.
+    The first call creates the file. Later calls write only the tail.
     """
     if not path.exists():
         path.write_bytes(content)
@@ -135,7 +135,7 @@ def _limit() -> None:
 
 
 def _read(path: Path) -> None:
-    """Read the index, as a starting program does, and all sections, as PAR_LIST does."""
+    """Read the index, as a starting program does, and then all sections, as PAR_LIST does."""
     archive = _par.Archive(str(path))
     index = archive.index()
     for kind, locations in index["sections"].items():

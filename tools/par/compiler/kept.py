@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of compiled sources, for a compiler that runs as a persistent worker."""
+"""A cache of compiled sources, for when the compiler runs as a persistent worker."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tools.par.compiler.sources import Compiled, Source, compile_runs, runs_of
 
 
 class Kept:
-    """An LRU cache of at most `most` bytes that maps sources to compiled code.
+    """An LRU cache from sources to compiled code, of at most `most` bytes.
 
-    The bytes that a process compiles depend on what it did before (see sources.py). Compiling
-    processes are therefore forked from a child that does nothing else. The constructor forks that
-    child, so create the cache before the process does other work.
+    The bytes that a process compiles depend on what it did before (see sources.py). Each
+    compilation therefore runs in a fork of a child process that does nothing else. The constructor
+    forks this child, so create the cache before the process does other work.
     """
 
     def __init__(self, most: int) -> None:
@@ -34,12 +34,12 @@ class Kept:
         return len(self._runs)
 
     def close(self) -> None:
-        """End the child process. The cache cannot be used afterwards."""
+        """End the child process, after which the cache cannot be used."""
         self._compiler.close()
         self._process.join()
 
     def compile_all(self, files: list[Source]) -> Iterator[Compiled]:
-        """Return the same as `sources.compile_all`, but compile only files that are not cached."""
+        """Like `sources.compile_all`, but compile only sources that are not cached."""
         keys = {_key(run): run for run in runs_of(files)}
         self._compile([(key, run) for key, run in keys.items() if key not in self._runs])
         results = []
@@ -80,7 +80,7 @@ def _serve(connection: Connection, parent_end: Connection) -> None:
 
 
 def _key(run: list[Source]) -> bytes:
-    """Return a hash of all inputs of a run: file names, contents and whether code is compressed."""
+    """Return a hash of everything that determines a run's compiled code."""
     digest = hashlib.sha256()
     for path, disk, pack in run:
         with open(disk, "rb") as stream:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the record in a launcher that says whether a program follows: see seal.h."""
+"""Read and write a launcher's record, which says whether a program follows it (see seal.h)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MAGIC = b"PAR launcher v1\0"
 
 
 def seal_record(size: int, *, flags: int) -> bytes:
-    """Return the record of a launcher whose file, with its program, has `size` bytes."""
+    """Return the record of a launcher that is part of a file of `size` bytes."""
     return _SEAL.pack(_MAGIC, size, flags)
 
 
 def find_seal(launcher: bytes, path: Path) -> int:
-    """Return the offset of the record in a launcher without a program."""
+    """Return the offset of the record in a launcher that has no program."""
     empty = seal_record(0, flags=0)
     if launcher.count(empty) != 1:
         raise ValueError(f"{path}: not an empty PAR launcher; name the launcher that was built")
@@ -25,7 +25,7 @@ def find_seal(launcher: bytes, path: Path) -> int:
 
 
 def read_seal(launcher: bytes, size: int, path: Path) -> tuple[int, int]:
-    """Return (offset, flags) of the record of a PAR of `size` bytes."""
+    """Return the (offset, flags) of the record in a PAR of `size` bytes."""
     head = _MAGIC + struct.pack("<Q", size)
     if launcher.count(head) != 1:
         raise ValueError(f"{path}: not a PAR of {size} bytes; name a par_binary's NAME.par")

@@ -24,7 +24,7 @@ from tools.par.compiler.container import PAGE, ArchiveWriter, Entry, read_index
 from tools.par.compiler.container import seal as seal_file
 from tools.par.compiler.launcher_seal import NO_DOORS, find_seal, seal_record
 
-# A program's top-level modules must not have these names.
+# Names that a program's top-level modules must not have.
 RESERVED = sys.stdlib_module_names | {"_par", "_par_boot", "_par_importer", "par_runtime"}
 
 
@@ -38,7 +38,7 @@ def link(
     info: dict[str, Any],
     doors: bool = True,
 ) -> int:
-    """Write the program to `output` atomically. Return its size in bytes.
+    """Write the program to `output` atomically, and return its size in bytes.
 
     files: the program's own files as (path below the import root, path on disk).
     doors: whether the program obeys the PAR_* environment variables.
@@ -66,7 +66,7 @@ def link(
             builder.add(libraries)
             index.write_sections(writer)
             writer.align()
-            # Most edits change only the following: the program's own package, and the index.
+            # Most edits change only the part that follows: the program's own package and the index.
             parts.append(("program", writer.position))
             builder.add(main)
             builder.finish()
@@ -89,7 +89,7 @@ def link(
 def _split(
     files: list[tuple[str, str]], main: str
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Split the files: those outside and inside the top-level directory of the main module."""
+    """Split files into those outside and those inside the main module's top-level directory."""
     package, dot, _ = main.partition(".")
     own = [row for row in files if row[0].startswith(f"{package}/")] if dot else []
     own = own or [row for row in files if "/" not in row[0]]
@@ -98,7 +98,7 @@ def _split(
 
 
 def _refuse_shadows(files: list[tuple[str, str]]) -> None:
-    """Raise BundleError if a module of the program has the name of a standard or PAR module."""
+    """Raise BundleError if a program's module has the name of a standard-library or PAR module."""
     for path, disk in files:
         name = extension_name(path) if path.endswith(".so") else None
         if path.endswith(".py"):
@@ -111,9 +111,9 @@ def _refuse_shadows(files: list[tuple[str, str]]) -> None:
 
 
 def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> int:
-    """Copy the entries of a finished bundle unchanged, and merge its index with shifted offsets.
+    """Copy a finished bundle's entries unchanged, and merge its index with shifted offsets.
 
-    Return the offset of the copy.
+    Return the offset of the copy in the archive.
     """
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
@@ -187,7 +187,7 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
 
 def _check(index: Index) -> None:
     for name in [n for n in index.namespaces if n in index.modules]:
-        # Some bundle contains this package's __init__.py, so it is not a namespace package.
+        # A bundle contains this package's __init__.py, so it is not a namespace package.
         del index.namespaces[name]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundle, link and start small programs with the launcher that this test runs on."""
+"""Bundle, link and start small programs, with the launcher that runs this test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _link(
     bundles: list[Path] | None = None,
     extensions: dict[str, Path] | None = None,
 ) -> Path:
-    """Link a program. Each extension is a copy of the launcher, an ELF file that nothing loads."""
+    """Link a program. Its extensions are copies of the launcher: ELF files that nothing loads."""
     output = directory / "program.par"
     rows = _sources(directory / "src", files)
     for name, path in (extensions or {}).items():
@@ -115,7 +115,7 @@ def test_two_bundles_with_other_code_for_a_module_are_refused(tmp_path: Path) ->
 
 
 def _with_environment(directory: Path, name: str, *variables: str) -> Path:
-    """Write a bundle that sets environment `variables` and contains a module `name`."""
+    """Write a bundle that contains a module `name` and sets environment `variables`."""
     _sources(directory / name, {f"{name}.py": ""})
     bundle = directory / f"{name}.parlib"
     asked = [f"--environment={variable}" for variable in variables]
@@ -133,7 +133,7 @@ def test_what_libraries_shall_find_in_the_environment(
         _with_environment(tmp_path, "one", "SPIN=22", "ECHO=a=b"),
         _with_environment(tmp_path, "two", "SPIN=22"),
     ]
-    # printenv prints the C environment; os.environ is Python's copy.
+    # printenv prints the C environment, whereas os.environ is Python's copy of it.
     show = "import os, subprocess\n" + "\n".join(
         f"print(os.environ[{name!r}], flush=True)\n"
         f"subprocess.run(['printenv', {name!r}], check=True)"
@@ -141,7 +141,7 @@ def test_what_libraries_shall_find_in_the_environment(
     )
     par = _link(tmp_path, {"app/main.py": show}, bundles)
     assert _run(par, cache).stdout.split() == ["22", "22", "a=b", "a=b"]
-    # A value that the caller sets takes precedence.
+    # A value that the caller sets takes precedence over the bundle's.
     assert _run(par, {**cache, "SPIN": "4"}).stdout.split() == ["4", "4", "a=b", "a=b"]
 
 
@@ -356,7 +356,7 @@ def test_an_extension_precedes_a_module_but_not_a_package(
 
 
 def _runfiles(directory: Path, files: dict[str, str]) -> Path:
-    """Create a program that runs from a runfiles tree, as `bazel run` creates it."""
+    """Create a program in a runfiles tree, as `bazel run` does."""
     program = directory / "program"
     program.symlink_to(_LAUNCHER)
     root = directory / "program.runfiles"

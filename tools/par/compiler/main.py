@@ -121,9 +121,9 @@ def _link(options: argparse.Namespace) -> None:
 
 
 def _dropped(path: str, patterns: list[str]) -> bool:
-    """Return whether a file is in a directory that matches one of `patterns`.
+    """Return whether one of `patterns` matches a directory that contains the file.
 
-    A pattern is a path from the import root ("torch/test") or a name at any depth ("*/tests").
+    A pattern is a path from the import root ("torch/test"), or a name at any depth ("*/tests").
     """
     directory = f"/{os.path.dirname(path)}/"
     for pattern in patterns:

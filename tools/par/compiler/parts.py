@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut a PAR into files: the launcher, each bundle, and the program. The launcher joins them.
 
-An image stores them in several layers. After an edit, only the program's part changes: its own
-package and the index. A bundle's part has the same bytes in every program. The zip's directory,
-which the launcher does not read, is left out.
+An image stores these files in several layers. An edit changes only the program's part, which has
+the program's own package and the index. A bundle's part has the same bytes in every program. The
+zip's central directory, which the launcher does not read, is omitted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAUNCHER, LIBRARIES, PROGRAM = "launcher", "libraries", "program"
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of a PAR: the launcher, a bundle, other code of the workspace, or the program."""
+    """A part of a PAR: the launcher, a bundle, the workspace's other code, or the program."""
 
     name: str
     data: bytes | memoryview
@@ -34,9 +34,10 @@ class Part:
 
 
 def cut(par: memoryview, path: Path) -> list[Part]:
-    """Return the parts of the PAR that is mapped at `par`, in reading order.
+    """Return the parts of a PAR, given as its bytes `par`, in their order in the file.
 
-    The first is the launcher, which is executable. The last is the program. path: for messages.
+    The first part is the launcher, which is executable. The last one is the program. path: used
+    only in error messages.
     """
     index, _ = read_index(par, path)
     rows = index.get("parts") or ()
@@ -58,7 +59,7 @@ def cut(par: memoryview, path: Path) -> list[Part]:
 def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
     """Return the contents of the file NAME.par_parts, which launcher/archive.c reads.
 
-    rest: the other parts, each with its path relative to the directory of that file.
+    rest: the parts after the launcher, each with its path relative to that file's directory.
     """
     rows = [(part.size, file) for part, file in rest]
     total = launcher.size + sum(size for size, _ in rows)
@@ -67,7 +68,7 @@ def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
 
 
 def _without_directory(par: memoryview, before: list[Part], start: int) -> bytes:
-    """Return the program's part, which ends with the index and a new footer."""
+    """Return the program's part, which omits the zip's directory and has a new footer."""
     match = FOOTER.fullmatch(par[-FOOTER_SIZE:])
     assert match is not None  # read_index has checked the footer
     offset, size, digest, _, archive_start, *_ = (int(number, 16) for number in match.groups())

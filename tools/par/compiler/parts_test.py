@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in parts run like the whole file, and an edit changes only the program's part."""
+"""Test that programs in parts run like whole ones, and that edits change only one part."""
 
 from __future__ import annotations
 

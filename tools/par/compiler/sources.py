@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile Python sources to marshalled code, deterministically and on all cores.
 
-marshal's output depends on reference counts, which depend on what else the process has done. The
-files are therefore divided into fixed runs, and a fresh process compiles each run. The build rule
-fixes the hash seed.
+marshal's output depends on reference counts, and thus on what else the process has done. Therefore,
+the files are divided into fixed runs, and a fresh process compiles each run. The build rule fixes
+the hash seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEVEL = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
-    """A source file and its compiled code, ready to be written to an archive."""
+    """A source file and its compiled code, in the form in which they are stored in an archive."""
 
     path: str
     pyc: bytes | None  # compiled code; None if this Python cannot compile the source
@@ -43,7 +43,7 @@ Source = tuple[str, str, bool]
 
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
-    """Compile `files`, each (path below the import root, path on disk, compress code), in order."""
+    """Compile `files`, tuples of (path below the import root, path on disk, compress), in order."""
     if len(files) < _RUN // 4:
         yield from _compile_run(files)
         return
@@ -52,12 +52,12 @@ def compile_all(files: list[Source]) -> Iterator[Compiled]:
 
 
 def runs_of(files: list[Source]) -> list[list[Source]]:
-    """Divide `files` into runs. One process compiles each run."""
+    """Divide `files` into runs, each of which a single process compiles."""
     return [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
 
 
 def compile_runs(runs: list[list[Source]]) -> Iterator[list[Compiled]]:
-    """Compile each run in a process forked from this one."""
+    """Compile each run in a separate process that is forked from this one."""
     workers = max(1, min(len(runs), len(os.sched_getaffinity(0))))
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
         yield from pool.imap(_compile_run, runs, chunksize=1)

@@ -156,7 +156,7 @@ import sys
 print(sys.argv, sys.path[:1], sys.flags, __name__, sorted(globals()), sys._getframe().f_back is None)
 print(__spec__ and __spec__.name, type(__loader__), globals().get("__file__"), globals().get("__cached__"))
 """
-# PAR_FAST_EXIT=0 runs CPython's own Py_RunMain, which gives the expected behaviour.
+# With PAR_FAST_EXIT=0, CPython's own Py_RunMain runs each command and gives the expected behaviour.
 _COMMANDS: dict[str, list[str]] = {
     "-c": ["-c", _SHOW, "a"],
     "-c with options": ["-O", "-W", "error", "-X", "dev", "-c", _SHOW],
@@ -277,6 +277,6 @@ def test_an_open_file_is_finished_as_by_the_teardown(par: Path, tmp_path: Path, 
 
 
 def _payload(path: Path) -> bytes:
-    """Return a file's contents; for an archive, only the tail, which contains no timestamps."""
+    """Return a file's contents or, for an archive, only its tail, which has no timestamps."""
     data = path.read_bytes()
     return data[-16:] if data.startswith((b"\x1f\x8b", b"PK")) else data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel's persistent worker protocol with JSON requests, one per line."""
+"""Implements Bazel's persistent worker protocol with JSON requests, one per line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FLAG = "--persistent_worker"
 
 
 def serve(run: Callable[[list[str]], int], requests: TextIO, answers: TextIO) -> int:
-    """Call `run` with each request's arguments until the input ends. Return 0.
+    """Call `run` with the arguments of each request until the input ends. Return 0.
 
-    The response contains the output and any exception from `run`, so a failed request does not stop
+    The response contains the output of `run` and any traceback, so a failed request does not end
     the worker.
     """
     for line in requests:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a persistent worker writes the same bytes as one-shot runs but recompiles less."""
+"""Test that a persistent worker writes the same bytes as one-shot runs, but recompiles less."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 
 
 class Worker:
-    """A persistent worker process that tests send requests to."""
+    """A persistent worker process to which tests send requests."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -78,7 +78,7 @@ def _arguments(package: Path, output: Path) -> list[str]:
 
 
 def _alone(package: Path, output: Path) -> bytes:
-    """Return the bytes that a one-shot process, with its arguments in a file, writes."""
+    """Return the output of a one-shot process that reads its arguments from a file."""
     parameters = output.with_suffix(".params")
     parameters.write_text("".join(f"{line}\n" for line in _arguments(package, output)))
     subprocess.run([*_COMMAND, f"@{parameters}"], env=_ENVIRONMENT, check=True)
@@ -138,7 +138,7 @@ def test_what_did_not_change_is_not_compiled_again(
     (package / "m70.py").write_text(_module(70, "other"))
     second = list(cache.compile_all(_sources(package)))
     again = [one is other for one, other in zip(first, second, strict=True)]
-    # Files are compiled in runs of 64, so a change to one file recompiles its whole run.
+    # Files are compiled in runs of 64, so a change to a file recompiles its whole run.
     assert again == [True] * 64 + [False] * 64 + [True] * 72
     assert [c.path for c in second] == [path for path, _, _ in _sources(package)]
 

@@ -14,7 +14,7 @@
 
 #include "zstd_xxhash.h"
 
-// compiler/parts.py cuts a PAR only at multiples of this, the size of a page.
+// The page size. compiler/parts.py cuts a PAR only at multiples of it.
 enum { kPartAlignment = 4096 };
 
 static const char* errno_message(const char* what) {
@@ -75,8 +75,9 @@ static const char* check(struct par_archive* archive) {
   return NULL;
 }
 
-// Maps the file `path` at the end of the archive, whose address range has room
-// for `room` bytes. If `size` is not 0, the file must have that size.
+// Maps the file `path` directly after the files that are already mapped. `room`
+// is the size of the range reserved for the archive, or 0 if none is reserved.
+// If `size` is not 0, the file must have that size.
 static const char* map_file(const char* path, uint64_t size, uint64_t room,
                             struct par_archive* archive) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -106,8 +107,8 @@ static const char* map_file(const char* path, uint64_t size, uint64_t room,
   return NULL;
 }
 
-// Maps each file of the list `text`, whose lines are "SIZE PATH\n", after the
-// files that are mapped already. SIZE has 16 hexadecimal digits. PATH is
+// Maps each file in the list `text` after the files that are already mapped.
+// The list's lines are "SIZE PATH\n". SIZE has 16 hexadecimal digits. PATH is
 // relative to `directory`, which ends with "/".
 static const char* map_listed(const char* text, const char* directory,
                               uint64_t room, struct par_archive* archive) {
@@ -119,7 +120,7 @@ static const char* map_listed(const char* text, const char* directory,
         text[16] != ' ' || size == 0) {
       return "the list of its parts is damaged";
     }
-    // Only the last file may end inside a page.
+    // Only the last file may end in the middle of a page.
     if (size > room - archive->size || archive->size % kPartAlignment) {
       return "the list of its parts is damaged";
     }
@@ -137,7 +138,7 @@ static const char* map_listed(const char* text, const char* directory,
   return archive->size == room ? NULL : "the list of its parts is damaged";
 }
 
-// Reads the list of parts. Returns NULL, with errno set, if that fails.
+// Reads the list of parts. On failure, sets errno and returns NULL.
 static char* read_list(const char* path) {
   FILE* stream = fopen(path, "re");
   if (!stream) return NULL;
@@ -151,8 +152,9 @@ static char* read_list(const char* path) {
   return NULL;
 }
 
-// The list begins with the line "PAR parts TOTAL\n". TOTAL, 16 hexadecimal
-// digits, is the size of all files, including the one at `path`.
+// Maps the file `path` and the files in the list `parts`. The list begins with
+// the line "PAR parts TOTAL\n". TOTAL, 16 hexadecimal digits, is the size of
+// all files, including `path`.
 static const char* map_parts(const char* path, const char* parts,
                              struct par_archive* archive) {
   static const char kHead[] = "PAR parts ";
@@ -164,7 +166,8 @@ static const char* map_parts(const char* path, const char* parts,
   const char* problem = kDamaged;
   if (strncmp(text, kHead, head) == 0 && read_number(text + head, &total) &&
       text[head + 16] == '\n' && total > 0 && total < SIZE_MAX / 2) {
-    // Reserve all addresses first, so that the files are contiguous.
+    // Reserve the whole address range first, so that the files can be
+    // contiguous.
     void* base = mmap(NULL, (size_t)total, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emulates /dev/urandom if the file system has no /dev, because PyTorch's
-// library opens /dev/urandom while it is loaded. Shared libraries bind to this
-// open() instead of the C library's, because the dynamic linker searches the
-// executable first.
+// library opens /dev/urandom while it is being loaded. The dynamic linker
+// searches the executable before the C library, so shared libraries call this
+// open().
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-// The size of the emulated file. Callers read only a few bytes for a seed.
+// The size of the emulated file. Callers read only a few bytes as a seed.
 #define RANDOM_BYTES 4096
 
 static int random_file(void) {
@@ -48,5 +48,5 @@ int open(const char* path, int flags, ...) {
   return fd;
 }
 
-// Code compiled with _FILE_OFFSET_BITS=64 calls open() by this name.
+// Code compiled with _FILE_OFFSET_BITS=64 calls open64() instead of open().
 int open64(const char* path, int flags, ...) __attribute__((alias("open")));

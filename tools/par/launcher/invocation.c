@@ -21,9 +21,9 @@ __attribute__((used)) volatile const struct par_seal par_seal = {
 };
 
 static const char kStdlibFlag[] = "--par-stdlib=";
-// The argument in the "#!" line of the script that
-// runtime/par_runtime/executable.py writes if no directory is writable for a
-// python3 link.
+// The argument in the "#!" line of a python3 script.
+// runtime/par_runtime/executable.py writes this script if it finds no writable
+// directory for a python3 link.
 static const char kInterpreterFlag[] = "--par-interpreter";
 static const char kOwnFile[] = "/proc/self/exe";
 
@@ -32,7 +32,7 @@ static const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// Returns 1 for "python", "python3" and "python3.11", but not for
+// Returns 1 for names such as "python", "python3" and "python3.11", but 0 for
 // "python_tool".
 static int is_interpreter_name(const char* path) {
   static const char kPython[] = "python";
@@ -42,8 +42,9 @@ static int is_interpreter_name(const char* path) {
   return name[length + strspn(name + length, "0123456789.")] == '\0';
 }
 
-// Stores the absolute path that was executed. Does not resolve symbolic links:
-// the link's own path identifies a runfiles launcher or a python3 link.
+// Stores the absolute path that was executed, without resolving symbolic links:
+// a link's own path identifies a runfiles launcher or a python3 link. Returns
+// 0, or an exit status on failure.
 static int executed_path(const char* argv0, char out[PATH_MAX]) {
   const char* path = (const char*)getauxval(AT_EXECFN);
   if (!path || !*path) path = argv0;
@@ -104,10 +105,10 @@ static int check_size(const char* path, const char* file) {
   return 0;
 }
 
-// Returns 1 if a script with the line "#!PAR --par-interpreter" was executed.
-// argv is then the PAR, the flag, the script and its arguments. The kernel
-// reports the script as the executed file, so a caller that passes the flag
-// itself gets 0.
+// Returns 1 if this process executes a script whose "#!" line is "#!PAR
+// --par-interpreter". `argv` is then the PAR, the flag, the script and its
+// arguments. Returns 0 if the caller itself passed the flag, because only for a
+// script does the kernel report the script as the executed file.
 static int is_script_line(int argc, char** argv) {
   const char* executed = (const char*)getauxval(AT_EXECFN);
   return argc > 2 && strcmp(argv[1], kInterpreterFlag) == 0 && executed &&
@@ -115,7 +116,7 @@ static int is_script_line(int argc, char** argv) {
 }
 
 // Returns 1 if the .par_config file `config` contains the line that
-// par_binary(doors = False) writes.
+// par_binary(doors = False) writes to it.
 static int config_has_no_doors(const char* config) {
   FILE* stream = fopen(config, "re");
   if (!stream) return 0;
@@ -129,13 +130,14 @@ static int config_has_no_doors(const char* config) {
 }
 
 // Decides whether this process runs as a Python interpreter. `asked` is 1 if
-// the executed name or script requests that. If `closed`, removes the PAR_*
-// variables from the environment.
+// the name or the script that was executed requests this. If `closed` is 1, the
+// PAR_* variables are ignored and removed from the environment. Returns 0, or
+// an exit status on failure.
 static int read_doors(const char* name, int asked, int closed,
                       struct par_invocation* out) {
   if (closed) {
     par_close_doors();
-    // The program's own children may run as interpreters, because
+    // Only the program's own children may run as interpreters, because
     // multiprocessing and torchrun start sys.executable.
     if (asked && (out->raised || !par_started_by_itself())) {
       fprintf(stderr,
@@ -149,7 +151,8 @@ static int read_doors(const char* name, int asked, int closed,
   return 0;
 }
 
-// Stores the path of the list of the archive's parts.
+// Stores the path of the file that lists the archive's parts. Returns 0, or an
+// exit status on failure.
 static int find_parts(struct par_invocation* out) {
   if (out->raised) {
     fprintf(stderr,

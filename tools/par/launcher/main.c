@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main function of a PAR: it runs CPython with a configuration that does
+// The main function of a PAR, which runs CPython with a configuration that does
 // not depend on anything installed on the machine.
 
 #include <Python.h>
@@ -39,9 +39,9 @@ static PyStatus add_search_path(PyConfig* config, const char* path) {
   return status;
 }
 
-// Returns 1 if the category of the warning filter `option`
-// (action:message:category:module:line) has a dot. The warnings module would
-// then import the part before the dot.
+// Returns 1 if the category in a warning filter
+// (action:message:category:module:line) contains a dot. The warnings module
+// would import the part of the category before the dot.
 static int imports_a_module(const char* option) {
   for (int colons = 0; colons < 2; colons++) {
     option = strchr(option, ':');
@@ -51,8 +51,8 @@ static int imports_a_module(const char* option) {
   return memchr(option, '.', strcspn(option, ":")) != NULL;
 }
 
-// Reads the environment variables that change how code runs but not which code
-// runs. Ignores PYTHONPATH, PYTHONHOME and similar variables.
+// Reads the environment variables that change how code runs, but not which code
+// runs. PYTHONPATH, PYTHONHOME and similar variables are ignored.
 static PyStatus read_harmless_environment(PyConfig* config,
                                           const char* program) {
   const char* value = getenv("PYTHONHASHSEED");
@@ -113,9 +113,9 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
   config->install_signal_handlers = 1;
   config->parse_argv = in->interpreter;
   if (in->interpreter) {
-    // As in CPython, the script's directory, or else the current one, is first
-    // on sys.path. The environment and the user's site-packages are still
-    // ignored.
+    // As in CPython, sys.path starts with the script's directory, or with the
+    // current directory if there is no script. The environment and the user's
+    // site-packages are still ignored.
     config->isolated = 0;
     config->safe_path = 0;
   }
@@ -137,9 +137,10 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
   return PyConfig_SetBytesArgv(config, in->argc, in->argv);
 }
 
-// Moves the warning filters from `config` to `out`. CPython would import
-// warnings for them before boot() has opened the archive that contains it. The
-// filters of -b and -X dev stay, because CPython adds them again.
+// Moves the warning filters from `config` to `out`. If they stayed, CPython
+// would import the warnings module before boot() has opened the archive that
+// contains it. Only the filters of -b and -X dev stay in `config`, because
+// CPython adds them again.
 static PyStatus hold_back_warning_filters(PyConfig* config,
                                           PyWideStringList* out) {
   PyStatus status = PyConfig_Read(config);
@@ -150,8 +151,8 @@ static PyStatus hold_back_warning_filters(PyConfig* config,
   return status;
 }
 
-// Appends `filters` to sys.warnoptions, which warnings reads when it is
-// imported, and frees them. Returns -1 with an exception on failure.
+// Appends `filters` to sys.warnoptions, which the warnings module reads when it
+// is imported, and frees them. On failure, sets an exception and returns -1.
 static int restore_warning_filters(PyWideStringList* filters) {
   PyObject* options = PySys_GetObject("warnoptions");
   int status = 0;
@@ -177,7 +178,7 @@ static int register_modules(void) {
 }
 
 // Calls _par_boot.start(layout, program, file, config, interpreter, raised).
-// Returns its result: an exit status, None or a function.
+// Returns what it returns: an exit status, None or a function.
 static PyObject* boot(const struct par_invocation* in) {
   PyObject* module = PyImport_ImportModule("_par_boot");
   if (!module) return NULL;
@@ -196,8 +197,8 @@ static PyObject* boot(const struct par_invocation* in) {
   return result;
 }
 
-// If PAR_VERIFY=1, checks the whole file before Python starts. Returns 0 on
-// success, else prints one line and returns an exit status.
+// Checks the whole file before Python starts if PAR_VERIFY=1. Returns 0 on
+// success, else prints a one-line error and returns an exit status.
 static int verify(const struct par_invocation* in) {
   if (!par_door("PAR_VERIFY")) return 0;
   unsetenv("PAR_VERIFY");  // children need not check the same file again
@@ -213,8 +214,9 @@ static int verify(const struct par_invocation* in) {
   return 1;
 }
 
-// Finalizes the interpreter. Returns the exit status `code`; if `code` is
-// negative, kills the process with signal -code, as Python does after Ctrl-C.
+// Finalizes the interpreter and returns the exit status `code`. If `code` is
+// negative, kills the process with the signal -code instead, as Python does
+// after Ctrl-C.
 static int finish(int code) {
   if (Py_FinalizeEx() < 0) code = 120;
   if (code >= 0) return code;
@@ -224,8 +226,8 @@ static int finish(int code) {
 }
 
 // Runs the code that the command line names, then calls `leave`, which exits
-// the process. If a stream cannot be flushed, `leave` returns, because only the
-// interpreter's finalization reports that error.
+// the process. If a stream cannot be flushed, `leave` returns instead, and the
+// interpreter is finalized, because only finalization reports that error.
 static int run_interpreter(PyObject* leave) {
   int code = par_run_code();
   if (code == PAR_NOT_CODE) return Py_RunMain();
@@ -251,8 +253,8 @@ int main(int argc, char** argv) {
   int code = par_read_invocation(argc, argv, &in);
   if (code == 0) code = verify(&in);
   if (code != 0) return code;
-  // sysconfig reads the _PYTHON_* variables even in an isolated interpreter,
-  // and one of them names a module to import.
+  // Even in an isolated interpreter, sysconfig reads the _PYTHON_* variables,
+  // one of which names a module to import.
   if (in.layout != PAR_LAYOUT_TOOL) par_drop_environment("_PYTHON_");
 
   PyPreConfig preconfig;

@@ -14,9 +14,9 @@
 #include "zstd.h"
 #include "zstd_xxhash.h"
 
-// ArchiveError, which is raised for a damaged archive. It is a subclass of
-// SystemExit and ends the program with one line. An `except ImportError` around
-// an optional import does not catch it.
+// ArchiveError, which is raised if the archive is damaged. It is a subclass of
+// SystemExit, so it ends the program with one line, and an `except ImportError`
+// around an optional import does not catch it.
 static PyObject* archive_error;
 
 typedef struct {
@@ -59,7 +59,7 @@ static void archive_dealloc(ArchiveObject* self) {
 }
 
 // Unmarshals the bytes [offset, offset + size), which must be inside the file.
-// Returns NULL, without setting an exception, if they are not plain data.
+// If they are not plain data, returns NULL without setting an exception.
 static PyObject* plain_data(ArchiveObject* self, uint64_t offset,
                             uint64_t size) {
   const unsigned char* data = self->archive.base + offset;
@@ -132,8 +132,8 @@ static PyObject* archive_slice(ArchiveObject* self, PyObject* args) {
                                    (Py_ssize_t)size);
 }
 
-// Appends the frames of `job`, a tuple (name, fd, offset, ((packed, size),
-// ...)), to `out`.
+// Appends the frames of `job` to `out`. `job` is a tuple (name, fd, offset,
+// ((packed, size), ...)). Returns 1, or 0 with an exception set.
 static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
                       size_t* count) {
   const char* name;
@@ -204,7 +204,7 @@ static PyObject* archive_unpack(ArchiveObject* self, PyObject* args) {
   Py_BEGIN_ALLOW_THREADS;
   status = par_unpack(frames, count, threads, &failed, &error);
   Py_END_ALLOW_THREADS;
-  // The name is valid because `jobs` still owns it.
+  // The name outlives `frames`, because `jobs` owns it.
   const char* culprit = status == PAR_UNPACK_OK ? NULL : frames[failed].name;
   PyMem_Free(frames);
   if (status == PAR_UNPACK_DAMAGED) return damaged(self, culprit);
@@ -270,8 +270,8 @@ static PyObject* par_compress(PyObject* module, PyObject* args) {
   return out;
 }
 
-// Returns the total uncompressed size according to the frames' headers, or
-// UINT64_MAX if the headers are damaged.
+// Returns the total uncompressed size according to the headers of all frames in
+// `data`, or UINT64_MAX if a header is damaged.
 static uint64_t unpacked_size(const char* data, size_t size) {
   uint64_t sum = 0;
   while (size) {
@@ -293,7 +293,7 @@ static PyObject* par_decompress(PyObject* module, PyObject* args) {
   Py_buffer data;
   Py_ssize_t size;
   if (!PyArg_ParseTuple(args, "y*n:decompress", &data, &size)) return NULL;
-  // Check the size that the headers claim before allocating that much.
+  // Before allocating `size` bytes, check that the headers state this size.
   if (size < 0 || unpacked_size(data.buf, (size_t)data.len) != (uint64_t)size) {
     PyBuffer_Release(&data);
     PyErr_SetString(PyExc_ValueError, "damaged zstd data");
@@ -301,7 +301,7 @@ static PyObject* par_decompress(PyObject* module, PyObject* args) {
   }
   PyObject* out = PyBytes_FromStringAndSize(NULL, size);
   if (out) {
-    // ZSTD_decompress decodes consecutive frames into one buffer.
+    // This call decompresses all consecutive frames.
     size_t got = ZSTD_decompress(PyBytes_AS_STRING(out), (size_t)size, data.buf,
                                  (size_t)data.len);
     if (ZSTD_isError(got) || got != (size_t)size) {
@@ -328,7 +328,8 @@ static PyObject* par_dlopen(PyObject* module, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O&:dlopen", PyUnicode_FSConverter, &path)) {
     return NULL;
   }
-  // Never close the handle: the library stays loaded until the process ends.
+  // The handle is never closed, so the library stays loaded until the process
+  // ends.
   void* handle = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
   Py_DECREF(path);
   if (!handle) {
@@ -361,7 +362,7 @@ static PyObject* par_static_names(PyObject* module, PyObject* unused) {
 }
 
 // A module with single-phase initialisation takes its __name__ from this
-// variable. Otherwise the module `pkg._x` would be named `_x`, and its
+// variable. Otherwise, the module `pkg._x` would be named `_x`, and its
 // functions could not be pickled.
 extern const char* _Py_PackageContext;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built-in module `_par`: C functions that the PAR runtime, written in
-// Python, calls.
+// The built-in module `_par`: C functions for the PAR runtime, which is written
+// in Python.
 #ifndef TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
 #define TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // These functions follow Modules/main.c and Python/pythonrun.c of CPython 3.11
-// step by step. They replace Py_RunMain(), which always finalizes the
-// interpreter.
+// step by step, but unlike Py_RunMain(), they never finalize the interpreter.
 #include "tools/par/launcher/run_code.h"
 
 #include <Python.h>
@@ -11,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// CPython's public headers do not declare these.
+// CPython exports these functions and variables, but its public headers do not
+// declare them.
 extern int _Py_HandleSystemExit(int* status);
 extern int _Py_UnhandledKeyboardInterrupt;
 extern int _PyPathConfig_ComputeSysPath0(const PyWideStringList* argv,
@@ -31,7 +31,8 @@ static int status_of_result(PyObject* result) {
   return 0;
 }
 
-// Puts the script's directory, or else the current one, first on sys.path.
+// Inserts the script's directory, or else the current one, at the start of
+// sys.path. Returns 0, or -1 with an exception set.
 static int add_first_path(const PyConfig* config) {
   PyObject* path = NULL;
   if (config->safe_path) return 0;
@@ -99,9 +100,9 @@ static int run_module(const wchar_t* name) {
   return status_of_result(result);
 }
 
-// Opens the file if it is Python source. Returns NULL, without setting an
-// exception, for a directory or archive with a __main__.py, a .pyc file, a
-// terminal, and on errors, which Py_RunMain() will report.
+// Opens the file `path` if it is Python source. Otherwise, returns NULL without
+// setting an exception: for a directory or archive with a __main__.py, a .pyc
+// file, a terminal, or an error, which Py_RunMain() will report.
 static FILE* open_source(PyObject* name, const char* path) {
   PyObject* importer = PyImport_GetImporter(name);
   int plain = importer == Py_None;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A record inside the launcher that says whether a program follows it.
+// A record in the launcher that says whether a program follows the launcher.
 #ifndef TOOLS_PAR_LAUNCHER_SEAL_H_
 #define TOOLS_PAR_LAUNCHER_SEAL_H_
 
 #include <stdint.h>
 
-// compiler/link.py finds the magic in the launcher and fills in the size. A
-// truncated PAR is then reported as truncated, and not mistaken for a launcher
-// without a program.
+// compiler/link.py finds this record by its magic and fills in the size. Thanks
+// to the size, a truncated PAR is reported as truncated, and not mistaken for a
+// launcher without a program.
 struct par_seal {
   char magic[16];
   uint64_t file_size;  // size of the whole PAR; 0 without a program
@@ -15,8 +15,8 @@ struct par_seal {
 };
 
 #define PAR_SEAL_NO_DOORS 1  // built with par_binary(doors = False)
-// The archive is in other files, which <program>.par_parts lists. file_size is
-// then the size of the launcher alone. See compiler/parts.py.
+// The archive continues in other files, which <program>.par_parts lists.
+// `file_size` is then the size of the launcher alone. See compiler/parts.py.
 #define PAR_SEAL_IN_PARTS 2
 
 #define PAR_SEAL_MAGIC "PAR launcher v1"

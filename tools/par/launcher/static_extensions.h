@@ -10,15 +10,15 @@ struct par_static_extension {
   PyObject* (*init)(void);
 };
 
-// A C program that the launcher runs instead of Python if argv[0] is `name`. It
-// replaces a separate executable that a library would start.
+// A C program that the launcher runs instead of Python if the base name of
+// argv[0] is `name`. It replaces an executable that a library would start.
 struct par_static_program {
   const char* name;  // NULL ends the table
   int (*main)(int argc, char** argv);
 };
 
-// Every launcher defines both tables: in a generated file if the par_binary has
-// static extensions, else in no_static_extensions.c.
+// Every launcher defines both tables. If the par_binary has static extensions,
+// they are in a generated file, and otherwise in no_static_extensions.c.
 extern const struct par_static_extension par_static_extensions[];
 extern const struct par_static_program par_static_programs[];
 

@@ -47,8 +47,9 @@ static int strings(PyObject* items) {
   return 1;
 }
 
-// Returns 1 if `items` is ((packed, size), ...): the sizes of consecutive
-// frames that start at `offset` and unpack to `whole` bytes.
+// Returns 1 if `items` is a tuple ((packed, size), ...) with the sizes of
+// consecutive frames that start at `offset` and unpack to `whole` bytes in
+// total.
 static int frames(PyObject* items, uint64_t offset, uint64_t whole,
                   const struct limits* limits) {
   if (!PyTuple_CheckExact(items)) return 0;
@@ -68,10 +69,10 @@ static int frames(PyObject* items, uint64_t offset, uint64_t whole,
 }
 
 // Returns 1 if `items` is a tuple that matches `shape`, which has one letter
-// per item: n bundle number, p path, P path or "", c name without a slash, s
-// string, S string or None, w strings, b bool, u number, o offset, z size of
-// the range at the preceding o, f frames at the preceding o that unpack to the
-// preceding u bytes.
+// per item: n a bundle's number, p a path, P a path or "", c a name without a
+// slash, s a string, S a string or None, w strings, b a bool, u a number, o an
+// offset, z the size of the range that starts at the preceding o, f the frames
+// that start at the preceding o and unpack to the preceding u bytes.
 static int row(PyObject* items, const char* shape,
                const struct limits* limits) {
   if (!PyTuple_CheckExact(items) ||
@@ -126,9 +127,10 @@ static int row(PyObject* items, const char* shape,
   return 1;
 }
 
-// Returns 1 if `table` is a dictionary whose values are rows, tuples of rows if
-// `many`, or strings if `shape` is NULL. Its keys must be paths if `keys` is
-// 'p', else strings.
+// Returns 1 if `table` is a dictionary of valid keys and values. Each value
+// must be a row that matches `shape`, a tuple of such rows if `many` is 1, or a
+// string if `shape` is NULL. Each key must be a path if `keys` is 'p', else any
+// string.
 static int rows(PyObject* table, const char* shape, int many, char keys,
                 const struct limits* limits) {
   if (!table || !PyDict_CheckExact(table)) return 0;

@@ -6,13 +6,13 @@
 
 #include <Python.h>
 
-// Returns 1 if the index has every table, and every row has the right types,
-// ranges that are inside a file of `size` bytes, and paths that stay below
+// Returns 1 if the index has every table, and if the types in every row are
+// right, its ranges are inside a file of `size` bytes, and its paths stay below
 // their root. Never sets an exception.
 int par_index_fits(PyObject* index, uint64_t size);
 
-// Like par_index_fits(), for one section of one bundle. `kind` is "files",
-// "natives", "developer" or "info".
+// Like par_index_fits(), but checks one section of one bundle. `kind` is
+// "files", "natives", "developer" or "info".
 int par_section_fits(const char* kind, PyObject* section, uint64_t size);
 
 #endif  // TOOLS_PAR_LAUNCHER_TABLES_H_

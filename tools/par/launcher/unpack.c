@@ -89,7 +89,7 @@ enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
   int started = 0;
   if (threads > MAX_THREADS) threads = MAX_THREADS;
   if ((size_t)threads > count) threads = (int)count;
-  // This thread unpacks frames too, so if no other thread can be created,
+  // This thread also unpacks frames, so if creating other threads fails,
   // unpacking is only slower.
   while (started < threads - 1 &&
          pthread_create(&ids[started], NULL, run, &work) == 0) {

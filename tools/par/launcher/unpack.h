@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-threaded decompression of zstd frames into open files.
+// Decompresses zstd frames into open files, in several threads.
 #ifndef TOOLS_PAR_LAUNCHER_UNPACK_H_
 #define TOOLS_PAR_LAUNCHER_UNPACK_H_
 
@@ -21,8 +21,8 @@ enum par_unpack_status {
   PAR_UNPACK_IO,       // an I/O error; *error is its errno value
 };
 
-// Decompresses all frames. On failure, *failed is the index of a frame that
-// failed.
+// Decompresses all frames in at most `threads` threads. On failure, *failed is
+// the index of a frame that could not be decompressed or written.
 enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
                                   int threads, size_t* failed, int* error);
 

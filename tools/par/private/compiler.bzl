@@ -12,7 +12,7 @@ COMPILER_ATTRS = {
     "_interpreter": attr.label(
         default = Label("//tools/par/launcher"),
         executable = True,
-        # Reuse the launcher that is embedded in each program, so that CPython is built only once.
+        # The "exec" configuration would build CPython a second time.
         cfg = "target",
     ),
     "_stdlib": attr.label(
@@ -38,7 +38,7 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     head.add(ctx.file._stdlib.path, format = "--par-stdlib=%s")
     head.add("-c")
 
-    # Put the workspace first on sys.path, whatever directory the action runs in.
+    # Put the workspace root first on sys.path, regardless of the action's working directory.
     head.add(
         "import sys; sys.path.insert(0, sys.argv.pop(1)); " +
         "from tools.par.compiler.main import main; sys.exit(main(sys.argv[1:]))",
@@ -48,8 +48,8 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     head.add(path[1:-len(suffix)] if len(path) > len(suffix) else ".")
     head.add(command)
     if command == "bundle":
-        # A persistent worker recompiles only the changed files of a large wheel. Bazel requires a
-        # worker's arguments to be in a file.
+        # A persistent worker recompiles only those files of a large wheel that have changed. Bazel
+        # requires that a worker's arguments be in a file.
         requirements = requirements | {
             "requires-worker-protocol": "json",
             "supports-workers": "1",
@@ -66,14 +66,14 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,
-        # The order of sets in marshalled code depends on the hash seed.
+        # The order of a set's elements in marshalled code depends on the hash seed.
         env = {"PYTHONHASHSEED": "0"},
         resource_set = _resources,
         execution_requirements = requirements,
     )
 
 def _resources(_os, _inputs):
-    # The compiler uses all cores at times but reserves only one. If it reserved all, the others
+    # The compiler sometimes uses all cores, but reserves only one. If it reserved all of them, most
     # would be idle during its serial parts.
     return {"cpu": 1, "memory": 2000}
 

@@ -4,7 +4,7 @@
 def _file_directory_impl(ctx):
     output = ctx.actions.declare_directory(ctx.label.name)
 
-    # In an external repository, the short paths of files start with `../REPOSITORY/`.
+    # In an external repository, a file's short path starts with `../REPOSITORY/`.
     repository = ctx.label.workspace_name
     package = ("../%s/" % repository if repository else "") + ctx.label.package + "/"
     commands = ["set -eu", "out=$1"]

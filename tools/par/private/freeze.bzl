@@ -11,7 +11,7 @@ def _frozen_modules_impl(ctx):
     for target, name in ctx.attr.modules.items():
         arguments.add(target[DefaultInfo].files.to_list()[0], format = name + "=%s")
     ctx.actions.run_shell(
-        # The interpreter is inside a directory artifact, so it cannot be the action's executable.
+        # The interpreter is in a directory artifact, so it cannot be the action's executable.
         command = 'exec "%s" "$@"' % interpreter,
         arguments = [arguments],
         inputs = depset(

@@ -6,8 +6,8 @@ load(":bundle.bzl", "par_wheel")
 load(":licences.bzl", "licence_directory")
 load(":static_extension.bzl", "static_extension_exports", "static_extension_table")
 
-# C extensions to link into every program's interpreter, in addition to the program's own. The flag
-# --//tools/par:base_extensions=LABEL sets them; the default is none.
+# C extensions to link into every program's interpreter in addition to the program's own. The flag
+# --//tools/par:base_extensions=LABEL sets them. By default, there are none.
 BASE_EXTENSIONS = Label("//tools/par:base_extensions")
 
 def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibility = None, **kwargs):

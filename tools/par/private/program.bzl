@@ -61,8 +61,8 @@ def _import_roots(ctx):
     wheels = {runfiles_path(ctx, b.directory): None for b in _all_bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
 
-    # A module in an external repository is imported by its path from the root of that repository.
-    # torch_google itself is an external repository if another workspace uses it.
+    # A module in an external repository is imported by its path from that repository's root. For
+    # other workspaces, torch_google itself is an external repository.
     repositories = {
         file.owner.workspace_name: None
         for file in ctx.attr.lib[PyInfo].transitive_sources.to_list()
@@ -152,8 +152,8 @@ def _pack(ctx, output):
         packed[bundle.archive.path] = None
         packed[bundle.directory.path] = None
 
-    # A bundle's archive already contains its directory, so do not make the directory an input of
-    # the link action: tracking its thousands of files would take Bazel longer than the link.
+    # The files in a bundle's directory are already in its archive, so the directory is not an input
+    # of the link action. Tracking its thousands of files would take Bazel longer than linking does.
     own = [
         file
         for file in depset(transitive = [
@@ -192,8 +192,8 @@ def _pack(ctx, output):
         [output],
         "ParLink",
         "Linking %s" % output.short_path,
-        # Do not cache PARs: linking one is as fast as downloading it, and in a full cache each PAR
-        # would evict about a hundred object files.
+        # Linking a PAR is as fast as downloading it, and in a full cache, each PAR would evict
+        # about a hundred object files, so do not cache PARs.
         requirements = {"no-cache": ""},
     )
 

@@ -10,7 +10,8 @@ def _compiled(linking_context):
     for linker_input in linking_context.linker_inputs.to_list():
         for library in linker_input.libraries:
             if library.static_library:
-                # If the toolchain links object files directly, Bazel builds no static library.
+                # If the toolchain links object files directly, Bazel does not build static
+                # libraries.
                 files += library.objects or [library.static_library]
             elif library.pic_static_library:
                 files += library.pic_objects or [library.pic_static_library]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open the archive, install the importer and run the program: the first Python code of a PAR.
+"""The first Python code of a PAR: open the archive, install the importer and run the program.
 
 Like `_par_importer`, this module is frozen into the launcher.
 """
@@ -17,15 +17,15 @@ from _par_importer import PathEntry, Runtime, read_file
 def start(layout, program, file, config, interpreter, raised):
     """Install the importer, run the main module and return its exit status.
 
-    If the PAR runs as a Python interpreter, the launcher runs the caller's code after this returns.
-    The result is then a function that ends the process with a given status, or None if the process
-    must end with the interpreter's normal finalization.
+    If the PAR runs as a Python interpreter, the launcher runs the caller's code later. The result
+    is then a function that ends the process with a given status, or None if the process must end
+    with the interpreter's normal finalization.
 
     layout: "packed" or "runfiles".
-    file: the path for opening a packed program.
-    config: the path of the .par_config file if the layout is "runfiles". If it is "packed", the
-        path of a program's .par_parts file, or "".
-    raised: whether this process has privileges that its caller lacks, such as setuid.
+    file: the path at which to open a packed program.
+    config: in the layout "runfiles", the path of the .par_config file. In the layout "packed", the
+        path of the .par_parts file, or "" if the program is one file.
+    raised: whether this process has privileges that its caller lacks, for example through setuid.
     """
     runtime = Runtime(layout, program, raised, interpreter)
     if layout == "packed":
@@ -42,8 +42,8 @@ def start(layout, program, file, config, interpreter, raised):
     for name, value in runtime.environment.items():
         if name.encode() not in environment:  # the caller's variables take precedence
             environment[name.encode()] = value.encode()
-            # Native libraries call getenv. putenv is safe, because the process has only one thread
-            # so far.
+            # Native libraries read variables with getenv. Calling putenv is safe, because the
+            # process still has only one thread.
             posix.putenv(name, value)
     for door in (b"PAR_TRACE_IMPORTS", b"PAR_INTERPRETER"):
         value = environment.pop(door, b"0")
@@ -77,7 +77,7 @@ def _open_packed(runtime, file, parts):
 
 
 def _open_runfiles(runtime, config):
-    """Set up a program in runfiles from its `.par_config` file.
+    """Set up a program in a runfiles tree from its `.par_config` file.
 
     Each line of the file is a key and its values, separated by tabs. Paths are relative to the
     runfiles directory.
@@ -102,7 +102,7 @@ def _open_runfiles(runtime, config):
 
 
 def _refuse_shadows(paths):
-    """Exit with a one-line error if a file in `paths` has the name of a standard module."""
+    """Exit with a one-line error if a file in `paths` has the name of a standard-library module."""
     for path in paths:
         try:
             entries = posix.listdir(path)
@@ -164,7 +164,7 @@ def _install(runtime):
 
 
 def _adopt_early_modules(runtime):
-    """Set the spec and file of each frozen module to those of its copy in the archive, if any."""
+    """Give each frozen module the spec and file of its copy in the archive, if it has one."""
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         if spec is None or spec.loader is not _bootstrap.FrozenImporter:

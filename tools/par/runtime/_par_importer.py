@@ -2,8 +2,8 @@
 """The importer of a PAR: bundles, and the finder and loaders for the modules in them.
 
 This module is frozen into the launcher and runs before any other module can be found, so it uses
-only built-in modules. Code that is not needed so early is in the package `par_runtime`, which is in
-the archive like all other code.
+only built-in modules. Code that is needed later is in the package `par_runtime`, which is in the
+archive like all other code.
 """
 
 import _frozen_importlib as _bootstrap
@@ -18,10 +18,10 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
-# Thresholds for the number of new objects; `import torch` creates 270,000.
+# Numbers of new objects that make an import or a program large. `import torch` creates 270,000.
 _LARGE_IMPORT = 10_000
 _LARGE_PROGRAM = 100_000
-# The standard modules that par_runtime.adjustments patches.
+# Standard modules that par_runtime.adjustments patches.
 _ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))
 
 
@@ -33,9 +33,9 @@ def read_file(path):
 
 
 class Bundle:
-    """One packed directory: a wheel, the standard library, or the program's own files.
+    """A packed directory: a wheel, the standard library, or the program's own files.
 
-    A module's __file__ is its relative path below `root`. If the files are on disk, `root` is their
+    The __file__ of a module is a path below `root`. If the files are on disk, `root` is their
     directory. If they are packed, `root` is a path that starts with the PAR's own path.
     """
 
@@ -56,7 +56,7 @@ class Bundle:
         return self._root
 
     def unpacked(self, group):
-        """Return the directory with the files of a `group`. The first call unpacks them."""
+        """Return a directory that contains the files of `group`, which the first call unpacks."""
         if self.on_disk:
             return self.virtual_root
         from par_runtime import unpack
@@ -65,7 +65,7 @@ class Bundle:
 
 
 class Loader:
-    """A loader for the modules of one bundle (PEP 451), which also reads its files (PEP 302)."""
+    """A loader for a bundle's modules (PEP 451), which also reads the bundle's files (PEP 302)."""
 
     def __init__(self, bundle):
         self.bundle = bundle
@@ -76,8 +76,8 @@ class Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         code = self.get_code(name)
-        # Almost all objects that a module creates on import live until the process ends. Scanning
-        # them repeatedly would account for a tenth of the time of a large import.
+        # Almost all objects that an import creates live until the process ends. Repeated garbage
+        # collections would take a tenth of the time of a large import.
         pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
         if pause:
             gc.disable()
@@ -120,7 +120,8 @@ class Loader:
             code = marshal.loads(memoryview(pyc)[16:])
         else:
             code = archive.load(offset, size, digest, path)
-        # co_filename must equal __file__, because dynamo's skip rules and tracebacks compare them.
+        # co_filename must equal __file__, because Dynamo's skip rules and tracebacks compare the
+        # two.
         _imp._fix_co_filename(code, f"{self.bundle.root}/{path}")
         return code
 
@@ -128,7 +129,7 @@ class Loader:
         return _external.decode_source(self.get_data(self.get_filename(name)))
 
     def get_data(self, path):
-        """Return the contents of a file below the bundle's root, packed or on disk."""
+        """Return the contents of a file below the bundle's root, whether packed or on disk."""
         path = posix.fspath(path)
         bundle = self.bundle
         if not bundle.on_disk:
@@ -145,7 +146,7 @@ class Loader:
         return resources.reader(self.bundle, self.get_filename(name))
 
     def native_path(self, relative):
-        """Return the path on disk of `relative`, a path below the import root. Unpack if needed.
+        """Return the path on disk of a file below the import root, and unpack it if needed.
 
         Native libraries are always unpacked. Headers and linker scripts are unpacked when a path to
         them, or to a directory above them, is first requested. Raises OSError if no directory is
@@ -157,7 +158,7 @@ class Loader:
 
 
 class AliasLoader(Loader):
-    """A loader that loads one module under another name."""
+    """A loader that loads the module `real` under another name."""
 
     def __init__(self, bundle, real):
         super().__init__(bundle)
@@ -168,7 +169,7 @@ class AliasLoader(Loader):
 
 
 class StaticLoader:
-    """The loader for extensions that are linked into the launcher under their dotted names."""
+    """A loader for extensions that are linked into the launcher under their dotted names."""
 
     create_module = staticmethod(_par.create_static)
 
@@ -182,7 +183,7 @@ class StaticLoader:
 
 
 class NamespaceLoader:
-    """The loader for a package without __init__.py, which has no code but has readable files."""
+    """A loader for a package without __init__.py, which has files to read but no code."""
 
     def __init__(self, bundle, relative):
         self.bundle = bundle
@@ -210,7 +211,7 @@ class NamespaceLoader:
 
 
 class Finder:
-    """The finder that is first on sys.meta_path. It finds a module with one dictionary lookup."""
+    """The first finder on sys.meta_path. It finds a module with a single dictionary lookup."""
 
     def __init__(self, runtime):
         self.runtime = runtime
@@ -228,8 +229,8 @@ class Finder:
     def _is_in(self, name, path):
         """Return whether the archive's module `name` is in a directory on its package's `path`.
 
-        Return False if the package has changed its __path__, so that another module of this name
-        is imported. setuptools replaces the standard library's distutils in this way.
+        The result is False if the package has changed its __path__ to provide another module of
+        this name. setuptools replaces the standard library's distutils in this way.
         """
         row = self.runtime.modules.get(name)
         if row is None:
@@ -240,7 +241,7 @@ class Finder:
         return f"{bundle.root}/{directory}" in path or f"{bundle.virtual_root}/{directory}" in path
 
     def concrete(self, name):
-        """Return the spec of a module or extension; None if missing or a namespace package."""
+        """Return the spec of a module, or None if it is missing or a namespace package."""
         runtime = self.runtime
         row = runtime.modules.get(name)
         if row is not None:
@@ -255,7 +256,7 @@ class Finder:
         return None
 
     def _package_again(self, name):
-        """Return a spec for the module name `package.__init__`, which torch's C++ imports."""
+        """Return a spec for the name `package.__init__`, which torch's C++ code imports."""
         real = name.rpartition(".")[0]
         row = self.runtime.modules.get(real)
         if row is None or not row[2]:
@@ -264,7 +265,7 @@ class Finder:
         return self._module_spec(name, (row[0], row[1], False), loader)
 
     def aliased(self, name, directory):
-        """Return the spec of a module in `directory` that is imported under another name."""
+        """Return a spec for a module in `directory` that is imported under the name `name`."""
         for bundle in self.runtime.bundles:
             if not bundle.on_disk and directory.startswith(bundle.virtual_root + "/"):
                 package = directory[len(bundle.virtual_root) + 1 :].replace("/", ".")
@@ -337,7 +338,7 @@ class Finder:
 
 
 class PathEntry:
-    """A path entry finder for a directory in an archive. A hook in sys.path_hooks creates it."""
+    """A path entry finder for a directory in an archive, created by a hook in sys.path_hooks."""
 
     def __init__(self, runtime, finder, path):
         self.runtime = runtime
@@ -363,7 +364,7 @@ class PathEntry:
 
 
 class Runtime:
-    """The state of the running PAR: its bundles, the merged index tables and its settings."""
+    """The state of the running PAR: its bundles, their merged index tables, and its settings."""
 
     def __init__(self, layout, program, raised=False, interpreter=False):
         self.layout = layout
@@ -384,7 +385,7 @@ class Runtime:
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
-        """Add all bundles of one archive. If several archives have a module, the first one wins."""
+        """Add an archive's bundles. If several archives contain a module, the first one wins."""
         first = len(self.bundles)
         for i, row in enumerate(index["bundles"]):
             self.bundles.append(Bundle(self, first + i, row, archive, roots(row), on_disk))
@@ -417,9 +418,9 @@ class Runtime:
     def age_large_imports(self) -> None:
         """Move all objects to the garbage collector's oldest generation if many are new.
 
-        Otherwise the collector would soon scan the objects of a large import three times. Do not
-        move objects again after the first very large import: by then the program is running, and
-        its garbage, such as tensors in cycles, would stay in memory longer.
+        Otherwise, the collector would soon scan the objects of a large import three times. After
+        the first very large import, objects are no longer moved. By then, the program is running,
+        and its garbage, such as tensors in cycles, would stay in memory longer.
         """
         new = gc.get_count()[0]
         if new < _LARGE_IMPORT or self.frozen or self.aged or gc.get_freeze_count():
@@ -429,9 +430,9 @@ class Runtime:
         self.aged = new >= _LARGE_PROGRAM
 
     def freeze_large_imports(self) -> None:
-        """Freeze all objects if very many are new.
+        """Freeze all objects if very many are new, or else call age_large_imports.
 
-        The program's large imports are then complete. If fewer are new, only age the objects.
+        This is called when the program's large imports are complete.
         """
         if gc.get_count()[0] < _LARGE_PROGRAM:
             self.age_large_imports()

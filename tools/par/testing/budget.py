@@ -13,15 +13,15 @@ _FEWEST = 5
 
 
 def is_full() -> bool:
-    """Return whether the tests run with `--config=full`, for which `.bazelrc` sets the variable."""
+    """Return whether the tests run with `--config=full`, which sets TORCH_GOOGLE_TESTS."""
     return _FULL
 
 
 def examples(full: int, part: int = 10) -> int:
-    """Return how many examples a property test runs: `full`, or `full / part` by default."""
+    """Return how many examples a property test runs: `full`, or a fraction of it by default."""
     return full if _FULL else max(full // part, min(full, _FEWEST))
 
 
 def only_full(*values: Any) -> list[Any]:
-    """Return pytest parameters whose test cases run only with `--config=full`."""
+    """Return pytest parameters for cases that run only with `--config=full`."""
     return [pytest.param(value, marks=pytest.mark.full) for value in values]

@@ -31,9 +31,8 @@ def run(
 ) -> int:
     """Run `session(file, folder)` in a forked child for each file of this shard.
 
-    In the child, this function returns `session`'s status immediately; the caller must exit with
-    it.
-    Only the parent continues with further files. Each child gets its own folder below `scratch`.
+    In a child, this function returns `session`'s status immediately, and the caller must exit with
+    it. Only the parent goes on to the next files. Each child gets its own folder below `scratch`.
     The parent merges the `results.xml` files from these folders into `results`.
 
     Returns:
@@ -41,8 +40,9 @@ def run(
     """
     for name in warm_imports:
         importlib.import_module(name)
-    # Freeze the objects that the imports created. pytest collects garbage when a session ends, and
-    # each child would otherwise scan these objects (half a second with torch) and copy their pages.
+    # Freeze the objects that the imports created. pytest collects garbage at the end of a session.
+    # Without this, each child would scan these objects (half a second with torch) and copy their
+    # pages.
     gc.collect()
     gc.freeze()
     shard = _shard(files)
@@ -70,7 +70,7 @@ def run(
 
 
 def _shard(files: Sequence[str]) -> Sequence[str]:
-    """Return the part of `files` that Bazel's sharding variables assign to this shard."""
+    """Return the files that Bazel's sharding variables assign to this shard."""
     status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
     if status_file:
         Path(status_file).touch()
@@ -79,7 +79,7 @@ def _shard(files: Sequence[str]) -> Sequence[str]:
 
 
 def _suites(file: str, results: Path, status: int) -> list[xml.etree.ElementTree.Element]:
-    """Return the test suites in a file's results, plus a failed one if the process died."""
+    """Return the test suites in a file's results, and a failed one if its process died."""
     try:
         suites = list(xml.etree.ElementTree.parse(results).getroot().iter("testsuite"))
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _failure(file: str, reason: str) -> xml.etree.ElementTree.Element:
 
 
 def _ending(status: int) -> str:
-    """Describe how a process ended, given its exit status or the negative signal number."""
+    """Describe how a process ended. If `status` is negative, signal -status ended it."""
     if status >= 0:
         return f"the process ended with status {status}"
     try:

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 def _run(
     folder: Path, files: dict[str, str], *arguments: str, **variables: str
 ) -> tuple[int, dict[str, str]]:
-    """Run the test files. Return the exit status and a map from test names to outcomes."""
+    """Run the test files. Return the exit status and the outcome of each test by name."""
     for name, text in files.items():
         folder.joinpath(name).write_text(text)
     environment = {

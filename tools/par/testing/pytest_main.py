@@ -18,7 +18,7 @@ from _pytest.junitxml import xml_key
 from tools.par.testing import budget, forked_files
 from tools.par.testing.selection import Selection
 
-# Environment variables that affect which tests run. The results record them as properties.
+# Environment variables that affect which tests run. They are recorded as properties of the results.
 _RECORDED = ("PYTORCH_TEST_FBCODE",)
 
 
@@ -36,9 +36,9 @@ def run(
 
     main_file: the __file__ of the generated main module, which is also below the workspace.
     forked: whether each file runs in its own process, forked from a parent that has imported
-      `warm_imports`. Each shard then gets a subset of the files instead of the test cases.
+      `warm_imports`. Each shard then gets some of the files instead of some of the test cases.
     sample: without `--config=full`, run one in this many cases of each test function.
-    in_full_run: whether the target has the tag `full` or `budget`, so that CI runs it fully too.
+    in_full_run: whether the target has the tag `full` or `budget`, so that CI also runs it in full.
     """
     if is_idle_shard():
         return 0
@@ -72,9 +72,9 @@ def run(
 
 
 def _one_file(root: Path, selection: Selection, file: str, folder: Path) -> int:
-    """Run the only test file of this process, with `folder` for its temporary files."""
-    # The file already belongs to this shard. absltest programs that it starts must not shard their
-    # tests again, so hide the variables from them.
+    """Run this process's only test file. `folder` is for its temporary files and results."""
+    # The file already belongs to this shard. Hide these variables from absltest programs that it
+    # starts, which would otherwise shard their tests again.
     for name in ("TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE"):
         os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
@@ -83,11 +83,11 @@ def _one_file(root: Path, selection: Selection, file: str, folder: Path) -> int:
 
 
 def _set_up_hypothesis(root: Path) -> None:
-    """Disable hypothesis's deadline, because machines may be busy. budget.py limits examples.
+    """Disable Hypothesis's deadline, because machines may be busy, and limit its examples.
 
-    Hypothesis parses every module outside site-packages to use its constants in examples. Our
-    wheels and the standard library are outside site-packages, and parsing torch and JAX takes half
-    a minute in each process. So let Hypothesis parse only the workspace's packages.
+    To find constants for its examples, Hypothesis parses every module outside site-packages. These
+    include our wheels and the standard library, and parsing torch and JAX takes half a minute in
+    each process. Therefore, let Hypothesis parse only the workspace's packages.
     """
     if importlib.util.find_spec("hypothesis") is None:
         return
@@ -138,11 +138,11 @@ def _options(root: Path) -> list[str]:
 
 
 def is_idle_shard() -> bool:
-    """Return whether this shard must run no tests because `--test_filter` is set.
+    """Return whether this shard must not run any tests because `--test_filter` is set.
 
-    A filter may leave a shard without tests, which counts as a failure. The first shard therefore
-    runs every test that the filter selects, and fails if there are none. To make it do so, this
-    function clears its sharding variables.
+    A filter may leave a shard without tests, which counts as a failure. Therefore, the first shard
+    runs every test that the filter selects, and fails if there are none. For this, the function
+    removes the sharding variables from the environment.
     """
     if not os.environ.get("TESTBRIDGE_TEST_ONLY") or "TEST_TOTAL_SHARDS" not in os.environ:
         return False
@@ -153,7 +153,7 @@ def is_idle_shard() -> bool:
 
 
 class _Sharding:
-    """A pytest plugin that supports a test rule's `shard_count`: it keeps every n-th test case."""
+    """A pytest plugin for a rule's `shard_count`: each of n shards keeps every n-th test case."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
@@ -166,7 +166,7 @@ class _Sharding:
 class _Record:
     """A pytest plugin that records CPU time, environment variables and each case's device.
 
-    The CPU time of a case includes its setup and finished child processes, but not its teardown.
+    A case's CPU time includes its setup and its finished child processes, but not its teardown.
     """
 
     def __init__(self) -> None:
@@ -191,13 +191,13 @@ class _Record:
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         item.user_properties.append(("cpu_seconds", f"{_cpu_seconds() - self._start:.2f}"))
-        # torch's device-specific test classes know their device's name only after setup.
+        # The classes of torch's device-specific tests know their device's name only after setup.
         device = getattr(getattr(item, "cls", None), "device_type", None)
         if isinstance(device, str):
             item.user_properties.append(("device", device))
 
 
 def _cpu_seconds() -> float:
-    """Return the CPU seconds that this process and its finished children have used."""
+    """Return the CPU time in seconds of this process and its finished children."""
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deselect test cases that run only with `--config=full`.
 
-These are cases marked with `@pytest.mark.full`, and all but one in `sample` cases of each test
-function, where `sample` is an attribute of par_test and par_tests. CI runs them in turn, for the
-targets with the tag `full` or `budget`.
+They are the cases marked with `@pytest.mark.full` and, of each test function's other cases, all but
+one in `sample`, an attribute of par_test and par_tests. CI runs the targets with the tag `full` or
+`budget` in full, a part of them in each run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tools.par.testing import budget
 class Selection:
     """A pytest plugin that deselects cases, unless the run is full or `--test_filter` is set.
 
-    It refuses to deselect any if no full run has the target, because nothing would ever run them.
+    It raises UsageError instead if no full run includes the target, because the deselected cases
+    would never run.
     """
 
     def __init__(self, sample: int = 1, *, in_full_run: bool = True) -> None:
@@ -51,7 +52,7 @@ class Selection:
 
 
 def _sampled(items: list[pytest.Item], sample: int) -> list[pytest.Item]:
-    """Return one in `sample` cases of each test function, but at least one, in their old order.
+    """Return one in `sample` cases of each test function, rounded up, in their original order.
 
     The selection depends only on the cases' names, so it is the same on every machine.
     """

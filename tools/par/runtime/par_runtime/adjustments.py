@@ -17,7 +17,7 @@ DEVELOPER_SUFFIX = ".dev"
 
 
 def adjust(runtime: Runtime, module: ModuleType) -> None:
-    """Patch a standard module that has just been imported."""
+    """Patch a standard module directly after its import."""
     if module.__name__ == "sysconfig":
         _place_headers(runtime, module)
     elif module.__name__ == "inspect":
@@ -30,8 +30,8 @@ def adjust(runtime: Runtime, module: ModuleType) -> None:
 class _ModulesByFile(dict[str, str]):
     """A replacement for inspect's map from files to modules that looks up packed files directly.
 
-    For an unknown file, inspect resolves the real path of every loaded module's file. Importing
-    torch causes such lookups, because torch records where its operators are defined.
+    For a file that is not in its map, inspect resolves the real path of every loaded module's file.
+    Importing torch causes such lookups, because torch records where its operators are defined.
     """
 
     def __init__(self, runtime: Runtime, known: dict[str, str]) -> None:
@@ -62,9 +62,9 @@ class _ModulesByFile(dict[str, str]):
 
 
 def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
-    """Point sysconfig's include directories at the directory that Python.h is unpacked to.
+    """Point sysconfig's include directories to the directory to which Python.h is unpacked.
 
-    The directory exists after any wheel's headers are unpacked: see unpack.bundle_directory.
+    The directory exists once the headers of any wheel are unpacked: see unpack.bundle_directory.
     """
     bundle = next((b for b in runtime.bundles if b.name == "python_headers"), None)
     if bundle is None:
@@ -84,7 +84,7 @@ def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
 def _keep_to_directories(runtime: Runtime, metadata: ModuleType) -> None:
     """Stop importlib.metadata from opening the PAR, which is on sys.path, as a zip file.
 
-    The importer finds all distributions in the PAR, and zipfile would take 0.1 s to list it.
+    The importer already finds all distributions in the PAR. Listing it with zipfile takes 0.1 s.
     """
     roots = tuple(f"{b.virtual_root}/" for b in runtime.bundles if not b.on_disk)
     children = metadata.FastPath.children

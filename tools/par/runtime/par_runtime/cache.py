@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find a cache directory for unpacked files: one that is private, writable and owned by this user.
+"""Find a cache directory for unpacked files that is private, writable and owned by this user.
 
-The candidates are PAR_CACHE_DIR (alone, if it is set), XDG_CACHE_HOME, HOME/.cache, TMPDIR and
-/tmp, in this order. A directory that another user may have written to is never used, and another
-user's home directory (under sudo) is never written to. A program with elevated privileges (setuid,
-setgid, file capabilities) has no cache, because its caller may own all of these directories.
+If PAR_CACHE_DIR is set, it is the only candidate. Otherwise, the candidates are in XDG_CACHE_HOME,
+HOME/.cache, TEST_TMPDIR, TMPDIR and /tmp, in this order. A directory to which another user may have
+written is never used, and another user's home directory (under sudo) is never written to. A program
+with elevated privileges (setuid, setgid, file capabilities) has no cache, because its caller may
+own all of these directories.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CacheError(SystemExit):
-    """An error for an unusable PAR_CACHE_DIR. It exits with one line and status 1."""
+    """Raised if PAR_CACHE_DIR is unusable. It exits with one line and status 1."""
 
 
 def say(program: str, text: str) -> None:
@@ -30,7 +31,7 @@ def say(program: str, text: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def directories(runtime: Runtime) -> tuple[str, ...]:
-    """Return the usable cache directories, best first. Warn once if another user owns one."""
+    """Return the usable cache directories, best first. Warn about those that another user owns."""
     if runtime.raised:
         return ()
     program = runtime.program
@@ -75,7 +76,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _problem(directory: str) -> str | None:
-    """Create `directory` if needed. Return the reason it is unusable as a cache, or None."""
+    """Create `directory` if needed. Return why it is unusable as a cache, or None."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         status = os.lstat(directory)
@@ -83,7 +84,7 @@ def _problem(directory: str) -> str | None:
         return f"not usable ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return "not a directory"
-    # A cache directory that root owns is also usable; other users only read it.
+    # A directory that root owns is usable, too: other users can only read it.
     if status.st_uid not in (os.geteuid(), 0):
         return f"owned by user {status.st_uid} and not by {os.geteuid()}"
     if status.st_mode & 0o022:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implement the environment variables that print: PAR_HELP, PAR_INFO and PAR_LIST."""
+"""Implement the environment variables that print something: PAR_HELP, PAR_INFO and PAR_LIST."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ It is also a zip file: `unzip -l` and `python3 -m zipfile -l` list it.
 
 
 def show(runtime: Runtime, asked: dict[str, str]) -> None:
-    """Print the output of each variable in `asked`. Raises SystemExit with one line on failure."""
+    """Print the output of each variable in `asked`.
+
+    Raises SystemExit with a one-line message if standard output cannot be written.
+    """
     try:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -68,7 +71,7 @@ def _show(runtime: Runtime, asked: dict[str, str]) -> None:
 
 
 def info(runtime: Runtime) -> dict[str, object]:
-    """Return a description of the inputs that the program was built from, and of where it runs."""
+    """Describe how the program was built and where it runs, as PAR_INFO prints it."""
     stamp: dict[str, object] = {}
     if runtime.layout == "packed":
         _, archive, index = runtime.sections[0]

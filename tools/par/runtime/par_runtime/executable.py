@@ -2,8 +2,8 @@
 """Provide sys.executable: a path that starts this same program as a Python interpreter.
 
 multiprocessing's spawn and forkserver, torchrun and build helpers run it with -c, -m or a file. It
-is a symbolic link to the PAR, named python3. If no directory is writable, it is an in-memory script
-that names the PAR in its "#!" line.
+is a symbolic link to the PAR that is called python3. If no directory is writable, it is an
+in-memory script with the PAR's path in its "#!" line.
 """
 
 from __future__ import annotations
@@ -52,5 +52,6 @@ def _in_memory(program: str) -> str:
     fd = os.memfd_create("python3", os.MFD_CLOEXEC)
     os.write(fd, b"#!" + os.fsencode(program) + b" --par-interpreter\n")
     os.fchmod(fd, 0o500)
-    # Do not use /proc/self: a child that has closed its descriptors must still find the file.
+    # Do not use /proc/self, because a child that has closed its descriptors must still find the
+    # file.
     return f"/proc/{os.getpid()}/fd/{fd}"

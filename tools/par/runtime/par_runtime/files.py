@@ -35,7 +35,7 @@ def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
 
 @functools.cache
 def library_owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
-    """Return the bundle and the path of each library, by soname, except the machine's libraries."""
+    """Map the soname of each library to its bundle and path, except for the machine's libraries."""
     owners: dict[str, tuple[Bundle, str]] = {}
     for bundle in runtime.bundles:
         if bundle.name == "cc_runtime":
@@ -47,7 +47,7 @@ def library_owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
 
 
 def read(bundle: Bundle, relative: str) -> bytes:
-    """Return a file's contents. Raises FileNotFoundError, which names the path below the PAR."""
+    """Return a file's contents. Raises FileNotFoundError if the bundle does not have the file."""
     row = table(bundle).get(relative)
     if row is not None:
         return unpacked(bundle, relative, row)
@@ -83,7 +83,7 @@ def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
 
 
 def on_disk(bundle: Bundle, group: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield (path, row) for each file, except libraries, that `group` unpacks to disk."""
+    """Yield (path, row) for each file, except for libraries, that `group` unpacks to disk."""
     for name, row in table(bundle).items():
         if not bundle.zip_safe or (group == "dev" and row[6]):
             yield name, row
@@ -96,12 +96,12 @@ def is_developer(bundle: Bundle, relative: str) -> bool:
 
 @functools.cache
 def developer_directories(bundle: Bundle) -> frozenset[str]:
-    """Return all directories that have a developer file, such as a header, at any depth."""
+    """Return all directories that contain developer files, such as headers, at any depth."""
     return frozenset(bundle.runtime.section("developer", bundle))
 
 
 def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tuple[str, bool]]:
-    """Yield (name, is package) for each module in a directory, as pkgutil.iter_modules requires."""
+    """Yield (name, is package) for each module in a directory, as pkgutil.iter_modules does."""
     packages: dict[str, bool] = {}
     for modules in (runtime.modules, runtime.extensions):
         for name, row in modules.items():
@@ -118,7 +118,7 @@ def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tupl
 
 
 def iter_directory(bundle: Bundle, relative: str) -> Iterator[tuple[str, bool]]:
-    """Yield (name, is directory) for each entry directly below `relative` ("" is the root)."""
+    """Yield (name, is directory) for each entry of the directory `relative` ("" is the root)."""
     start = f"{relative}/" if relative else ""
     seen = set()
     for paths in (table(bundle), natives(bundle)):

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from _par_importer import Runtime
 
 
-# Writable descriptors inherited from the caller, such as a build tool's pipes. The program rarely
-# writes to them.
+# Writable descriptors that are inherited from the caller, such as a build tool's pipes. The program
+# rarely writes to them.
 _inherited = open_files.writable()
 
 
 def is_fast(runtime: Runtime) -> bool:
-    """Return whether this process exits fast, by calling `leave`."""
+    """Return whether this process should exit fast, by calling `leave`."""
     return bool(runtime.settings.get("fast_exit")) and os.environ.get("PAR_FAST_EXIT", "1") != "0"
 
 
 def leave(status: int) -> None:
     """Exit the process with `status`, or kill it with signal -status if `status` is negative.
 
-    Returns only if a standard stream cannot be flushed.
+    This function returns only if a standard stream cannot be flushed.
     """
     gc.freeze()  # collecting garbage at exit would waste time
     threading = sys.modules.get("threading")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load the libraries of other bundles that a bundle's libraries need.
 
-In a directory of installed packages, a run path such as `$ORIGIN/../../nvidia/cu13/lib` leads from
-one wheel's libraries to another's. A PAR has a directory for each wheel, so these paths lead
-nowhere. Therefore all needed libraries are loaded before the first extension of a bundle, and the
+If packages are installed in one directory, a run path such as `$ORIGIN/../../nvidia/cu13/lib` leads
+from one wheel's libraries to those of another. A PAR has a directory for each wheel, so these paths
+lead nowhere. Therefore, all needed libraries are loaded before a bundle's first extension, and the
 dynamic linker finds them by their sonames.
 
-A program with `cuda = "system"` lacks CUDA's libraries. They are the machine's, from the dynamic
-linker's directories or from the place where NVIDIA's installer puts them.
+A program with `cuda = "system"` does not contain CUDA's libraries. It uses the machine's, which are
+in the dynamic linker's directories or in those of NVIDIA's installer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CUDA_DIRECTORIES = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-li
 
 
 def provide(bundle: Bundle, relative: str) -> None:
-    """Load the libraries that `bundle` needs. `relative` is the extension that will be loaded.
+    """Load the libraries that `bundle` needs, before its extension `relative` is loaded.
 
-    Raises ImportError if a library is missing that the extension itself needs. Libraries that are
-    used later report their own errors then.
+    Raises ImportError if a library that the extension itself needs cannot be loaded. For all other
+    libraries, an error is reported only when they are used.
     """
     problems = _load_all(bundle)
     required = _required(bundle, relative) if problems else set()
@@ -46,7 +46,7 @@ def provide(bundle: Bundle, relative: str) -> None:
 
 @functools.cache
 def _load_all(bundle: Bundle) -> dict[str, str]:
-    """Load the libraries that a bundle needs. Return the error for each that cannot be loaded."""
+    """Load the libraries that a bundle needs. Return an error for each that cannot be loaded."""
     runtime = bundle.runtime
     problems: dict[str, str] = {}
     for soname in bundle.needs:
@@ -64,7 +64,7 @@ def _load_all(bundle: Bundle) -> dict[str, str]:
 
 
 def _load(runtime: Runtime, soname: str, problems: dict[str, str], seen: set[str]) -> None:
-    """Load a library, after those that it needs. `seen` ends the search if these form a cycle."""
+    """Load a library after those that it needs. `seen` prevents endless recursion in cycles."""
     if soname in seen or soname in problems or _par.is_loaded(soname):
         return
     seen.add(soname)
@@ -98,7 +98,7 @@ def _load_from_machine(soname: str, problems: dict[str, str]) -> None:
 
 
 def _required(bundle: Bundle, relative: str) -> set[str]:
-    """Return the sonames that an extension needs, also through the bundle's own libraries."""
+    """Return the sonames that an extension needs, directly or through its bundle's libraries."""
     natives = files.natives(bundle)
     own = {row[4]: row[5] for row in natives.values() if row[4]}
     seen: set[str] = set()

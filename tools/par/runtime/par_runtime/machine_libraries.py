@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load packed copies of libraries that wheels expect on the machine, if the machine lacks them.
 
-A bare container has none of these libraries. If the machine has a C++ runtime, the program uses the
-packed copy only if it is newer. A newer runtime runs all code that an older one runs. An older one
+A bare container has none of these libraries. If the machine has a C++ runtime, the packed copy is
+used only if it is newer. A newer runtime runs all code that is built for an older one. An older one
 may not run the output of the machine's compiler, which torch.compile uses.
 """
 
@@ -34,7 +34,7 @@ _OTHERS = ("libz.so.1",)
 
 @functools.cache
 def provide(runtime: Runtime) -> None:
-    """Load the libraries that this machine lacks. Libraries loaded later find them by soname."""
+    """Load the libraries that the machine lacks. Libraries loaded later find them by soname."""
     bundle = next((b for b in runtime.bundles if b.name == BUNDLE), None)
     if bundle is None or bundle.on_disk:
         return
@@ -60,7 +60,7 @@ def _find(name: str) -> str | None:
 
 
 def _cxx_version() -> int:
-    """Return the N of this machine's libstdc++.so.6.0.N, or -1 if it has no C++ runtime."""
+    """Return the N of the machine's libstdc++.so.6.0.N, or -1 if it has no C++ runtime."""
     libraries = [_find(name) for name in _CXX]
     if None in libraries:
         return -1

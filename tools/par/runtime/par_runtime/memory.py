@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load libraries without a writable disk by unpacking them into anonymous memory files.
+"""Load libraries without a writable disk, by unpacking them to anonymous files in memory.
 
-A library's dependencies are loaded first. The dynamic linker then finds them by their sonames and
-does not search the library's run path.
+A library's dependencies are loaded before it. The dynamic linker then finds them by their sonames
+and does not search the library's run path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def library(bundle: Bundle, relative: str) -> str:
-    """Load a library's dependencies, unpack it, and return its path under /proc/self/fd."""
+    """Load a library's dependencies, unpack the library, and return its path in /proc/self/fd."""
     _load_needs(bundle, relative)
     return _memory_file(bundle, relative)
 

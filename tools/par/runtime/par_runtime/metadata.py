@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Support importlib.metadata for the distributions (wheels) that are packed in the program."""
+"""Support importlib.metadata for the distributions (wheels) that are packed in the PAR."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PackedDistribution(Distribution):
 
     @property
     def _normalized_name(self) -> str:
-        # importlib.metadata.entry_points() reads this property of each distribution. The inherited
+        # importlib.metadata.entry_points() reads this property for each distribution. The inherited
         # property would parse METADATA.
         return self._normalized
 
@@ -50,7 +50,7 @@ class PackedDistribution(Distribution):
 def distributions(
     runtime: Runtime, context: DistributionFinder.Context | None
 ) -> Iterator[Distribution]:
-    """Yield the distribution that `context` names, or all if it names none."""
+    """Yield the distributions named `context.name`, or all if it is None."""
     selected = None if context is None or context.name is None else normalized(context.name)
     for name, (number, directory, entry_points) in sorted(runtime.distributions.items()):
         if selected is None or name == selected:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finalize files that the program has not closed, before a fast exit."""
+"""Before a fast exit, write the buffered data of files that the program has not closed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FLUSHED = (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom, _io.BufferedRWPair)
-# Classes that are not in io and have a finalizer that writes or removes a file.
+# Classes outside the module io whose finalizers write or remove files.
 _OTHERS = (("zipfile", "ZipFile"), ("tempfile", "_TemporaryFileCloser"))
 
 
 def writable() -> set[tuple[int, int, int]]:
     """Return (descriptor, device, inode) for each descriptor that may have unwritten data.
 
-    Leave out the standard streams, which every exit flushes, and unlinked files, which no other
-    process can open. In multiprocessing's children, also leave out pipes, because these processes
-    do not buffer the data that they send to each other.
+    The result excludes the standard streams, which every exit flushes, and unlinked files, which no
+    other process can open. In multiprocessing's children, it also excludes pipes and sockets,
+    because these processes do not buffer the data that they send to each other.
     """
     process: Any = sys.modules.get("multiprocessing.process")
     child = process is not None and process.parent_process() is not None
@@ -45,7 +45,7 @@ def writable() -> set[tuple[int, int, int]]:
 
 
 def _descriptors() -> Iterable[int]:
-    """Return the open descriptors and perhaps others. Without /proc, return the first 256."""
+    """Return all open descriptors, and possibly closed ones. Without /proc, return 0 to 255."""
     try:
         return map(int, os.listdir("/proc/self/fd"))
     except OSError:
@@ -53,10 +53,10 @@ def _descriptors() -> Iterable[int]:
 
 
 def finalize() -> None:
-    """Flush open files, and finalize those that are implemented in Python.
+    """Flush open files, and run the finalizers of file classes that are implemented in Python.
 
-    A file may have layers in C and in Python, in any order, so flush both before and after running
-    the finalizers.
+    A file may have layers in C and in Python, in any order. Therefore, flush both before and after
+    running the finalizers.
     """
     gc.unfreeze()  # gc.get_objects omits frozen objects
     objects = gc.get_objects()
@@ -80,7 +80,7 @@ def _flush(files: list[Any]) -> None:
     for kind in _FLUSHED:
         for value in files:
             if type(value) is kind:
-                # The file may be closed, or may be a pipe without a reader. The interpreter's own
-                # finalization does not report these errors either.
+                # The file may be closed, or it may be a pipe without a reader. The interpreter's
+                # own finalization does not report such errors either.
                 with contextlib.suppress(OSError, ValueError):
                     value.flush()

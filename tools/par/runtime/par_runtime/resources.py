@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Support importlib.resources for packages in an archive; those on disk use the standard reader."""
+"""Support importlib.resources for packages in an archive. Packages on disk use FileReader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def reader(bundle: Bundle, filename: str) -> TraversableResources:
-    """Return the resource reader for the package (or module) whose file is `filename`."""
+    """Return the resource reader for a package or module whose __file__ is `filename`."""
     if bundle.on_disk or not bundle.zip_safe:
         from importlib.machinery import SourceFileLoader
         from importlib.readers import FileReader
@@ -27,7 +27,7 @@ def reader(bundle: Bundle, filename: str) -> TraversableResources:
 
 
 def directory_reader(bundle: Bundle, relative: str) -> TraversableResources:
-    """Return the reader for a package directory without an __init__.py."""
+    """Return the resource reader for a package directory that has no __init__.py."""
     return ArchiveReader(ArchivePath(bundle, relative))
 
 
@@ -40,7 +40,7 @@ class ArchiveReader(TraversableResources):
 
 
 class ArchivePath(Traversable):
-    """A file or directory in an archive, with the read-only part of pathlib's interface."""
+    """A file or directory in an archive, with the read-only part of pathlib.Path's interface."""
 
     def __init__(self, bundle: Bundle, relative: str) -> None:
         self._bundle = bundle

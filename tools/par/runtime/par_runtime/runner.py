@@ -27,8 +27,8 @@ _PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 def run(runtime: Runtime) -> int:
     """Run the code that PAR_* variables request, or else the main module.
 
-    Return the exit status, or the negative number of the signal that must kill the process. With
-    fast exit, the default, the process ends here instead: see leaving.py.
+    Return the exit status, or the negated number of the signal that must kill the process. With
+    fast exit, which is the default, end the process instead of returning: see leaving.py.
     """
     fast = leaving.is_fast(runtime)
     status = _guarded(lambda: _choose(runtime))
@@ -68,7 +68,7 @@ def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], str
 
 
 def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
-    """Return the spec of a module that can be run. Raises SystemExit with one line otherwise."""
+    """Return the spec of the module `name`. Raises SystemExit if it cannot be found and run."""
     import importlib.util
 
     if not all(part.isidentifier() for part in name.split(".")):
@@ -93,7 +93,7 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
 def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
     """Return a function that runs a module as `python -m name` does, but without runpy.
 
-    The __main__ module keeps the spec, because spawned child processes need it.
+    The __main__ module keeps its spec, because spawned child processes need it.
     """
     spec = _find_module(runtime, name)
     if spec.submodule_search_locations is not None:
@@ -120,7 +120,7 @@ def _import_early(runtime: Runtime) -> None:
     """Import, in order, the modules that the main module imports before its other statements.
 
     If these imports are large, freeze all live objects, so that the garbage collector never scans
-    them again. Disable the collector until then, because otherwise the first allocation after an
+    them again. The collector is disabled until then. Otherwise, the first allocation after an
     import would trigger a scan of everything that the import created.
     """
     pause = gc.isenabled()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the output of PAR_TRACE_IMPORTS=1: one line for each module that the importer finds."""
+"""Print the output of PAR_TRACE_IMPORTS=1: a line for each module that the importer finds."""
 
 from __future__ import annotations
 

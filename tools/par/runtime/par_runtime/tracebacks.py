@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print tracebacks with source lines. The interpreter itself reads sources only from disk."""
+"""Print tracebacks with the source lines of packed modules, which the interpreter cannot read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IMPORTER = ("<frozen _par_boot>", "<frozen _par_importer>")
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     """Print an uncaught exception as Python does for a program on disk. Replaces sys.excepthook.
 
-    The traceback leaves out the importer's frames.
+    The traceback omits the importer's frames.
     """
     if sys.stderr is None:
         return
@@ -24,7 +24,7 @@ def show(kind: type[BaseException], value: BaseException, trace: TracebackType |
 
 
 def show_in_thread(arguments: Any) -> None:
-    """Print an uncaught exception in a thread. Replaces threading.excepthook."""
+    """Print a thread's uncaught exception. Replaces threading.excepthook."""
     if arguments.exc_type is SystemExit or sys.stderr is None:
         return
     name = arguments.thread.name if arguments.thread is not None else "unknown"

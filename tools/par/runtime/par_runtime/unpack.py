@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpack the files of a bundle that must be on disk, once for each hash of their contents.
+"""Unpack a bundle's files that must be on disk, once for each hash of their contents.
 
 The directory `<cache>/<name>-<hash>` is filled under a temporary name and then renamed, so it is
-never incomplete. Later starts check only the sizes of libraries. If no directory is writable,
-libraries are loaded from memory instead.
+never seen incomplete. Later starts check only the sizes of its libraries. If no directory is
+writable, libraries are loaded from memory instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _refused: set[str] = set()  # directories in which unpacking failed in this proc
 
 
 def native_path(bundle: Bundle, relative: str) -> str:
-    """Return the path on disk of a file. See `Loader.native_path`."""
+    """Return a file's path on disk. See `Loader.native_path`."""
     relative = os.fspath(relative).strip("/")
     if bundle.on_disk:
         return os.path.join(bundle.virtual_root, relative)
@@ -45,7 +45,7 @@ def native_path(bundle: Bundle, relative: str) -> str:
 
 
 def extension_path(bundle: Bundle, relative: str) -> str:
-    """Return the file to dlopen for an extension module of a packed bundle."""
+    """Return the path from which to load an extension module of a packed bundle."""
     from par_runtime import machine_libraries
 
     if bundle.needs_machine:
@@ -57,7 +57,7 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 
 
 def bundle_directory(bundle: Bundle, group: str) -> str:
-    """Return the directory that a group of a bundle's files is unpacked to. Unpack if needed.
+    """Return the directory that holds a group of a bundle's files, and unpack them if needed.
 
     Group "lib" contains the libraries and, if the bundle is not zip-safe, all files. Group "dev"
     also contains the headers. Raises OSError if no directory is usable.
@@ -108,7 +108,7 @@ def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
 
 
 def _complete(bundle: Bundle, path: str) -> bool:
-    """Return whether all libraries have their full size. After a power loss, they may not."""
+    """Return whether all libraries have their full size, which they may lack after a power loss."""
     try:
         status = os.lstat(path)
         if status.st_uid not in (os.geteuid(), 0):
@@ -181,7 +181,7 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a directory tree. Leave files that cannot be removed for the next start to remove."""
+    """Remove a directory tree. If a file cannot be removed, leave the rest to the next start."""
     try:
         for base, directories, names in os.walk(path, topdown=False):
             for name in names:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the files of a par_extensions target have each linker input exactly once.
+# Checks that the files of a par_extensions target contain each linker input exactly once.
 set -eu
 
 one_file() { [ $# = 1 ] && [ -s "$1" ]; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C program, linked into the launcher, that prints its arguments.
+// A C program that prints its arguments. It is linked into the launcher.
 #include <stdio.h>
 
 int extensions_program_main(int argc, char** argv) {
@@ -7,5 +7,5 @@ int extensions_program_main(int argc, char** argv) {
   return argc;
 }
 
-// Shared libraries that are loaded at run time can call this function.
+// A function that shared libraries loaded at run time can call.
 int extensions_exported_answer(void) { return 42; }

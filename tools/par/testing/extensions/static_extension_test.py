@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test two C extensions of the same name and a C program, all linked into this interpreter."""
+"""Test two C extensions with the same name and a C program, all linked into this interpreter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An extension is imported whose library is in another wheel, packed and from the runfiles."""
+"""Test importing an extension that needs another wheel's library, packed and from runfiles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that the extension does not need: it needs the driver.
+// A library that needs the driver. The extension does not need this library.
 int par_test_driver_value(void);
 int par_test_lazy_value(void);
 int par_test_lazy_value(void) { return par_test_driver_value(); }

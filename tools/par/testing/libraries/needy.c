@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An extension module that needs a library of another wheel.
+// An extension module that needs a library in another wheel.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

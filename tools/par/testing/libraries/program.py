@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the number that an extension gets from another wheel's library."""
+"""Print the number that an extension gets from a library in another wheel."""
 
 import par_test_needy
 

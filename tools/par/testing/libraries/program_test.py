@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed programs whose extension needs another wheel's library, and the machine's driver."""
+"""Test packed programs whose extension needs another wheel's library and the machine's driver."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module with single-phase initialisation: it gets its name while its init
-// function runs.
+// A module with single-phase initialisation, which takes its name from the
+// importer while its init function runs.
 #include <Python.h>
 
 static PyObject* answer(PyObject* self, PyObject* unused) {

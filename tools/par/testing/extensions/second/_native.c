@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module with multi-phase initialisation. Like the first extension's module,
-// it is called _native.
+// it is named _native.
 #include <Python.h>
 
 static PyObject* answer(PyObject* self, PyObject* unused) {
