@@ -20,9 +20,9 @@ from tools.presubmit import results
 from tools.presubmit.results import Case, Outcome
 
 _ANY = "no device"
-# A pattern for numbers, which may differ between skip messages for the same reason.
+# A pattern for numbers, in which skip messages with the same reason may differ.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# The maximum length, in characters, of a skip reason in a table.
+# The maximum length of a skip reason in a table, in characters.
 _WIDTH = 120
 
 
@@ -44,7 +44,7 @@ class Account:
                 self._reasons[_grouped(case.reason)] += 1
 
     def lines(self) -> list[str]:
-        """Return the lines of the tables, without empty tables."""
+        """Return the lines of all tables that are not empty."""
         lines = _table("room", self._rooms) + _table("device", self._devices)
         if self._reasons:
             lines.append("skipped because")
@@ -54,7 +54,7 @@ class Account:
 
 
 def room(label: str) -> str:
-    """Return the room of a Bazel target: the first two folders of its package."""
+    """Return a Bazel target's room: the first two folders of its package."""
     package = label.partition("//")[2].partition(":")[0]
     return "/".join(package.split("/")[:2]) or "//"
 
@@ -80,12 +80,12 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """Return a list of (room, file) for a file, or for every test.xml below a folder."""
+    """Return (room, file) for a result file, or for every test.xml below a folder."""
     if not argument.is_dir():
         return [(argument.stem, argument)]
     pairs = []
     for path in sorted(argument.rglob("test.xml")):
-        # test.xml is in the folder of a target, or of one of the target's shards.
+        # test.xml is in a target's folder, or in the folder of one of the target's shards.
         folder = path.parent.relative_to(argument)
         sharded = folder.name.startswith("shard_")
         target = folder.parent if sharded else folder

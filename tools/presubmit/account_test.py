@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the tool reads the result files that pytest writes in a par_test."""
+"""Test that the account reads the result files that pytest writes in a par_test."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ sys.exit(pytest_main.run(__file__, __name__, ["suite_test.py"]))
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Run the suite above. Return its result file, in a folder with Bazel's layout."""
+    """Run the suite above, and return its result file, which is in a folder like bazel-testlogs."""
     root = tmp_path_factory.mktemp("suite")
     (root / "suite_test.py").write_text(_SUITE)
     (root / "program.py").write_text(_PROGRAM)

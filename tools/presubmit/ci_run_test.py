@@ -18,8 +18,8 @@ _TALLY = [
 ]
 
 # A fake Bazel. It prints its arguments, answers a query with two targets, writes a test's events,
-# and fails if $FAIL is among its arguments. $CACHES is the state of the static build's caches:
-# `all`, or the message that Bazel prints if an entry is missing.
+# and fails if $FAIL is one of its arguments. $CACHES says what the static build's caches contain:
+# it is `all`, or the message that Bazel prints if an entry is missing.
 _BAZELW = """\
 #!/bin/bash
 if [[ "$1" == query ]]; then

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of the checks in the order in which they run: cheap ones first."""
+"""A table of the checks in the order in which they run, cheap ones first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["CHECKS", "Check"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """A rule, with a function that finds violations and, if possible, one that fixes them."""
+    """A rule with a function that finds violations and, for some rules, one that fixes them."""
 
     name: str
     about: str

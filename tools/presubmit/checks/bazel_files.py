@@ -10,14 +10,14 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
-# Disable two of the default warnings. unnamed-macro: our repository rules generate packages with
+# Two default warnings are disabled. unnamed-macro: our repository rules generate packages with
 # fixed target names, so the macros that these packages call take no name. attr-licenses: `licenses`
 # is a file group in these packages.
 _WARNINGS = "-unnamed-macro,-attr-licenses"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each misformatted file, lint warning and syntax error."""
+    """Yield a finding for each misformatted file, lint warning or syntax error."""
     paths = files.starlark()
     if not paths:
         return
@@ -45,7 +45,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Format files in place. Do not apply lint fixes, because some change a file's meaning."""
+    """Format files in place. Lint fixes are not applied, because some change a file's meaning."""
     paths = files.starlark()
     if paths:
         programs.run(programs.buildifier(), ["-mode=fix", *paths], root=files.root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format C and C++ files with clang-format, in the style of .clang-format."""
+"""Check the format of C and C++ files with clang-format, in the style of .clang-format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VIOLATION = re.compile(r"(?P<path>.+?):(?P<line>\d+):\d+: .*\[-Wclang-format-vi
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each misformatted file, at the first line to change."""
+    """Yield a finding for each misformatted file, at the first line that would change."""
     paths = files.c_sources()
     if not paths:
         return

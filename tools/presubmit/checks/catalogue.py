@@ -2,7 +2,7 @@
 """Check the catalogue of changes to torch: every id occurs once, with a test that exists.
 
 A patch's header lists its ids (`Id`). Changes that need no patch are in `catalogue.json`. The table
-in patches/README.md, and the summary above it, are generated from both.
+in patches/README.md and the summary above it are generated from both sources.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of the catalogue, with one id. `source` is the file that defines the id."""
+    """A row of the catalogue: one change to torch. `source` is the file that defines its id."""
 
     id: str
     spot: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Catalogue:
-    """The patch series of every release, and the rows. The build uses the release `tag`."""
+    """The patch series of each release, and all rows. `tag` is the release that the build uses."""
 
     tag: str
     series: dict[str, tuple[Patch, ...]]
@@ -59,12 +59,12 @@ class Catalogue:
 
     @property
     def changed(self) -> list[int]:
-        """The number of changed lines in each patch for release `tag`, or [0] if it has none."""
+        """Return the number of changed lines in each patch for `tag`, or [0] if there are none."""
         return [_changed(patch) for patch in self.series[self.tag]] or [0]
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for duplicate or malformed ids, missing tests and an outdated table."""
+    """Yield findings for wrong ids, missing tests, large patches and an outdated table."""
     if _EXTENSIONS not in files.paths:
         return
     try:
@@ -98,7 +98,7 @@ def fix(files: tree.Tree) -> None:
 
 
 def read(files: tree.Tree) -> Catalogue:
-    """Read the catalogue, sorted by id. Raises any error from reading the series and JSON."""
+    """Read the catalogue, sorted by id. Errors in a series or a JSON file propagate."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
         path.parent.name: load_series(files.root / path.parent).patches
@@ -107,7 +107,7 @@ def read(files: tree.Tree) -> Catalogue:
     }
     rows: list[Row] = []
     named: set[str] = set()
-    # Count a patch that is in several series only once, for the first series. The series of the
+    # A patch that is in several series counts only once, for the first one. The series of the
     # build's release comes first.
     for each in sorted(series, key=lambda label: (label != tag, label)):
         for patch in series[each]:
@@ -131,7 +131,7 @@ def read(files: tree.Tree) -> Catalogue:
 
 
 def figures(catalogue: Catalogue) -> str:
-    """Return the summary above the table: numbers of patches and ids, and the patches' sizes."""
+    """Return the summary above the table: the numbers of patches and ids, and patch sizes."""
     others = "".join(
         f", {len(patches)} in that of {tag}"
         for tag, patches in sorted(catalogue.series.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check new commits' subjects: `area: imperative verb ...`, at most 72 characters."""
+"""Check that new commits' subjects are `area: imperative verb ...` in at most 72 characters."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import subprocess
 
 from tools.presubmit import finding, tree
 
-# Earlier commits have other forms of subjects. The check uses author dates, because they survive a
-# rebase and exist in shallow clones.
+# Older commits have subjects in other forms. Author dates decide which commits are new, because
+# they survive a rebase and exist in shallow clones.
 _SINCE = int(datetime.datetime(2026, 11, 25, 2, tzinfo=datetime.UTC).timestamp())
 _LONGEST = 72
 _SUBJECT = re.compile(
     r"(?!Merge:)(?P<areas>[\w.][\w./+-]*(?:, [\w.][\w./+-]*)*): (?P<verb>[a-z][\w-]*)(?: .*\S)?"
 )
 _REVERT = re.compile(r'Revert ".+"')
-# A pattern for third-person, past and -ing forms. The verbs below are imperatives that it matches.
+# A pattern for third-person, past and -ing forms, and imperatives that it matches by mistake.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
 _VERBS = frozenset(
     {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}
@@ -26,7 +26,7 @@ _VERBS = frozenset(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each malformed subject, or none if the tree has no git history."""
+    """Yield a finding for each new commit's malformed subject. Without git, yield none."""
     for commit, subject in _commits(files):
         what = fault(subject)
         if what:
@@ -38,7 +38,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fault(subject: str) -> str:
-    """Return what is wrong with a subject, or an empty string."""
+    """Return what is wrong with a subject, or an empty string if it is well-formed."""
     if _REVERT.fullmatch(subject):
         return ""
     if len(subject) > _LONGEST:
@@ -53,7 +53,7 @@ def fault(subject: str) -> str:
 
 
 def _commits(files: tree.Tree) -> list[tuple[str, str]]:
-    """Return a list of (abbreviated hash, subject) for the new commits that are not merges."""
+    """Return (abbreviated hash, subject) for each new commit that is not a merge."""
     if not (files.root / ".git").exists():
         return []
     command = ["git", "log", "--no-merges", "--format=%at%x09%h%x09%s"]

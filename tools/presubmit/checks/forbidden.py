@@ -12,7 +12,7 @@ from tools.presubmit import finding, tree
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A forbidden pattern, what it means, and how to fix a match."""
+    """A forbidden pattern, what a match means, and how to fix it."""
 
     pattern: re.Pattern[str]
     what: str
@@ -52,12 +52,12 @@ RULES = (
         "resolve the conflict",
     ),
 )
-# Bazel writes this file, with URLs of the module registry.
+# Bazel writes this file, and it contains URLs of the module registry.
 _GENERATED = ("MODULE.bazel.lock",)
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield one finding per line and rule. In a patch, check only the header and added lines."""
+    """Yield one finding per line and rule. In a patch, only the header and added lines count."""
     for path in files.paths:
         if path in _GENERATED:
             continue
@@ -77,7 +77,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 def _added(
     lines: collections.abc.Iterable[tuple[int, str]],
 ) -> collections.abc.Iterator[tuple[int, str]]:
-    """Yield the lines of a patch's header and its added lines. All others are upstream's text."""
+    """Yield a patch's header and added lines, because all other lines are upstream's text."""
     in_header = True
     for number, line in lines:
         if line.startswith(("diff --git ", "--- ")):

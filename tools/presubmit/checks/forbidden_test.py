@@ -5,7 +5,7 @@ import pytest
 
 from tools.presubmit.checks import forbidden, sample_tree
 
-# Tests concatenate these parts, so that this file passes the check that it tests.
+# The tests build forbidden text from parts, so that this file passes the check that it tests.
 _DOT = "."
 _ROOTS = ("work", "root", "opt")
 

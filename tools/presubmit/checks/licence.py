@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that every source states its licence on line 1, or on line 2 after a `#!` line."""
+"""Check that every source states its licence in line 1, or in line 2 after a `#!` line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHELL_SUFFIX = ".sh"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each source without a licence line or with a different licence.
+    """Yield a finding for each source that lacks a licence line or states another licence.
 
-    BUILD and module files are only declarations, so they need no licence line. Patches keep
+    BUILD and module files contain only declarations, so they need no licence line. Patches keep
     upstream's licence.
     """
     for path in _sources(files):

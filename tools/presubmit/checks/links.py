@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that links between documents lead to existing files and headings."""
+"""Check that links in Markdown files lead to existing files and headings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each relative Markdown link to a missing file, folder or heading."""
+    """Yield a finding for each relative link to a missing file, folder or heading."""
     present = {*files.paths, *(folder for path in files.paths for folder in _folders(path))}
     anchors: dict[str, frozenset[str]] = {}
     for path in files.paths:
@@ -54,7 +54,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
-    """Yield (line number, line) for each line that is not in a code block."""
+    """Yield (line number, line) for each line outside code blocks."""
     in_code = False
     for number, line in enumerate(lines, start=1):
         if line.lstrip().startswith("```"):
@@ -64,7 +64,7 @@ def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
 
 
 def _anchors(lines: list[str]) -> collections.abc.Iterator[str]:
-    """Yield the anchors of a document's headings. Repeated anchors end in `-1`, `-2` and so on."""
+    """Yield the anchors of a document's headings. Repeated ones end in `-1`, `-2` and so on."""
     counts: collections.Counter[str] = collections.Counter()
     for _, line in _prose(lines):
         if heading := _HEADING.fullmatch(line):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that METADATA files and the SBOM match the pins, as the importer would write them."""
+"""Check that METADATA files and the SBOM are what the importer would generate from the pins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PINS = "third_party/"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for stale files, or for the first pin or METADATA file that is unreadable."""
+    """Yield findings for stale files, or one for the first unreadable pin or METADATA file."""
     if not any(path.startswith(_PINS) for path in files.paths):
         return
     for problem in check_all(files.root):

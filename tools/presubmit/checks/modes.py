@@ -10,7 +10,7 @@ from tools.presubmit import finding, tree
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each file whose executable bit and first line disagree."""
+    """Yield a finding for each file whose executable bit does not match its first line."""
     for path in files.paths:
         executable = os.access(files.root / path, os.X_OK)
         script = files.text(path).startswith("#!")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check tables of promises: each row names an existing test, and one page links all tables."""
+"""Check tables of promises: each row names an existing test, and one page links to every table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import re
 from tools.presubmit import finding, tree
 
 _PAGE = "tests/README.md"
-# The column headers of tables to check. The check `catalogue` covers the table in
+# The column headers of the tables to check. The check `catalogue` covers the table in
 # patches/README.md.
 _HEADERS = (
     {"promise", "test"},
     {"the promise", "test"},
     {"operator", "check", "test"},
-    # A comparison with other tools, in tools/importer/README.md.
+    # The comparison with other tools in tools/importer/README.md.
     {"point", "importer", "copybara", "electron", "quilt", "stgit", "git rebase", "test"},
 )
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -76,7 +76,7 @@ def _rows(lines: list[str]) -> collections.abc.Iterator[_Row]:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a table row. A vertical bar in a code span is not a separator."""
+    """Return the cells of a table row. A vertical bar in a code span does not separate cells."""
     if not line.startswith("|"):
         return []
     hidden = _QUOTED.sub(lambda match: match[0].replace("|", "\0"), line)
@@ -107,7 +107,7 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Return the test files below a room, or below its parent folder if that is a room."""
+    """Yield the test files below a room, or below its parent folder if that is a room as well."""
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lint and format Python files with ruff, using the rules in pyproject.toml."""
+"""Lint Python files and check their format with ruff, using the rules in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def find(files: tree.Tree) -> set[finding.Finding]:
     paths = files.python()
     if not paths:
         return set()
-    # The linter and the formatter both report a file that does not parse. The formatter then exits
-    # with status 2.
+    # The linter and the formatter both report a syntax error. Use a set, so that equal findings are
+    # reported once. On a syntax error, the formatter exits with status 2.
     return {
         *_run(files, ["check"], paths),
         *_run(files, ["format", "--check"], paths),
@@ -26,7 +26,7 @@ def find(files: tree.Tree) -> set[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Apply ruff's safe lint fixes and its formatter."""
+    """Apply ruff's safe lint fixes and run its formatter."""
     paths = files.python()
     if paths:
         programs.run(programs.ruff(), ["check", "--fix", "--quiet", *paths], root=files.root)

@@ -12,7 +12,7 @@ _NEXT_STEP = "correct the type, or say why not with a coded ignore"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each error from mypy, but not for its notes.
+    """Yield a finding for each error that mypy reports. Notes are ignored.
 
     Raises:
         EnvironmentProblem: mypy rejects its settings, or fails without reporting an error.
@@ -22,7 +22,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
         return
     done = programs.run(programs.mypy(), ["--output=json", *paths], root=files.root, ok=(0, 1, 2))
     errors = [*_errors(done.stdout)]
-    # mypy reports bad settings on stderr and then continues with default settings.
+    # If a setting is invalid, mypy reports that on stderr and continues with the default setting.
     if done.stderr.strip() or bool(done.returncode) != bool(errors):
         output = (done.stderr or done.stdout).strip()
         raise finding.EnvironmentProblem(

@@ -15,9 +15,9 @@ _WORKSPACE = pathlib.Path(__file__).parents[3]
 def write(
     root: pathlib.Path, contents: collections.abc.Mapping[str, str | bytes], *settings: str
 ) -> tree.Tree:
-    """Write `contents`, a map from paths to text, and copy the workspace's `settings` files.
+    """Write `contents`, which maps paths to text, and copy the workspace's `settings` files.
 
-    Returns the tree of all these files below `root`.
+    Returns the tree of the files in `contents`, below `root`.
     """
     for path, content in contents.items():
         file = root / path

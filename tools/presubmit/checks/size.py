@@ -13,7 +13,7 @@ _UNLIMITED = (".patch", ".lock", ".txt", ".json", "/TABLE.md")  # data and gener
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each source over 600 lines and each file over 1 MB."""
+    """Yield a finding for each source of more than 600 lines and each file of more than 1 MB."""
     for path in files.paths:
         size = (files.root / path).stat().st_size
         if size > MAX_BYTES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find empty files, and temporary files left by editors or interrupted programs."""
+"""Find empty files, and temporary files that editors or interrupted programs have left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.presubmit import finding, tree
 
 # Empty files with these names are allowed, because their existence alone has a meaning.
 _EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
-# Names of temporary files from editors, patch and merge tools, and our own atomic writes
+# The names of temporary files of editors, patch and merge tools, and our own atomic writes
 # (`.NAME.PID`, `.NAME.partial-...`, `NAME.part`).
 _TEMPORARY = re.compile(
     r"""
@@ -24,7 +24,7 @@ _TEMPORARY = re.compile(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each empty file and each file with the name of a temporary one."""
+    """Yield a finding for each file that is empty or has the name of a temporary file."""
     for path in files.paths:
         name = path.rpartition("/")[2]
         if _TEMPORARY.fullmatch(name):
