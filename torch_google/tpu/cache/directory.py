@@ -49,7 +49,7 @@ class Directory:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Return whether an entry of this size can be stored. A larger one would be evicted."""
+        """Return whether an entry of this size fits. A larger one would be evicted at once."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of a cache entry: an executable and a note, with a checksum.
+"""The file format of a cache entry: an executable and its caller's note, with a checksum.
 
 A file consists of a header line, the SHA-256 of the rest, the length of the metadata, the metadata
 (a description of the executable, and the note) as JSON, and XLA's bytes. Decoding a file runs no

@@ -41,7 +41,8 @@ def environment(devices: Sequence[jax.Device]) -> str:
                 else f"{device.id} {device.device_kind}"
                 for device in devices
             ),
-            # With several devices, runtime/platform.py starts more threads.
+            # Include the device count, because runtime/platform.py starts more threads for several
+            # devices.
             f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",
@@ -91,5 +92,5 @@ def _host() -> str:
                 break  # the fields of the next processor follow
             if line.partition(":")[0].strip() in _CPU_FIELDS:
                 lines.append(line)
-    # XLA splits work by the number of threads it may use.
+    # Include the number of usable CPUs, because XLA divides work among that many threads.
     return "\n".join([platform.machine(), str(len(os.sched_getaffinity(0))), *sorted(lines)])

@@ -3,7 +3,7 @@
 
 A check and the read that follows use the same file descriptor, so there is no race between them.
 The parents of the cache directory are not checked: a user who can rename the directory still cannot
-replace it by one that this user or root owns.
+replace it with one that this user or root owns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def open_directory(path: Path, *, below: int | None = None) -> int:
     `below` is a descriptor for the parent directory. If it is given, `path` must not be a link.
 
     The cache directory itself may be a link if this user or root owns the link; the target of the
-    link is then checked. A link of another user could lead to a directory that this user owns, but
+    link is then checked. Another user's link could lead to a directory that this user owns, but
     that the other user has chosen.
     """
     try:

@@ -194,7 +194,7 @@ def _step(rank: int) -> list[Any]:
     before = torch.tpu.metrics().graphs.get("call", 0)
     losses = [step(*_batch(rank, i, "tpu")).item() for i in range(_STEPS)]
     calls = torch.tpu.metrics().graphs["call"] - before
-    # With the transport xla, the collective splits the graph into two calls.
+    # With the `xla` transport, the collective splits the graph into two calls.
     return [losses, calls // 2 if os.environ["TORCH_TPU_COLLECTIVES"] == "xla" else calls]
 
 

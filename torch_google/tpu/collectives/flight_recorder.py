@@ -26,7 +26,7 @@ _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 # torch's tools treat adjacent records with the same number as one coalesced operation, so messages
 # get numbers that no collective has.
 _FIRST_MESSAGE = 1 << 32
-# Operations that torch's tools know under another name.
+# Operations that have a different name in torch's tools.
 _NAMES = {
     "all_gather_into_tensor": "_all_gather_base",
     "reduce_scatter_tensor": "_reduce_scatter_base",

@@ -18,7 +18,7 @@ from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform, processes
 
-# The function of torch that creates a group and calls `backend`.
+# torch's function that creates a group and calls `backend`.
 _CREATOR = "_new_process_group_helper"
 
 
@@ -51,10 +51,10 @@ def backend(options: Any, more: Any) -> Any:
 
 
 def _transport(options: Any) -> Any:
-    """Return the object that moves data between devices, or None if the transport is host.
+    """Return the object that moves data between devices, or None for the `host` transport.
 
-    Starts the platform if the transport is xla. Raises RuntimeError if the platform is already
-    running without the other processes, and ValueError if another rank uses another transport.
+    Starts the platform for the `xla` transport. Raises RuntimeError if the platform is already
+    running without the other processes, and ValueError if a rank uses a different transport.
     """
     rank, size, store = options.group_rank, options.group_size, options.store
     own = "xla" if processes.uses_xla(processes.expected_platform()) else "host"
@@ -103,8 +103,8 @@ def _global_ranks(options: Any) -> list[int]:
 def _complete(cpu: ProcessGroupGloo) -> None:
     """Register the CPU backend or set the default backend of a new group, if either is missing.
 
-    torch does so itself for its own backends. It does not pass the group to this backend, so find
-    the group among the local variables of `_CREATOR`.
+    torch does so itself, but only for its own backends. It does not pass the group to this backend,
+    so find the group among the local variables of `_CREATOR`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != _CREATOR:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport `xla`, which moves the data of collectives between devices with XLA's collectives.
+"""The `xla` transport, which moves the data of collectives between devices with XLA's collectives.
 
 A collective is one program over the devices of the group. On TPUs, all ranks must run the same
 program, although their tensors may differ in shape and strides. If the views are equal on all

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport xla works with devices that belong to several processes.
+"""The `xla` transport works with devices that belong to several processes.
 
 `collectives_test` and `errors_test` also cover this transport when all test cases run.
 """

@@ -39,8 +39,8 @@ class BucketedGraph:
     """All bucketed programs of a graph.
 
     From the index `loose` on, results may be contiguous whatever their strides are in the graph. If
-    `wait` is set, a size is padded only once it has changed. The caller sets it if the user told
-    Dynamo that any size may change, because most sizes never do.
+    `wait` is set, a size is padded only once it has changed. The caller sets it if the user has
+    declared all sizes dynamic, because most sizes never change.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with changing sizes match the CPU's results and gradients with one program per bucket."""
+"""Models with changing sizes match the CPU, including gradients, with one program per bucket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
-    """A transformer block, in which attention is torch's operator or written out as a formula."""
+    """A transformer block that uses torch's fused attention or a math (unfused) implementation."""
 
     def __init__(self, *, formula: bool) -> None:
         super().__init__()

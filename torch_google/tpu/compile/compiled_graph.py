@@ -144,8 +144,8 @@ class CompiledGraph(OutputCode):
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
-            # Wait if dynamic=True has set assume_static_by_default to False: every size is then
-            # symbolic, but most sizes never change. Otherwise, Dynamo has already seen each
+            # dynamic=True sets assume_static_by_default to False. Every size is then symbolic, but
+            # most sizes never change, so wait for a change. Otherwise, Dynamo has already seen each
             # symbolic size change.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(

@@ -147,7 +147,7 @@ def _associative_scan(
         return runner.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
-        # The combine function of torch takes single elements, so map it over the scanned dimension.
+        # torch's combine function takes single elements, so map it over the scanned dimension.
         combined = jax.vmap(pair)(*left, *right)
         return [value.astype(x.dtype) for value, x in zip(combined[:count], left, strict=True)]
 

@@ -98,7 +98,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def precision(self) -> str:
-        """Return JAX's name for this thread's precision of matrix products."""
+        """Return JAX's name for this thread's matmul precision."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:

@@ -40,7 +40,7 @@ def export_stablehlo(
     well. Errors about values are also lost, such as the error of `torch.linalg.cholesky` for a
     matrix that is not positive definite.
 
-    Matrix products use this thread's precision, as set with `torch.tpu.precision`.
+    Matmuls use this thread's precision, as set with `torch.tpu.precision`.
 
     `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. The
     default is the running platform; this machine need not have the others. The text may contain

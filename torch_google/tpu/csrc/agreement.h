@@ -16,8 +16,8 @@ struct Agreement {
   std::string text;
   // A description that must be equal on all ranks.
   std::string common;
-  // The bytes that this rank sends to each rank and expects from each rank.
-  // Empty if equal `common` strings imply equal sizes.
+  // The number of bytes that this rank sends to each rank and expects from each
+  // rank. Empty if equal `common` strings imply equal sizes.
   std::vector<int64_t> sends;
   std::vector<int64_t> expects;
 };

@@ -353,8 +353,8 @@ class Backend final : public c10d::Backend {
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     if (started()) {
-      // Flush all traces first: as on a GPU, a barrier follows the pending
-      // work.
+      // Flush all traces first, because a barrier also waits for pending work,
+      // as on a GPU.
       Gil gil;
       FusedTrace::finish_all(-1, Reason::collective);
     }

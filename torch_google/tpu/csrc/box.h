@@ -139,7 +139,7 @@ class Box {
   // The sharding of value_. It may differ from sharding_ while a trace computes
   // the next value.
   Sharding value_sharding_ = kOneDevice;
-  // The exception of the program that failed to compute the value.
+  // The exception raised by the program that should have computed the value.
   PyObject* error_ = nullptr;
   size_t bytes_;
   c10::StreamId stream_ = 0;

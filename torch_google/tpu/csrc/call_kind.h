@@ -12,7 +12,8 @@
 namespace torch_google::tpu {
 
 // Integers up to this absolute value are part of a kind, because they are
-// usually dimensions or modes. Larger ones are usually sizes.
+// usually dimensions or modes. Larger ones are not, because they are usually
+// sizes.
 inline constexpr int64_t kLargestMode = 8;
 // Builds the key that identifies the kind of a call.
 class KindKey {

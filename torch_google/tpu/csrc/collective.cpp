@@ -195,7 +195,8 @@ void reduce_scatter_list(const Collective& collective, c10d::Backend& gloo) {
 void wait(const c10::intrusive_ptr<c10d::Work>& work,
           std::chrono::milliseconds timeout) {
   const bool done = work->wait(timeout);
-  // wait() of gloo's reduce_scatter does not throw if the operation failed.
+  // Check for an error, because wait() of gloo's reduce_scatter does not throw
+  // if the operation failed.
   if (const auto error = work->exception()) {
     std::rethrow_exception(error);
   }
@@ -272,8 +273,8 @@ void finish_exchange(const Collective& collective, const Tensors& ranks) {
     return;
   }
   const auto numbers_of = [&](const Tensor& raw) {
-    // Clone the bytes to align them, because a view with another dtype must be
-    // aligned.
+    // Clone the bytes to align them, because a tensor can be viewed as another
+    // dtype only if it is aligned.
     Tensor numbers =
         reducible(raw.clone().view(output.scalar_type()).view(output.sizes()));
     scale(numbers, collective.op);

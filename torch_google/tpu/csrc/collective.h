@@ -25,9 +25,11 @@ struct Collective {
   Tensors outputs;
   bool reduces = false;
   c10d::ReduceOp op;
-  // The rank within the group that sends or receives all data, or -1.
+  // The rank within the group that sends or receives all data, or -1 if the
+  // collective has no such rank.
   int root = -1;
-  // For send and recv only. `peer` is -1 if recv accepts any rank.
+  // Only for send and recv: the other rank and the message's tag. `peer` is -1
+  // if recv accepts messages from any rank.
   int peer = -1;
   int tag = 0;
   // For all_to_all_single: the size of each rank's part in dimension 0. Empty

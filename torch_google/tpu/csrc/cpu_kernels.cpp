@@ -28,9 +28,9 @@ namespace py = pybind11;
 // Fused mode compiles a call once it has occurred in this many rounds; see
 // end_round().
 constexpr uint32_t kRounds = 3;
-// If a kind has more than kManySizes sizes, a call must occur in kManyRounds
-// rounds instead, because none of the changing sizes is likely to be useful for
-// long.
+// If a kind has occurred with more than kManySizes sizes, a call must occur in
+// kManyRounds rounds instead, because a program for one of so many sizes is
+// unlikely to be reused for long.
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
 // A round ends after this many calls if the host does not read a value earlier.
@@ -370,8 +370,8 @@ class HostCall {
       return tensor;
     }
     // The dispatcher resolves the conj, neg and zero-tensor keys before it
-    // calls a kernel, but this call bypasses the dispatcher. A zero tensor has
-    // no memory.
+    // calls a kernel, but this call bypasses the dispatcher. Reading such a
+    // tensor here would give wrong values, and a zero tensor even lacks memory.
     is_lazy_ = is_lazy_ || tensor.is_conj() || tensor.is_neg() ||
                tensor._is_zerotensor();
     if (is_lazy_ || !tensor.device().is_privateuseone()) {

@@ -45,9 +45,10 @@ class CpuKernels {
   };
 
   // Runs the call with a CPU kernel if the policy allows it. If the kernel
-  // throws, nothing has been written, and the call needs a program, which
-  // either raises the error or accepts the call. If `may_record` is true, the
-  // current mode can record programs, and a call that recurs gets one.
+  // throws, nothing has been written, and the result is `compile`: the caller
+  // then compiles a program, or Python raises the error. If `may_record` is
+  // true, the current mode can record programs, so a call that recurs gets a
+  // program.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
               bool scalars_are_inputs, bool may_record);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build `torch_google/tpu/_C.so` next to the sources, against the torch of this interpreter.
+"""Build `torch_google/tpu/_C.so` next to the sources, for the torch that this interpreter imports.
 
 For development in a virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds
 the same library from BUILD. operator_policy.py first generates the table of operators. A source
@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the folder for object files. Each torch, set of flags and checkout has its own."""
+    """Return the folder for object files, one for each torch, set of flags and checkout."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name

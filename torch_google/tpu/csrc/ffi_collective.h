@@ -6,7 +6,7 @@
 
 namespace torch_google::tpu {
 
-// Returns the handler to register with XLA's FFI on the platform `cpu`. Its
+// Returns the handler to register with XLA's FFI on the `cpu` platform. Its
 // operands and results are those of the collective, plus a token that orders
 // the calls in a program. Its attributes are `collective`, `group` (a name),
 // `reduction`, `root`, `input_splits` and `output_splits`.

@@ -47,7 +47,7 @@ Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
   for (size_t i = 0; i < values.size(); ++i) {
     PyTuple_SET_ITEM(arrays.get(), i, values[i]);
   }
-  // The stream -1 means all streams.
+  // A stream of -1 means all streams.
   return Ref::checked(PyObject_CallFunction(
       callbacks().mark, "OOiL", arrays.get(), timing ? Py_True : Py_False,
       static_cast<int>(device),
@@ -211,7 +211,8 @@ void start() {
   }
   refuse_child();
   Gil gil;
-  // The call may release the GIL. startup.start() serialises concurrent calls.
+  // The call may release the GIL, but startup.start() serialises concurrent
+  // calls.
   Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
   const long found = PyLong_AsLong(count.get());
   TORCH_CHECK(found > 0 && found <= kMaxDevices, "tpu: the platform has ",

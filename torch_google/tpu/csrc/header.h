@@ -25,7 +25,7 @@ static_assert(sizeof(Header) == 256);
 // the header, for a group of `size` ranks.
 int64_t inline_bytes(int size);
 // Returns the header of a collective or message. `common` must be the same on
-// all ranks, but `layout` may differ. Error messages contain `text`.
+// all ranks, but `layout` may differ. `text` is used in error messages.
 Header header_of(uint64_t sequence, const std::string& common,
                  const std::string& text, bool refused, int64_t bytes = 0,
                  const std::string& layout = "");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's PrivateUse1 hooks, through which torch uses its accelerator.
+// The device's PrivateUse1 hooks: the functions that torch calls for its
+// current accelerator.
 #pragma once
 
 namespace torch_google::tpu {

@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kStatesTimeout{1500};
 // How long an idle thread waits for work before it exits.
 constexpr std::chrono::seconds kIdleTimeout{10};
-// Offset from a message's tag to the tag of its acknowledgement. The tags of
-// users must be smaller.
+// Offset from a message's tag to the tag of its acknowledgement. Users' tags
+// must therefore be smaller than this offset.
 constexpr int kAcknowledgement = 1 << 30;
 
 std::exception_ptr backend_error(const std::string& message) {

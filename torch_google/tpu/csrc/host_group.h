@@ -84,7 +84,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   const Names& names() const { return names_; }
   std::chrono::milliseconds timeout() const;
   void set_timeout(std::chrono::milliseconds timeout);
-  // Returns the number of collectives that were posted so far.
+  // Returns the number of collectives that have been posted so far.
   uint64_t sequence() const;
 
  private:

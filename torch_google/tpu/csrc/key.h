@@ -70,9 +70,9 @@ struct Call {
 };
 
 // Fills `call` from an operator's arguments. Throws if the tensors are on
-// several devices. `precision` is the precision of matrix products, or 0 for
-// the platform's default. The key includes the precision, and also torch's
-// default dtype unless that is float32.
+// several devices. `precision` is the precision of matmuls, or 0 for the
+// platform's default. The key includes the precision, and also torch's default
+// dtype unless that is float32.
 void describe(const SchemaInfo& schema_info,
               c10::ArrayRef<c10::IValue> arguments, bool scalars_are_inputs,
               int precision, Call& call);

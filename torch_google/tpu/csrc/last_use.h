@@ -10,8 +10,8 @@ namespace torch_google::tpu {
 class LastUse {
  public:
   void use() const { used_ = ++uses_; }
-  // Returns the time of the last use, as a count. Later uses have greater
-  // counts.
+  // Returns the logical time of the last use: a count that increases with every
+  // use of any program.
   uint64_t used() const { return used_; }
 
  private:

@@ -13,8 +13,8 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever overridden a setting. Usually none has, and then
-// lookups of thread-local settings are skipped.
+// Whether any thread has ever overridden a setting. Usually none has, so
+// lookups can skip the thread-local settings.
 std::atomic<bool> threads_differ{false};
 
 // This name is short enough for std::string to store it without a heap

@@ -21,7 +21,8 @@ class NumberCheck(enum.Enum):
     """The condition that an operator imposes on a call's numbers. key.cpp implements each member.
 
     A call that fails the check gets a distinct key, so it always misses the cache and Python raises
-    the error. Without the check, such a call would run the program of an accepted call.
+    the error. Without the check, such a call would run a program that was compiled for an accepted
+    call.
     """
 
     ASCENDING = "ascending"  # first number <= last number
@@ -64,7 +65,8 @@ POLICIES: Final = (
             *("_index_put_impl_", "_unsafe_index", "_unsafe_index_put"),
         )
     ),
-    # Parameters of random distributions. torch's kernels for other devices check them at run time.
+    # Parameters of random distributions. torch's kernels for other devices check them at run time,
+    # but a program cannot raise errors.
     Policy(name="aten::uniform", numbers=NumberCheck.ASCENDING),  # numbers: from, to
     Policy(name="aten::uniform_", numbers=NumberCheck.ASCENDING),
     Policy(name="aten::normal_", numbers=NumberCheck.NOT_NEGATIVE),  # numbers: mean, std

@@ -56,7 +56,8 @@ struct Callbacks {
 Callbacks& callbacks();
 
 // Drops a reference. If the caller does not hold the GIL, the object stays
-// alive until the main thread runs Python code, or until collect_released().
+// alive until the main thread runs Python code, or until collect_released() is
+// called.
 void release(PyObject* object);
 // Drops the references that were released without the GIL. Call it with the
 // GIL.

@@ -120,8 +120,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   start();
   Gil gil;
   // Drop the references that were released without the GIL. The main thread
-  // also drops them, but not while it waits for a backward pass. The thread of
-  // the backward pass releases values, but never runs Python code.
+  // also drops them when it runs Python code, but not while it waits for a
+  // backward pass. Meanwhile the backward pass's own thread releases values,
+  // but never runs Python code.
   collect_released();
   ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {
@@ -304,7 +305,7 @@ void clear_programs() {
 }
 
 #if TORCH_GOOGLE_TORCH_2_6
-// v2.6 lacks this fallback for PrivateUse1, which handles library operators
+// v2.6 lacks this fallback for PrivateUse1. It handles library operators
 // without a gradient formula.
 TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, library) {
   library.fallback(torch::autograd::basicAutogradNotImplementedFallback());

@@ -26,7 +26,7 @@ at::Tensor reducible(const at::Tensor& tensor);
 // Multiplies the numbers by PREMUL_SUM's factor. A no-op for other reductions.
 void scale(const at::Tensor& numbers, const c10d::ReduceOp& op);
 // Computes `output` from the reduced numbers: divides by `size` for AVG, and
-// converts to its dtype.
+// converts to the dtype of `output`.
 void complete(const at::Tensor& output, at::Tensor numbers,
               const c10d::ReduceOp& op, int size);
 // Combines another rank's numbers into `total`. `op` must be an operation that

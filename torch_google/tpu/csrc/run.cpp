@@ -174,15 +174,15 @@ class Run {
       }
     }
     if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
-      // Throw an interruption, such as Ctrl-C, later.
+      // Defer an interruption, such as Ctrl-C.
       refused_ = Ref::borrow(error.get());
     }
     return false;
   }
 
   // Runs a program for the first time. If the run fails, Python restores the
-  // donated inputs. After one successful run, later runs need no additional
-  // memory.
+  // donated inputs. Later runs do not need this protection, because after one
+  // successful run the program needs no additional memory.
   bool run_trial(FusedProgram& program,
                  const c10::SmallVectorImpl<PyObject*>& arguments) {
     py::list given;

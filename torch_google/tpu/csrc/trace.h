@@ -52,7 +52,7 @@ class FusedTrace {
     Sharding sharding;
   };
 
-  // Records a call of a program. Flushes the trace if that reaches a limit.
+  // Records a call of a program. Flushes the trace if it then reaches a limit.
   // Returns tensors whose boxes wait for the trace.
   static Results record(std::shared_ptr<const Program> program,
                         const Call& call);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks, checkpointing and other code that observes a backward pass."""
+"""Test hooks, checkpointing and other code that observes a backward pass."""
 
 from __future__ import annotations
 

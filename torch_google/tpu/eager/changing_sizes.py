@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A warning, once per process, about operators that keep compiling programs for new sizes."""
+"""Warns, once per process, about operators that keep compiling programs for new sizes."""
 
 from __future__ import annotations
 

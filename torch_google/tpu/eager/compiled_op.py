@@ -45,15 +45,15 @@ class CompiledOp:
     offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
     `results`, an int is the index of an argument that is itself the result; None is an undefined
     tensor. `numbers` has an `f` for each float among the numbers and an `i` for each integer,
-    including the seed and the offset. `function` is compiled from `body`. `fingerprint`
-    distinguishes the program from all others of this version of the package.
+    including the seed and the offset. `function` is compiled from `body`. `fingerprint` identifies
+    the program uniquely within this version of the package.
 
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
 
-    If a tensor is sharded, `mesh` is the number of the replicated sharding on its devices.
-    `input_shardings` are the shardings of `inputs`, and `shardings` those of the returned arrays.
-    An input that is on only one device is replicated before the call.
+    If a tensor is sharded, `mesh` identifies the sharding that replicates an array on that tensor's
+    devices. `input_shardings` are the shardings of `inputs`, and `shardings` those of the returned
+    arrays. An input that is on only one device is replicated before the call.
     """
 
     name: str
@@ -162,8 +162,9 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
         def compile_body(body: Body) -> jax.stages.Compiled:
             return plan.executable(body, results, fingerprint)
     else:
-        # Another package may change its lowerings between processes. The fingerprint also
-        # identifies the operator in fused programs, so it must include the text of the program.
+        # Another package's lowerings may change between processes. The fingerprint must therefore
+        # include the text of the program, also because it identifies the operator in fused
+        # programs.
         text = body.traced.lower().as_text()
         fingerprint += f" {sha256(text.encode()).hexdigest()}"
 
@@ -259,7 +260,7 @@ class _CallPlan:
         results: tuple[NewTensor | int | None, ...],
         fingerprint: str,
     ) -> jax.stages.Compiled:
-        """Compile the executable and store it in the compile cache."""
+        """Compile the program, store its executable in the compile cache, and return it."""
 
         def note(executable: jax.stages.Compiled) -> list[Any]:
             parts = _note_of(results, self.random)
@@ -431,12 +432,12 @@ def _resharding(call: NormalizedCall) -> int | None:
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether this package defines the lowering, which then has the package's version."""
+    """Return whether this package defines the lowering, so that its version identifies it."""
     return lowerings.is_pinned(call.pure.op)
 
 
 def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[Any]:
-    """Return the note to store with an executable in the compile cache, as a JSON value."""
+    """Return the metadata (a note) to store with an executable in the cache, as a JSON value."""
     return [
         [
             [list(r.sizes), list(r.strides), list(r.natural), str(r.dtype).removeprefix("torch.")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which calls may run on torch's CPU kernels instead of compiled programs.
 
-CPU kernels are used on the platform `cpu`, whose buffers are host memory. C++
+CPU kernels are used on the `cpu` platform, whose buffers are host memory. C++
 (`../csrc/cpu_kernels.cpp`) calls `admit` once for each kind of call. Calls of the same kind differ
 only in sizes, so a new size runs no Python and compiles nothing. `admit` checks a call as `miss`
 does, so the device rejects the same calls with and without CPU kernels. If a kernel raises an
@@ -107,7 +107,7 @@ def is_always_compiled(op: OpOverload) -> bool:
         # Random numbers must be the same in CPU kernels and in programs.
         or torch.Tag.nondeterministic_seeded in op.tags
         or any("Generator" in str(argument.type) for argument in schema.arguments)
-        # An out= argument may have another dtype, or may have to be resized.
+        # An out= argument may have a different dtype from the result, or may have to be resized.
         or any(argument.is_out for argument in schema.arguments)
     )
 
@@ -140,7 +140,7 @@ def _checked(
 
 
 def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether floats are converted to integers. On the CPU, int(1e30) is undefined."""
+    """Return whether floats are converted to integers, whose overflow C++ leaves undefined."""
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     targets = {leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.dtype)}
     if op._schema.name == "aten::copy_":

@@ -212,7 +212,8 @@ def test_special_values_agree(dtype: torch.dtype) -> None:
     mine, compiled = _both(compute)
     for index, (a, b) in enumerate(zip(mine, compiled, strict=True)):
         torch.testing.assert_close(
-            # Programs flush subnormal numbers to zero, and their relu(-0.0) is 0.0.
+            # Unlike CPU kernels, programs flush subnormal numbers to zero, and compute relu(-0.0)
+            # as 0.0.
             a,
             b,
             rtol=1e-6,

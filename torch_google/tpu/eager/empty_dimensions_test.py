@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing a dimension of size 0 raises the CPU's error, or has no effect, as on the CPU."""
+"""Indexing a dimension of size 0 raises the same error as on the CPU, or has no effect."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# The number of offsets per call that get their own programs at once.
+# The number of offsets per call that get their own programs on first use.
 _MOST_PLACES = 8
 # Any later offset gets its own program once it has been used this often.
 _OFTEN = 4
@@ -90,7 +90,7 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
     """Count the offsets of a call whose program is in the compile cache.
 
-    Without that, this process would compile programs for offsets that already kept changing in the
+    Otherwise, this process would compile programs for offsets that already kept changing in the
     process that filled the cache.
     """
     if _blocks(op, call) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views with changing offsets, and changing numbers, compile a bounded number of programs."""
+"""Changing view offsets and changing numbers lead to only a bounded number of programs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operator calls, rewritten with the out-of-place operator (the pure operator)."""
+"""Operator calls, rewritten to use the out-of-place variant of the operator (the pure operator)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.tpu.runtime.strides import View, natural
 if TYPE_CHECKING:
     from torch_google.tpu.program import LoweredProgram
 
-# A tensor's storage: its array's shape, its dtype, its identity, and the number of its sharding.
+# A tensor's storage: its array's shape, its dtype, its identity, and the index of its sharding.
 Base = tuple[tuple[int, ...], torch.dtype, int, int]
 
 
@@ -64,7 +64,7 @@ class NormalizedCall:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
         self.constants: list[torch.Tensor] = []
-        # For each argument, the sources of its leaves, as (kind, index).
+        # For each argument, the sources of its pytree leaves, as (kind, index).
         self._sources = [
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args

@@ -13,7 +13,8 @@ from torch._ops import OpOverload
 
 from torch_google.tpu.runtime.strides import View, natural
 
-# Operators that write the same value to all elements, which may therefore overlap.
+# Operators that give the same result if they write an element several times, so the elements of the
+# written tensor may overlap.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
 # Operators that check for overlap, in addition to the elementwise ones.

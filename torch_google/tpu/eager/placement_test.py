@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving modules, tensors and storages to the device, and torch.accelerator."""
+"""Test torch.accelerator, and moving modules, tensors and storages to the device."""
 
 from __future__ import annotations
 

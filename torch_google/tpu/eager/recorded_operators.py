@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # This many values of a number get their own programs before the number becomes a program input.
 _MOST_BAKED = 8
 # Operators whose best program depends on a number's value: x**2, for example, is computed as a
-# product. The same applies to an integer divisor.
+# product. A division by an integer can likewise be specialised for its divisor.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",

@@ -26,7 +26,7 @@ def _classified(device: str, inputs: list[int], targets: list[int]) -> Any:
     )
 
 
-# Calls that are invalid, and whose result shapes depend on input values.
+# Invalid calls of operators whose result shapes depend on input values.
 VALUES: dict[str, Callable[[str], Any]] = {
     "bincount": lambda on: torch.bincount(torch.tensor([-1, 2]).to(on)),
     "bincount of other weights": lambda on: torch.bincount(
@@ -166,7 +166,7 @@ def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
         assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
-# Matrix products with an added tensor that torch's meta kernels broadcast, but the CPU rejects.
+# Matmuls with an added tensor, for sizes that torch's meta kernels broadcast but the CPU rejects.
 # Each case is an operator and the sizes of its three arguments.
 SUMS = (
     ("addmm", (1, 3), (1, 3), (3, 1)),
@@ -203,7 +203,7 @@ def test_a_product_is_not_broadcast_to_what_it_is_added_to(
 def _outcome(
     op: str, variant: str, sizes: Sequence[tuple[int, ...]], device: str, mode: str
 ) -> list[Any] | str:
-    """Return the sum, or the first line of the error that it raises."""
+    """Return the sum, or the first line of the error that the operator raises."""
     try:
         with torch.tpu.eager_mode(mode):
             return _sum(op, variant, sizes, device).tolist()

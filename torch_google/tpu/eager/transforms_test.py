@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.func transforms, forward-mode derivatives and higher-order derivatives."""
+"""Test torch.func transforms, forward-mode derivatives and higher-order derivatives."""
 
 from __future__ import annotations
 

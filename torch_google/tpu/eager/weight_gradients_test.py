@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reordering matrix products does not change results in any mode."""
+"""Reordering matmuls does not change results in any mode."""
 
 from __future__ import annotations
 

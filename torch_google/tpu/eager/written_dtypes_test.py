@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result written to another dtype is computed in the dtype that the CPU uses."""
+"""A result that is written to a tensor of another dtype is computed in the CPU's dtype."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _reduced(
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
-    """Return tolerances for the less precise dtype, in which the result was computed."""
+    """Return tolerances for the less precise of the two dtypes, which the computation uses."""
     if target == torch.bfloat16:
         return {"rtol": 1e-2, "atol": 1e-2}
     if source in ("float32", "complex64") and target == torch.float64:

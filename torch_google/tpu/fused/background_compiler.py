@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundCompiler:
-    """A daemon thread that runs tasks last in, first out. It is started by the first task.
+    """A daemon thread, started by the first task, that runs tasks in last-in, first-out order.
 
     The newest task is the most useful one, because the shapes of older programs may no longer be in
     use. At exit, the process drops all queued tasks, but waits for the current one, because XLA

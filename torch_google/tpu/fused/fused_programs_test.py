@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs of views, writes, reads and deletions give the CPU's values in every mode."""
+"""Random programs of views, writes, reads and deletions match the CPU in every mode."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def _fused() -> Iterator[None]:
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
     """Run `work` until its trace has been compiled. Then run it once more and return the result."""
-    # Run `work` twice. The trace of the first run differs, because additional values are alive
-    # while its operators are compiled.
+    # Run `work` twice, because the trace of the first run differs from later ones: additional
+    # values are alive while its operators are compiled.
     work()
     work()
     torch.tpu.wait_for_compiles()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in fused mode gives the CPU's losses, and uses one program for all steps."""
+"""Training in fused mode gives the same losses as on the CPU, with one program for all steps."""
 
 from __future__ import annotations
 

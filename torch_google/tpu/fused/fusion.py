@@ -190,9 +190,10 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots, as the keys of later operators contain them.
+        """Return the shardings of the kept slots, which are those in the keys of later operators.
 
-        On a mesh, a tensor that belongs to one device is replicated. C++ then extracts one copy.
+        On a mesh, a tensor that belongs to one device is replicated. C++ then extracts that
+        device's copy.
         """
         if not self._placement.is_sharded:
             return self._placement.sharding()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: torch's fused operators and their gradients.
 
-On a TPU, XLA would store all scores in HBM, so Pallas kernels replace the computation where they
-apply. A gradient recomputes the weights from the log-sum-exp. An operator with dropout returns the
+On a TPU, XLA would store all scores in HBM, so Pallas kernels compute attention if they support the
+call. A gradient recomputes the weights from the log-sum-exp. An operator with dropout returns the
 seed of the dropout mask, so that the gradient uses the same mask.
 """
 
@@ -252,7 +252,7 @@ def _backward(
         or logsumexp.size < math.prod(rows)
     ):
         return plain(grad, q, k, v, out, logsumexp)
-    # torch pads the row dimension, and some of its operators merge the dimensions before it.
+    # logsumexp may have padded rows, and some of torch's operators merge its leading dimensions.
     row_sums = logsumexp.reshape(*rows[:-1], -1)[..., : rows[-1]]
     gradients: tuple[jax.Array, ...] = choose(
         grad.astype(q.dtype),
@@ -303,7 +303,7 @@ def _backward_of_scores(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Widen `rows`: use the values of `precise` if the two agree within rounding."""
+    """Cast `rows` to the dtype of `precise`, and use its values if they agree within rounding."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 

@@ -3,7 +3,7 @@
 
 The functional variants return new running statistics. The schema of `aten::native_batch_norm` does
 not declare that the operator writes its running statistics. Calls with running statistics therefore
-use a functional variant of our own, `torch_google::native_batch_norm_functional`.
+use a functional variant that this package defines, `torch_google::native_batch_norm_functional`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Bessel and Airy functions, computed with Chebyshev series.
 
 JAX has only some of these functions. The others are combinations of known singular or oscillating
-factors and smooth functions. Each smooth function is interpolated at Chebyshev points of SciPy's
-float64 values, once per process.
+factors and smooth functions. Each smooth function is interpolated once per process, from SciPy's
+float64 values at Chebyshev points.
 """
 
 from __future__ import annotations

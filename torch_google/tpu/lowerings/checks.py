@@ -2,8 +2,8 @@
 """Checks of argument values: indices must be in range, and integer divisors must not be zero.
 
 For invalid values, the CPU raises an error. XLA instead clamps an index or drops the write, and
-returns an arbitrary quotient. In debug mode, the device raises the CPU's error: these checks run as
-separate programs before the operator.
+returns an arbitrary quotient. In debug mode, the device raises the same error as the CPU, because
+these checks run before the operator, as separate programs.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _of_no_channels(
     transposed: bool,
     output_padding: Sequence[int],
 ) -> jax.Array:
-    """Return torch's empty result for an input without channels, for any kernel."""
+    """Return torch's empty result for an input without channels, whatever the kernel contains."""
     columns = zip(
         *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
     )
@@ -217,7 +217,7 @@ def _convolved(
 
 
 def _product(x: jax.Array, weight: jax.Array, window: Window, wide: Any) -> jax.Array:
-    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) by a matrix product."""
+    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) as a single matmul."""
     sizes = window.sizes(x, weight)
     padded = jax.lax.pad(
         x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in window.pads), (0, 0, 0)]

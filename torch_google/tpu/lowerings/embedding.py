@@ -104,8 +104,8 @@ def embedding_bag_dense_backward(
 ) -> jax.Array:
     grad = opmath(grad)
     if mode == _MAX:
-        # A bag that is empty or contains only padding has no maximum. Its index is -1, and the
-        # write is dropped.
+        # A bag that is empty or contains only padding has no maximum. Its index is -1, so its
+        # gradient is dropped.
         columns = jnp.arange(grad.shape[1])
         where = jnp.where(maximum_indices < 0, num_weights, maximum_indices)
         live = jnp.broadcast_to((bag_size[: grad.shape[0]] > 0)[:, None], grad.shape)

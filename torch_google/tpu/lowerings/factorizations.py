@@ -99,7 +99,7 @@ def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False
 
 
 def lu_factors(a: jax.Array, *, pivot: bool = True, name: str) -> _Three:
-    """Return the results of `lu_factor_ex`. `name` is the operator that errors on a TPU name."""
+    """Return the results of `lu_factor_ex`. Errors on a TPU name the operator `name`."""
     if not pivot:
         raise NotImplementedError(
             "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting. Use pivot=True"
@@ -214,7 +214,7 @@ def matrix_exp(a: jax.Array) -> jax.Array:
 
 
 def exponential_in_single(a: jax.Array) -> jax.Array:
-    """Compute a matrix exponential in float32 or complex64, with products of the highest precision.
+    """Compute a matrix exponential in float32 or complex64, with matmuls at the highest precision.
 
     The matrix is halved until its norm is below 4, and the result is squared as many times.
     """

@@ -114,7 +114,7 @@ def observed(
     per_row: bool = False,
     symmetric: bool = False,
 ) -> tuple[Array, ...]:
-    """Update the moving averages of the minimum and maximum, and quantize to their range."""
+    """Update the moving averages of the minimum and maximum, and quantize to that range."""
     looks = observer_on.reshape(-1)[0] != 0
     others = tuple(dim for dim in range(x.ndim) if dim != axis % x.ndim) if per_row else None
     rate = jnp.float32(averaging_const)

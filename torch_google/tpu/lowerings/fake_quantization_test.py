@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization and observers match the CPU's values and gradients, in every mode."""
+"""Fake quantization and observers give the same values and gradients as on the CPU."""
 
 from __future__ import annotations
 

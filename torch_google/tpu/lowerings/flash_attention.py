@@ -21,7 +21,7 @@ _LANES, _SUBLANES = 128, 8
 # The kernels hold blocks of whole heads, which must fit in VMEM.
 _LARGEST_HEAD = 256
 _FEW_KEYS = 256
-# The precision "high" is not supported, because Mosaic has no product in three passes.
+# The precision "high" is not supported, because Mosaic has no three-pass (bf16_3x) matmul.
 _PRECISIONS = (None, "default", "highest")
 
 
@@ -131,9 +131,10 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
 
 
 def _at_current_precision(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that it is traced with the current precision of matrix products.
+    """Wrap a function so that it is traced with the current matmul precision.
 
-    The alternative for a TPU is traced later, when the program is lowered.
+    The alternative for a TPU is traced only when the program is lowered, and the setting may have
+    changed by then.
     """
     precision = jax.config.jax_default_matmul_precision
 

@@ -88,7 +88,7 @@ def _padded(coordinate: jax.Array, size: int, padding: int, align_corners: bool)
 
 
 def _clipped(coordinate: jax.Array, size: int) -> jax.Array:
-    """Clip a coordinate to the input. As in torch, NaN becomes 0, and a border has no gradient."""
+    """Clip a coordinate to the input. As in torch, NaN becomes 0, and borders have no gradient."""
     coordinate = jnp.where(coordinate > 0, coordinate, 0)
     return jnp.where(coordinate < size - 1, coordinate, size - 1)
 

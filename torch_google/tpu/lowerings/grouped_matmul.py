@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products of groups of rows, columns or inner elements, as in mixtures of experts.
+"""Matmuls of groups of rows, columns or inner elements, as in mixtures of experts.
 
 A group is a range that begins at the previous group's offset and ends at its own. The offsets are
-values of a tensor, so a program cannot contain a product for each group. Instead, it loops over the
-overlapping pairs of a group and a tile of rows, and computes a product for each pair. There are at
-most as many pairs as tiles and groups together.
+values of a tensor, so the shape of each group's matmul is unknown at compile time. Instead, the
+program loops over the overlapping pairs of a group and a tile of rows, and computes a matmul for
+each pair. There are at most as many pairs as tiles and groups together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def grouped_mm(
     bias: None = None,
     out_dtype: Any = None,
 ) -> jax.Array:
-    """Return each group's product. The ranks of `a` and `b` tell which dimension is grouped."""
+    """Return each group's matmul. The ranks of `a` and `b` tell which dimension is grouped."""
     if offs is None:
         return matmul(a, b)
     if b.ndim == 3:
@@ -46,7 +46,8 @@ def _of_rows(a: jax.Array, b: jax.Array, offs: jax.Array) -> jax.Array:
 
     def visit(rows: jax.Array, group: jax.Array, mask: jax.Array, out: jax.Array) -> jax.Array:
         product = matmul(a.at[rows].get(mode="fill", fill_value=0), b[group]).astype(a.dtype)
-        # Select rows instead of adding products: 0 times an infinity in a group's matrix is NaN.
+        # Select rows instead of adding products, because 0 times an infinity in a group's matrix is
+        # NaN.
         old = out.at[rows].get(mode="fill", fill_value=0)
         return out.at[rows].set(jnp.where(mask, product, old), mode="drop")
 

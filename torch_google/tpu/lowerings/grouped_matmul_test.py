@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouped matrix products match the CPU's, however the rows are divided into groups."""
+"""Grouped matmuls match the CPU, however the rows are divided into groups."""
 
 from __future__ import annotations
 

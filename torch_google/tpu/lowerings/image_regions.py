@@ -216,7 +216,8 @@ def ps_roi_pool_backward(
 class _Sampling(NamedTuple):
     """The positions at which the bins are sampled. Arrays have the shape (boxes,) unless noted.
 
-    `rows` and `columns` are the numbers of samples in a bin. Their sum is divided by `count`.
+    `rows` and `columns` are the numbers of samples in a bin. The sum of a bin's samples is divided
+    by `count`.
     """
 
     batch: jax.Array

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products of int64 on a TPU, exact modulo 2**64 like those of a CPU.
+"""Sums of products of int64 on a TPU, exact modulo 2**64 as on a CPU.
 
-On a TPU, XLA has no matrix products or convolutions of int64, but it has fast ones of int8 that
-accumulate in int32. So both factors are written as eight digits from -128 to 127 in base 256. Each
-digit of the product is computed by one int8 product, which combines all pairs of digits that
-contribute to it: for the second digit, [a0 a1 a2 ...] times [b1 b0 0 ...]. Digits from the ninth on
-are dropped, because they are multiples of 2**64.
+On a TPU, XLA has no int64 matmuls or convolutions, but it has fast int8 ones that accumulate in
+int32. So both factors are written as eight digits from -128 to 127 in base 256. Each digit of the
+product is computed by one int8 product, which combines all pairs of digits that contribute to it:
+for the second digit, [a0 a1 a2 ...] times [b1 b0 0 ...]. Digits from the ninth on are dropped,
+because they are multiples of 2**64.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products and convolutions of int64 on a TPU equal those of the CPU, bit for bit."""
+"""int64 matmuls and convolutions on a TPU equal those on the CPU, bit for bit."""
 
 from __future__ import annotations
 

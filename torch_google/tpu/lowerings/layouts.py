@@ -93,7 +93,7 @@ def _columns(*which: int) -> _LayoutRule:
 def _solution(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """Give the solution LAPACK's strides.
+    """Lay out the solution as LAPACK does.
 
     LAPACK overwrites a buffer whose columns have the length of the matrix's longer side.
     """
@@ -107,7 +107,7 @@ def _solution(
 
 
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Give the result, with a row per nonzero element, the strides of a transposed tensor.
+    """Lay out the result, which has a row per nonzero element, as a transposed tensor.
 
     The second stride is the number of rows, even if that is 0.
     """
@@ -266,7 +266,7 @@ def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> l
 
 
 def _with_number(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Give `x + number` the CPU's strides. torch's meta kernel ignores the number."""
+    """Give `x + number` the CPU's strides, because torch's meta kernel ignores the number."""
     if all(isinstance(x, torch.Tensor) for x in args[:2]):
         return [*metas]
     return _elementwise(metas, args, kwargs)

@@ -25,7 +25,7 @@ _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 def ldl_factor_ex(
     a: jax.Array, *, hermitian: bool = False, check_errors: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the lower triangle of the factors, LAPACK's pivots, and the first zero pivot."""
+    """Return the factors' lower triangle, LAPACK's pivots, and the first zero pivot's index."""
     size = a.shape[-1]
     if not a.size:
         return a, jnp.zeros(a.shape[:-1], jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products at JAX's default precision. Half dtypes are accumulated in float32.
+"""Matmuls at JAX's default precision. Half dtypes are accumulated in float32.
 
-A TPU cannot multiply int64 matrices, so there the operands are split into int8 pieces.
+A TPU cannot multiply int64 matrices. On a TPU, the operands are therefore split into int8 pieces.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add_product_dtype(
 
 @lowering("aten::addbmm")
 def addbmm(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    # Contract over the batch as well, in a single product, so that no batched result is stored.
+    # Contract over the batch as well, in a single matmul, so that no batched result is stored.
     dims = (((0, 2), (0, 1)), ((), ()))
 
     def product(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -97,7 +97,7 @@ def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.
 
 
 def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Accept different dtypes if the product is empty. torch's meta kernel rejects them."""
+    """Accept different dtypes if the product is empty, which torch's meta kernel rejects."""
     if _is_a_product_of_nothing(a, b):
         return b.new_empty((*a.shape[:2], b.shape[2]))
     return _meta_registrations.meta_bmm(a, b)
@@ -155,7 +155,7 @@ def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
-    """Accept uint8 classes. torch's meta kernel rejects them."""
+    """Accept uint8 classes, which torch's meta kernel rejects."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
     losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *options)
@@ -163,14 +163,14 @@ def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[tor
 
 
 def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: Any) -> torch.Tensor:
-    """Accept negative dimensions. v2.6's meta kernel rejects them."""
+    """Accept negative dimensions, which v2.6's meta kernel rejects."""
     axis = axis % x.ndim if x.ndim else axis
     reduced: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **options)
     return reduced
 
 
 def _view_copy(x: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """Accept strides that allow no view. torch's meta kernel rejects them."""
+    """Accept strides that allow no view, which torch's meta kernel rejects."""
     return x.reshape(size).clone(memory_format=torch.contiguous_format)
 
 
@@ -181,7 +181,7 @@ def _in_place(*args: object, **options: object) -> None:
 def _bernoulli_out(
     x: torch.Tensor, *, generator: torch.Generator | None = None, out: torch.Tensor
 ) -> torch.Tensor:
-    """Accept any dtype for the result. torch's meta kernel accepts only floats."""
+    """Accept any dtype for the result, whereas torch's meta kernel accepts only floats."""
     return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
 
 
@@ -216,7 +216,7 @@ def _jagged(
 def _efficient_attention_grads(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any, **named: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """Give the gradients of `k` and `v` their head counts. torch's meta kernel uses that of `q`."""
+    """Give the gradients of `k` and `v` their head counts. torch's meta kernel uses q's."""
     kernel = _meta_registrations.meta__scaled_dot_product_efficient_backward
     grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
     if k.shape[1] == q.shape[1]:
@@ -233,7 +233,7 @@ def _grouped_mm(
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Accept the CPU's dtypes. torch's meta kernel accepts only bfloat16."""
+    """Accept the same dtypes as the CPU, whereas torch's meta kernel accepts only bfloat16."""
     for name, x in (("a", a), ("b", b)):
         if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
             raise RuntimeError(

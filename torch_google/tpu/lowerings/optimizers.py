@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fused optimizer steps on lists of parameters, and two operators of the gradient scaler.
 
-The lowerings are of the functional variants, which return new lists. If `found_inf` is set, the new
-values equal the old ones.
+The lowerings implement the functional variants, which return new lists. If `found_inf` is set, the
+new values equal the old ones.
 """
 
 from __future__ import annotations

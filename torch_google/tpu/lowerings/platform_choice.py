@@ -2,9 +2,10 @@
 """Functions that are computed differently on a TPU, or rejected there.
 
 The choice is made when a program is lowered, so a program that was traced on a machine without a
-TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives. Here, the
-alternative for a TPU is traced only by a lowering for a TPU, so other platforms do not pay for it.
-A program that uses these functions can be lowered for only one platform at a time.
+TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives. `choose`, in
+contrast, traces the alternative for a TPU only when it lowers a program for a TPU, so other
+platforms do not pay for it. A program that uses these functions can be lowered for only one
+platform at a time.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class NotOnTpu(NotImplementedError):
 def refuse_on_tpu(
     function: Function, *arrays: jax.Array, name: str, reason: str, only_64_bits: bool = False
 ) -> Any:
-    """Return `function(*arrays)`. When lowered for a TPU, raises NotOnTpu instead.
+    """Return `function(*arrays)`, or raise NotOnTpu if the program is lowered for a TPU.
 
     The error names the operator `name` and the dtype of the first array. If `only_64_bits` is True,
     a TPU rejects only float64 and complex128.

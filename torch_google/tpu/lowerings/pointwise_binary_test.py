@@ -32,7 +32,7 @@ def test_sums_and_products(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
 def test_a_bool_is_a_number_in_a_product(dtype: torch.dtype) -> None:
-    # False * nan is nan, and False * -1 is -0.
+    # In torch, False * nan is nan, and False * -1.0 is -0.0.
     mask = torch.tensor([True, False]).reshape(-1, 1)
     values = torch.tensor(FLOATS).to(dtype)
     check(aten.mul.Tensor, values, mask)

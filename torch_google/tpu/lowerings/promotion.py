@@ -122,13 +122,13 @@ def common(*operands: Operand) -> tuple[Array, ...]:
 
 
 def computed(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to their common dtype, or to float32 instead of half precision."""
+    """Cast the operands to their common dtype, or to float32 if that is a half-precision dtype."""
     dtype = wide(result_type(*operands))
     return tuple(convert(operand, dtype) for operand in operands)
 
 
 def floats(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to their common floating-point dtype, or to float32 for half precision."""
+    """Cast the operands to their common float dtype, or to float32 if that has half precision."""
     dtype = wide(floating(result_type(*operands)))
     return tuple(convert(operand, dtype) for operand in operands)
 

@@ -33,7 +33,7 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
     """Cast x to a dtype, within [low, high). If the interval is empty, return `low`."""
-    # A number just below `high` may be rounded up to it in half precision.
+    # In half precision, the cast may round a number just below `high` up to `high`.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
     return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
@@ -44,7 +44,8 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        # The in-place operator draws both parts with the full mean and half of the variance.
+        # normal_() draws the real and the imaginary part, each with the full mean and half the
+        # variance.
         return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One layer of an LSTM, GRU or plain RNN in one direction over a sequence, and single cells.
 
-One matrix product computes the terms that do not depend on the previous state for all steps, and a
-scan computes the rest. The gradient reuses the saved gates, so its scan needs only one matrix
-product per step, too.
+One matmul computes the terms that do not depend on the previous state for all steps, and a scan
+computes the rest. The gradient reuses the saved gates, so its scan also needs only one matmul per
+step.
 
 In shapes, T is the number of steps, B the batch size, I the input size, H the state size, and P the
 state size after projection. `gates` holds the arguments of a cell's activation functions. Its size

@@ -26,7 +26,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Operand = None,
 ) -> Array:
-    """Reduce each segment, starting from `initial`. Without it, the mean of nothing is NaN."""
+    """Reduce each segment, starting from `initial`. Without it, the mean of no elements is NaN."""
     (x,) = computed(data)
     axis %= max(x.ndim, 1)
     if lengths is not None:
@@ -78,7 +78,7 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Return the gradient, which tied extrema share equally. For products, it is exact at zeros."""
+    """Return the gradient, which tied extrema share equally. For products, zeros are exact."""
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:
@@ -93,7 +93,8 @@ def segment_reduce_backward(
     if reduce == "mean":
         return spread(slope / jnp.maximum(summed(jnp.ones_like(x)), 1))
     if reduce == "prod":
-        # Get the product of the other elements: divide by the element, unless it is 0 or NaN.
+        # For each element, compute the product of the others. Divide by the element, unless it is 0
+        # or NaN.
         odd = (x == 0) | jnp.isnan(x)
         rest = segment_reduce(
             jnp.where(odd, 1, x),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-# Output sizes. A single pixel is left out: the CPU fails with an internal assertion for it.
+# Output sizes. A single pixel is left out, because the CPU then fails with an internal assertion.
 _SIZES = [(9, 23), (13, 5), (26, 34), (2, 41), (40, 3)]
 
 

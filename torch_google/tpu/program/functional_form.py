@@ -61,7 +61,7 @@ class FunctionalForm:
 
 
 def functional_of(op: OpOverload) -> OpOverload:
-    """Return the pure operator behind an in-place or out= variant, or a pure operator as it is.
+    """Return the pure variant of an in-place or out= operator. A pure operator is its own variant.
 
     Raises NotImplementedError if torch has no pure variant of `op`.
     """

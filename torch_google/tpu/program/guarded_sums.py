@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guard against an abort of XLA's algebraic simplifier (jaxlib 0.10.2).
+"""Prevents an abort in XLA's algebraic simplifier (jaxlib 0.10.2).
 
-JAX expresses `cumsum` as a `reduce_window` that adds. XLA may fold its operand to a broadcast of a
+JAX expresses `cumsum` as a `reduce_window` that adds. XLA may fold the operand to a broadcast of a
 reshaped constant, as it does for a gather from zeros. The simplifier then replaces the sum with an
 iota, but mistakes the reshape for a constant, and a failed check aborts the process.
 

@@ -11,9 +11,9 @@ from torch._ops import OpOverload
 from torch_google.tpu import lowerings
 from torch_google.tpu.lowerings import Lowering
 
-# The prims that an aten operator of the same name can replace. A prim is only stricter: its
-# operands have equal dtypes and shapes. Prims that mean something else are left out, such as
-# `prims::div`, which truncates the quotient of integers.
+# The prims that an aten operator of the same name can replace. These prims are merely stricter:
+# they require operands of equal dtypes and shapes. Prims with a different meaning are left out,
+# such as `prims::div`, which truncates the quotient of integers.
 _OVERLOADS = {
     "default": "abs acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfc exp exp2 expm1 "
     "floor frexp imag lgamma log log10 log1p log2 neg reciprocal round rsqrt sign signbit sin sinh "

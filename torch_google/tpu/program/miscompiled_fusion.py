@@ -59,7 +59,7 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
     """Compile a program, and compile it again without fusion if XLA:CPU miscompiles it.
 
-    `guard_sums` modifies the program first.
+    Applies `guard_sums` to the program first.
     """
     guard_sums(lowered)
     executable = lowered.compile()
@@ -121,7 +121,7 @@ class _Instruction:
 
     @property
     def arrangement(self) -> str:
-        """The sizes and the layout of the result, without the dtype."""
+        """Return the sizes and the layout of the result, without the dtype."""
         return self.type[self.type.find("[") :]
 
 
@@ -340,7 +340,7 @@ class _Fusion:
         return f"expression {self._number(name)}"
 
     def _number(self, name: str) -> int:
-        """Return the number of an expression. Equal expressions have the same number."""
+        """Return the value number of an expression. Equal expressions have equal numbers."""
         number = self._numbers.get(name)
         if number is None:
             instruction = self.computation[name]

@@ -67,7 +67,8 @@ def _direct(
     try:
         meta = _meta_results(op, leaves, structure, on_host)
     except DynamicOutputShapeException:
-        # In torch v2.6, some operators do not support symbolic sizes.
+        # In torch v2.6, some meta kernels do not support symbolic sizes, so the results are
+        # unknown.
         meta = _ANY
     except NotImplementedError:
         # There is no meta kernel, so use the shapes and dtypes that the lowering returns.

@@ -2,9 +2,9 @@
 """Trial runs of operators on the CPU, to find calls that the CPU's kernels reject.
 
 torch's meta kernels check sizes well but dtypes loosely: they accept comparisons of complex
-numbers, or a softmax of integers. So an operator runs on the CPU before it first runs on the
-device. In a small call, the tensors are zeros with their full sizes. In a large call, no dimension
-has more than 8 elements.
+numbers, or a softmax of integers. An operator therefore runs on the CPU before it first runs on the
+device. Zeros replace the values of its tensors. The tensors of a small call keep their sizes; those
+of a large call are cut to at most 8 elements per dimension.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 # The largest trial has 64 x 64 elements. Sizes passed as arguments count as well. An eigenvalue
 # problem of that size takes 3 ms; every other operator takes less than 1 ms.
 _MOST_ELEMENTS = 4096
-# A large call has up to two trials, in which no dimension exceeds these sizes. A dimension of size
-# 8 has room for 7 x 7 windows.
+# A large call has up to two trials, in which no dimension exceeds these sizes. Size 8 leaves room
+# for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
@@ -197,8 +197,8 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
 
 def _zeros(leaf: torch.Tensor) -> torch.Tensor:
-    # Masks are all true, because the CPU skips kernels for masks that are all false. Zeros are
-    # valid indices.
+    # Masks are all true, because the CPU skips kernels for masks that are all false. Other tensors
+    # are zeros, which are also valid indices.
     return _filled(leaf, leaf.shape, leaf.dtype == torch.bool)
 
 

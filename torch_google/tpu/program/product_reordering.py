@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reorders matrix products so that they take XLA:CPU's fast path, without changing any sum.
+"""Reorders matmuls so that they take XLA:CPU's fast path, without changing any sum.
 
-XLA:CPU has a fast path for products whose left operand is row-major. The gradient of a weight sums
+XLA:CPU has a fast path for matmuls whose left operand is row-major. The gradient of a weight sums
 over the rows of both operands, so it misses that path and takes 1.4 times as long if the left
 operand is the wider one. This module transposes the narrower operand and makes it the left one.
 """
@@ -19,7 +19,7 @@ from jax.extend.core.primitives import dot_general_p, transpose_p
 from torch_google.tpu.lowerings.platform_choice import without_choices
 from torch_google.tpu.lowerings.replay import replaying
 
-# The minimum number of multiplications. In smaller products, copying an operand costs as much time
+# The minimum number of multiplications. In smaller matmuls, copying an operand costs as much time
 # as the fast path saves.
 _MANY = 2**24
 
@@ -50,7 +50,7 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
 
 
 def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
-    """Return whether an equation is a large product that sums over the rows of both matrices."""
+    """Return whether an equation is a large matmul that sums over the rows of both matrices."""
     if eqn.primitive is not dot_general_p:
         return False
     shapes = [atom.aval.shape for atom in eqn.invars]
@@ -71,7 +71,7 @@ def _product(left: jax.Array, right: jax.Array, params: dict[str, Any]) -> jax.A
     left, right = left.T if of_left else left, right.T if of_right else right
     if left.shape[1] <= right.shape[1]:
         return _rows_by_columns(left, right, params)
-    # Without the barrier, XLA would fold both transposes back into the original product.
+    # Without the barrier, XLA would fold both transposes back into the original matmul.
     return jax.lax.optimization_barrier(_rows_by_columns(right, left, params)).T
 
 

@@ -48,7 +48,7 @@ def check(op: OpOverload, args: list[Any]) -> None:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
         # The dtypes can represent all numbers, so the CPU checks at most the types of the numbers.
-        # Replace the numbers by ones.
+        # Replace the numbers with ones.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
@@ -151,9 +151,10 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
-    """Replace masks by indices, unless there is one value.
+    """Replace masks with indices, unless there is exactly one value to write.
 
-    The stand-in for the values has one element. With it, a mask would select other CPU kernels.
+    The stand-in for the values has one element, and for a single value, a mask would select a
+    different CPU kernel.
     """
     if values.numel() == 1:
         return indices
@@ -179,7 +180,7 @@ _OF_ONES = _named(
     "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
 )
-# Random operators. The CPU checks the values of the distributions' parameters.
+# Random operators, for which the CPU checks the values of the distribution's parameters.
 _OF_PARAMETERS = _named(
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ native_dropout normal_ random_ "
     "uniform uniform_"
@@ -208,6 +209,7 @@ def _stand_in(op: OpOverload) -> StandIn | None:
     if name in _OF_PLACES:
         return _a_place
     if name in _FILLING:
-        # For a single element, the CPU uses another kernel, which rejects nothing.
+        # Use up to two elements per dimension: for a single element, the CPU has a separate kernel,
+        # which rejects nothing.
         return _two
     return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)

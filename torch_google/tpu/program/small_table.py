@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings import lowering, table
 
 @pytest.fixture
 def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the table of lowerings by one with only a few operators."""
+    """Replace the table of lowerings with one that has only a few operators."""
     jax.config.update("jax_enable_x64", True)
     monkeypatch.setattr(table, "_TABLE", {})
     lowering("aten::add.Tensor")(lambda a, b, alpha=1: a + b * alpha)

@@ -35,7 +35,7 @@ class _Memory:
 
 
 class StreamContext:
-    """A context that makes a stream and its device current in this thread. None is a no-op."""
+    """A context that makes a stream and its device current in this thread; a no-op for None."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self._stream = stream
@@ -76,7 +76,7 @@ StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
 def stream_context(stream: torch.Stream | None) -> Any:
-    """Return a context that makes a stream current in this thread. None is a no-op."""
+    """Return a context that makes a stream current in this thread, or a no-op context for None."""
     return StreamContext(stream) if V2_6 or stream is None else stream
 
 

@@ -26,7 +26,7 @@ _LARGE = 1 << 26
 def zeros(
     shape: Sequence[int], dtype: torch.dtype, index: int, sharding: int = shardings.ONE_DEVICE
 ) -> jax.Array:
-    """Return an array of zeros on the device `index`, or sharded by the sharding number `sharding`.
+    """Return zeros on the device `index`, or distributed by the sharding with the index `sharding`.
 
     Large arrays are created on the device. Smaller arrays are copied to it, which takes less time
     than compiling a program for their shape. On the `cpu` platform, all arrays are copied from
@@ -93,7 +93,7 @@ def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DE
 
 
 def replicated(array: jax.Array, sharding: int) -> jax.Array:
-    """Copy an array to all devices of a replicated sharding, given by its number."""
+    """Copy an array to all devices of a replicated sharding, given by its index."""
     return jax.device_put(array, shardings.sharding_of(sharding))
 
 

@@ -59,7 +59,7 @@ def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
 
 
 def store_note(fingerprint: str, on: Devices, note: Any) -> None:
-    """Store a note in the compile cache, without an executable."""
+    """Store a note (JSON metadata) in the compile cache, without an executable."""
     cache.store_entry(fingerprint, _devices(on), cache.Entry(None, note))
 
 

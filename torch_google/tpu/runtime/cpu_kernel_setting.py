@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setting that lets torch's CPU kernels run operators on the platform `cpu`.
+"""The setting that lets torch's CPU kernels run operators on the `cpu` platform.
 
 A program takes about 50 ms to compile, and each new size needs one; a CPU kernel needs no
 compilation. The setting is process-wide, because autograd's threads must use the same kernels as
-the forward pass: a kernel and a program may differ in the lowest bits.
+the forward pass. The results of a kernel and of a program may differ in the lowest bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARIABLE = "TORCH_TPU_CPU_KERNELS"
 
 
 def set_cpu_kernels(enabled: bool) -> None:
-    """Choose whether the modes strict and fused may run operators with torch's CPU kernels.
+    """Choose whether the `strict` and `fused` modes may run operators with torch's CPU kernels.
 
     By default they may not, and every operator is a compiled program, as on a TPU. The environment
     variable TORCH_TPU_CPU_KERNELS=1 enables CPU kernels from the start. Raises RuntimeError if

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device arguments of every accepted form, and index tensors on another device."""
+"""Test device arguments of every accepted form, and index tensors on another device."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events and waits of streams: each covers all values that existed when it was created."""
+"""Events and stream waits. Each covers all values that existed when it was created."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events and streams, tested while a long program runs."""
+"""Test events and streams while a long program runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from torch_google.tpu.release import V2_6
 
-# The long program computes this many matrix products and takes at least 0.1 s.
+# The long program computes this many matmuls and takes at least 0.1 s.
 _PRODUCTS = 24
 
 

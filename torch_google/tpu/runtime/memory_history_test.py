@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of allocations, its format, and the HTML page that shows it."""
+"""Test the allocation history, its format, and the HTML page that shows it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory statistics and limits. An out-of-memory error leaves values unchanged."""
+"""Test memory statistics and limits. An out-of-memory error must not change any values."""
 
 from __future__ import annotations
 
@@ -239,7 +239,8 @@ def test_a_trace_that_the_compiler_rejects_runs_operator_by_operator(
         for turn in range(3):
             x.add_(1).mul_(2).sub_(2).add_(0)
             if turn == 0:
-                # The compiler rejects programs from now on. Only the fused program is new.
+                # Make the compiler reject all programs from now on. Only the fused program is new,
+                # so only it is rejected.
                 request.getfixturevalue("_too_large")
             assert x.tolist() == [2.0 ** (turn + 1)] * 67
             torch.tpu.wait_for_compiles()

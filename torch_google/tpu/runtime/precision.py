@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The precision of float32 matrix products and convolutions on devices that round their inputs.
+"""The precision of float32 matmuls and convolutions on devices that round their inputs.
 
-A TPU multiplies in bfloat16. A float32 product takes one bfloat16 pass at "default", three at
-"high" and six at "highest". On a CPU, every level gives full float32 precision.
+A TPU multiplies in bfloat16. A float32 matmul takes one bfloat16 pass at "default", three at "high"
+and six at "highest". On a CPU, every level gives full float32 precision.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.t
 
 
 def lowering_at(name: str) -> AbstractContextManager[Any]:
-    """Return a context in which JAX traces matrix products with the given precision."""
+    """Return a context in which JAX traces matmuls with the given precision."""
     if name == "default":
         return nullcontext()
     import jax

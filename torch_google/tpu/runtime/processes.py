@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins the processes of a job with jax.distributed, before the platform starts.
 
-torch.distributed has two transports (../collectives), which `TORCH_TPU_COLLECTIVES` selects: host
-or xla. The default is host if the platform is cpu, and xla otherwise. The transport xla needs
-programs that span the devices of several processes, and hence joined processes.
+torch.distributed has two transports (../collectives), which `TORCH_TPU_COLLECTIVES` selects: `host`
+or `xla`. The default is `host` on the `cpu` platform, and `xla` otherwise. The `xla` transport
+needs programs that span the devices of several processes, and hence joined processes.
 
 Rank 0 runs JAX's coordinator. It chooses a free port and publishes the address in torch's store.
 """
@@ -41,7 +41,7 @@ class Job:
 
 
 def uses_xla(platform: str) -> bool:
-    """Return whether the transport is xla, for a platform that is running or expected.
+    """Return whether the transport is `xla`, for a platform that is running or expected.
 
     Raises ValueError if TORCH_TPU_COLLECTIVES is neither host nor xla.
     """
@@ -78,9 +78,9 @@ def offer(job: Job) -> None:
 def join() -> None:
     """Join the job that `offer` kept, or the job that torchrun's variables describe.
 
-    This is a no-op if the transport is host, if the job has only this process, or if a job has been
-    joined already. Raises RuntimeError if JAX is already running, or if the other processes do not
-    join in time.
+    This is a no-op if the transport is `host`, if the job has only this process, or if a job has
+    been joined already. Raises RuntimeError if JAX is already running, or if the other processes do
+    not join in time.
     """
     if not uses_xla(expected_platform()):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of the transport. `../collectives/transport_test.py` tests it with real processes."""
+"""Test the choice of the transport. `../collectives/transport_test.py` starts real processes."""
 
 from __future__ import annotations
 

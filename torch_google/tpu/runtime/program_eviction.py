@@ -53,8 +53,8 @@ class MappingBudget:
                 forgotten = _C.forget_unused()
                 count = mappings()
                 if count > self._allowed:
-                    # The other mappings do not belong to programs, so eviction does not help. Raise
-                    # the limit.
+                    # The remaining mappings belong to no evictable program, so raise the limit
+                    # instead.
                     self._allowed = (count + self._most) / 2
         finally:
             self._next = now + max(_SOONEST, (self._allowed - count) / _RATE)

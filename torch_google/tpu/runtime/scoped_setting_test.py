@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scoped settings: eager mode, precision and other per-thread settings."""
+"""Test scoped settings: eager mode, precision and other per-thread settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of TPUs, with which programs can be compiled on machines that lack these TPUs.
+"""Describes TPUs, so that programs can be compiled for them on machines without TPUs.
 
 The compiler comes with the wheel `libtpu`, and needs neither a TPU nor a network. The devices of a
 topology can compile programs, but can neither run them nor hold arrays.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topology names and errors. The tests that compile for a topology need libtpu."""
+"""Test topology names and errors. The tests that compile for a topology need libtpu."""
 
 from __future__ import annotations
 

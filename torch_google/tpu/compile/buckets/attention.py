@@ -22,7 +22,7 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    # For padded rows, torch's log-sum-exp is infinity.
+    # torch's log-sum-exp is infinity for padded rows, so overwrite that of the bucket's padding.
     if is_padded(q.dims[2]) and lse.size:
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)

@@ -63,7 +63,7 @@ from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScop
     "prims::div",
 )
 def pointwise(call: RuleCall) -> Any:
-    """Pad all operands alike, and apply an elementwise operator to them."""
+    """Pad all operands in the same way, and apply an elementwise operator to them."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     remaining = iter(alike)
@@ -141,7 +141,7 @@ def aligned(
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
         # Prefer the dimension of an operand that is not uniform, then the one with the most
-        # extents: matrix products and reductions keep the extents of a product separate, too.
+        # extents, because matmuls and reductions also keep the extents of a dimension separate.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products. Padding in the summed dimension of both factors is set to zero."""
+"""Matmuls. Padding in the summed dimension of both factors is set to zero."""
 
 from __future__ import annotations
 

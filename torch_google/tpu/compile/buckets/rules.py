@@ -151,7 +151,7 @@ def _standin(array: jax.Array) -> Any:
 
 
 def bare(value: Any) -> Any:
-    """Replace each PaddedArray in nested arguments by its array."""
+    """Replace each PaddedArray in nested arguments with its array."""
     if isinstance(value, PaddedArray):
         return value.array
     if isinstance(value, Mapping):
