@@ -63,8 +63,8 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # Setting the time of use fails if the file is read-only or was just evicted. The
-                # data are valid anyway.
+                # Setting the time of use fails if the file is read-only or was just evicted, but
+                # the data are still valid.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:

@@ -108,6 +108,6 @@ def decode(data: bytes) -> UnloadedEntry:
 
 
 def _cannot_be_loaded(error: Exception) -> UnusableEntry:
-    # The file is intact if its checksum is correct, so another version probably wrote it. XLA may
-    # raise any error for it.
+    # The checksum is correct, so the file is intact, but another version probably wrote it. XLA may
+    # raise any error for such a file.
     return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

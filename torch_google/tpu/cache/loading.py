@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts JAX executables to XLA's bytes plus a plain-data description, and back.
 
-`jax.experimental.serialize_executable` pickles the description. Here the description is JSON, so
-reading it cannot call functions that the file names. XLA's bytes, however, are machine code.
+`jax.experimental.serialize_executable` pickles the description. This module uses JSON instead, so
+that reading a description cannot call functions that the file names. XLA's bytes, however, are
+machine code.
 """
 
 from __future__ import annotations

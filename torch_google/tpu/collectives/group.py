@@ -87,7 +87,7 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # Set the same options as torch does for its own gloo groups. For example, split_group()
+        # Set the same options as torch does for its own gloo groups: split_group(), for example,
         # reads the ranks.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id

@@ -25,7 +25,8 @@ from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
 
-# The number of different calls whose programs a group keeps. The least recently used are evicted.
+# The number of different calls whose programs a group keeps. It evicts the least recently used
+# ones.
 _MOST_PLANS = 256
 
 

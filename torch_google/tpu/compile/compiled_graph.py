@@ -37,9 +37,9 @@ class CompiledGraph(OutputCode):
     """An AOTAutograd graph, which is compiled when it is called.
 
     A call empties the list of arguments, to free memory early. The graph relies on Dynamo's guards.
-    If the graph has no symbols, its calls differ only in what the guards do not check: how the
-    tensors are laid out in their storages, and the dtypes of the storages. AOTAutograd's cache
-    stores the graph without its programs.
+    Calls of a graph without symbols therefore differ only in properties that the guards do not
+    check: how the tensors are laid out in their storages, and the dtypes of the storages.
+    AOTAutograd's cache stores the graph without its programs.
     """
 
     def __init__(

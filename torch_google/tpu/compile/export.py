@@ -59,7 +59,7 @@ def export_stablehlo(
 
 
 def _drop_checks(graph: torch.fx.GraphModule) -> None:
-    """Remove nodes that check values, because a program cannot raise errors. They have no users."""
+    """Remove nodes that check values, because a program cannot raise errors."""
     for node in list(graph.graph.nodes):
         if node.target is torch.ops.aten._linalg_check_errors.default:
             graph.graph.erase_node(node)

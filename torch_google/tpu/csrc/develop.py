@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build `torch_google/tpu/_C.so` next to the sources, for the torch that this interpreter imports.
 
-For development in a virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds
-the same library from BUILD. operator_policy.py first generates the table of operators. A source
-file is recompiled if it, or a header that it includes, has changed. torch's headers are precompiled
-once. The library is replaced atomically, so a running process keeps the old one.
+For development in a virtual environment, run `python torch_google/tpu/csrc/develop.py`; Bazel
+builds the same library from BUILD. The script first generates the table of operators with
+operator_policy.py. A source file is recompiled if it, or a header that it includes, has changed.
+torch's headers are precompiled once. The library is replaced atomically, so a running process keeps
+the old one.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _objects() -> Path:
 
 
 def _generate(objects: Path) -> None:
-    """Write the operator policy table. An unchanged table keeps its timestamp."""
+    """Write the operator policy table, unless it is unchanged, so that it keeps its timestamp."""
     command = [sys.executable, str(_HERE / "operator_policy.py")]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     table = objects / _HERE.relative_to(_ROOT) / "operator_policy_table.inc"
@@ -130,7 +131,7 @@ def _includes() -> list[str]:
 
 
 def _xla_headers() -> Path:
-    """Return jaxlib's folder of XLA FFI headers. `jax.ffi.include_dir()` would import JAX."""
+    """Return jaxlib's folder of XLA FFI headers, without importing JAX for `ffi.include_dir()`."""
     found = importlib.util.find_spec("jaxlib")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("develop.py: no jaxlib. Install it in this environment")

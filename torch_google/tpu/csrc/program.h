@@ -74,7 +74,7 @@ class Program : public LastUse {
   // Indices of the tensor arguments that are inputs of the function.
   c10::ArrayRef<size_t> inputs() const { return inputs_; }
   // The types of the numbers, which are passed after the tensors: 'f' for a
-  // float, 'i' for an integer. Includes the seed and the offset.
+  // float, 'i' for an integer. The seed and the offset are included.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
   // Returns the sharding of an array that is replicated on this program's mesh,

@@ -298,7 +298,7 @@ class Run {
     return made;
   }
 
-  // Returns each step's CompiledOp and the wires of its inputs.
+  // Returns each step's CompiledOp and the wires (sources) of its inputs.
   py::list described() const {
     py::list steps;
     for (const auto& step : trace_.steps) {
@@ -367,7 +367,7 @@ class Run {
 
   // Returns a pair (step, slot) for each slot that is not kept, ordered by
   // step. The step is the last one that computes or reads the slot's value, or
-  // computes the next value of the same box. No later step needs the value.
+  // computes the next value of the same box, so no later step needs the value.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matmuls and convolutions of empty tensors give the CPU's shapes, dtypes and gradients."""
+"""Matmuls and convolutions of empty tensors match the CPU in shapes, dtypes and gradients."""
 
 from __future__ import annotations
 

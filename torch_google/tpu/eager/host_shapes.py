@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose result shapes depend on input values. They run eagerly on concrete arrays."""
+"""Runs operators whose result shapes depend on input values, eagerly, on concrete arrays."""
 
 from __future__ import annotations
 

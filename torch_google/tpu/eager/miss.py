@@ -78,7 +78,7 @@ def miss(
         ):
             raise  # the arguments are not the cause, so skip the trial on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
-            # Meta kernels phrase errors differently. Prefer the CPU's messages, which users know.
+            # Prefer the CPU's messages, which users know, to those of meta kernels.
             try:
                 refusals.raise_cpu_error(op, args)
             except refusals.Refusal as refusal:

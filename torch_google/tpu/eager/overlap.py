@@ -85,7 +85,8 @@ _MOVE = frozenset(
     }
 )
 
-# Operators in _MOVE that start from a copy of the first argument. They may write to that argument.
+# Operators in _MOVE that start from a copy of the first argument, so they may write to that
+# argument.
 _CHANGE = frozenset(
     {
         "aten::index_add",
@@ -104,13 +105,13 @@ _WARN = frozenset(
 
 
 class Overlap(RuntimeError):
-    """A write that torch rejects. The message is that of torch's RuntimeError."""
+    """A write that torch rejects, with the message of torch's RuntimeError."""
 
 
 def check(
     op: OpOverload, views: Sequence[View], storages: Sequence[int], written: Sequence[int]
 ) -> None:
-    """Raise Overlap for a write that torch rejects, or warn if torch warns. Uses torch's messages.
+    """Raise Overlap or warn, with torch's message, for a write that torch rejects or warns about.
 
     `storages` lists each tensor's storage; `written` lists the indices of the tensors to write.
     """

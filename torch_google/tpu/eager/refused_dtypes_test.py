@@ -33,8 +33,8 @@ def _batch_norm(values: torch.Tensor) -> torch.Tensor:
     return functional.batch_norm(values, None, None, training=True)
 
 
-# The CPU has no kernels for these dtypes. Computing in a float dtype instead would truncate results
-# to integers, or order complex numbers.
+# The CPU has no kernels for these dtypes. The device must not compute in a float dtype instead,
+# because that would truncate results to integers, or order complex numbers.
 DTYPES: dict[str, Callable[[str], Any]] = {
     "softmax of int64": lambda on: _INT(on).softmax(0),
     "log_softmax of bool": lambda on: _BOOL(on).log_softmax(0),

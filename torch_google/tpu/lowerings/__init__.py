@@ -30,8 +30,8 @@ __all__ = [
     "names",
 ]
 
-# For each name, the module that fills the table which the name needs, and the module that defines
-# the name. `lowering` needs the full table to reject a second lowering for an operator.
+# For each name, the module that fills the table that it needs, and the module that defines it.
+# `lowering` needs the full table to reject a second lowering for an operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),

@@ -263,7 +263,7 @@ def _scattered(
 def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """Combine each element with the values scattered to it. Elements without any stay the same."""
+    """Combine each element with the values scattered to it; keep elements that receive none."""
     reduction = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x

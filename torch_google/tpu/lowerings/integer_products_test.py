@@ -27,7 +27,7 @@ EXTREMES = [
 
 
 def values(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Return random numbers of all magnitudes. A third of them are extreme."""
+    """Return random numbers of all magnitudes, a third of which are from EXTREMES."""
     generator = torch.Generator().manual_seed(seed)
     count = math.prod(shape)
     full = torch.randint(INTEGERS.min, INTEGERS.max, (count,), generator=generator)

@@ -181,7 +181,7 @@ def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) 
 
 
 def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Return gradients shaped like query, key and value. Key and value may have fewer heads."""
+    """Return gradients shaped like query, key and value, which may differ in their head counts."""
     output_mask, bias = args[10], args[4]
     order = [0, 2, 1, 3] if _have_rows(args[1:4]) else [0, 1, 2, 3]
     grads: list[torch.Tensor | None] = [
@@ -222,7 +222,7 @@ def _complex_to_real(
 
 
 def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Return `meta` with MKL's strides. Dimensions that are not transformed are outermost.
+    """Return `meta` with MKL's strides, in which untransformed dimensions are outermost.
 
     If MKL is not linked, pocketfft returns contiguous results.
     """

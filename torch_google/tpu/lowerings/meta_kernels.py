@@ -73,14 +73,14 @@ def _multi_margin_loss(
     weight: torch.Tensor | None = None,
     reduction: int = 1,
 ) -> torch.Tensor:
-    """Return one loss per target. torch's meta kernel treats a single target as a row."""
+    """Return one loss per target, whereas torch's meta kernel treats a single target as a row."""
     return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _multilabel_margin_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a loss without dimensions for a single row. torch's meta kernel adds a dimension."""
+    """Return a loss without dimensions for a row, whereas torch's meta kernel adds a dimension."""
     rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
     return x.new_empty(rows), x.new_empty(target.shape)
 
@@ -216,7 +216,7 @@ def _jagged(
 def _efficient_attention_grads(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any, **named: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """Give the gradients of `k` and `v` their head counts. torch's meta kernel uses q's."""
+    """Give the gradients of `k` and `v` their own head counts. torch's meta kernel uses q's."""
     kernel = _meta_registrations.meta__scaled_dot_product_efficient_backward
     grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
     if k.shape[1] == q.shape[1]:

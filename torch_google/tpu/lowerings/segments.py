@@ -78,7 +78,7 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Return the gradient, which tied extrema share equally. For products, zeros are exact."""
+    """Return the gradient, which tied extrema share equally and which is exact for zero factors."""
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:

@@ -24,8 +24,8 @@ from torch_google.tpu.program.number import Number, accepted_arguments, apply
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The largest trial has 64 x 64 elements. Sizes passed as arguments count as well. An eigenvalue
-# problem of that size takes 3 ms; every other operator takes less than 1 ms.
+# The largest trial has 64 x 64 elements, counting those implied by sizes passed as arguments. An
+# eigenvalue problem of that size takes 3 ms; every other operator takes less than 1 ms.
 _MOST_ELEMENTS = 4096
 # A large call has up to two trials, in which no dimension exceeds these sizes. Size 8 leaves room
 # for 7 x 7 windows.

@@ -71,7 +71,7 @@ def expected_devices() -> int:
 
 
 def _of_jax() -> str:
-    """Return JAX's setting for the number of CPU devices. XLA_FLAGS has the lowest priority."""
+    """Return JAX's setting for the number of CPU devices, from XLA_FLAGS only as a last resort."""
     config = getattr(sys.modules.get("jax"), "config", None)
     count = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
     if not str(count).startswith("-"):

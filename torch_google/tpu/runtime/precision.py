@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The precision of float32 matmuls and convolutions on devices that round their inputs.
 
-A TPU multiplies in bfloat16. A float32 matmul takes one bfloat16 pass at "default", three at "high"
-and six at "highest". On a CPU, every level gives full float32 precision.
+A TPU multiplies in bfloat16, so a float32 matmul takes one bfloat16 pass at "default", three at
+"high" and six at "highest". On a CPU, every level gives full float32 precision.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ProgramLimit:
     def make_room(self) -> int:
         """Evict programs if the limit is reached. Return the number of evicted programs.
 
-        Also drop the text of lowered programs. JAX keeps it as long as the traces, and it takes
+        Also drops the text of lowered programs. JAX keeps it as long as the traces, and it takes
         more memory than the programs themselves.
         """
         _drop_lowered_text()

@@ -128,7 +128,7 @@ def cat(call: RuleCall) -> Any:
     tensors = call.args[0]
     rank = len(call.metas[0].shape)
     axis = call.argument("dim") % rank
-    # Tensors of another rank are empty and one-dimensional. They affect only the dtype.
+    # Tensors of a different rank are empty and one-dimensional, so they affect only the dtype.
     same_rank = [x for x in tensors if len(x.dims) == rank]
     promoted = common(*(x.array for x in tensors))
     arrays = [array for array, x in zip(promoted, tensors, strict=True) if len(x.dims) == rank]
