@@ -121,8 +121,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   Gil gil;
   // Drop the references that were released without the GIL. The main thread
   // also drops them when it runs Python code, but not while it waits for a
-  // backward pass. Meanwhile the backward pass's own thread releases values,
-  // but never runs Python code.
+  // backward pass, whose thread releases values without ever running Python
+  // code.
   collect_released();
   ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {

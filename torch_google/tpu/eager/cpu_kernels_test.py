@@ -25,7 +25,7 @@ def _enabled() -> Iterator[None]:
 
 
 def _both(function: Callable[[], Any]) -> tuple[Any, Any]:
-    """Run a function on CPU kernels and as programs, and return both results."""
+    """Run a function with CPU kernels and with programs, and return both results."""
     torch.tpu.set_cpu_kernels(True)
     calls = torch.tpu.metrics().cpu_kernels
     mine = function()

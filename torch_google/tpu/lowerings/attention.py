@@ -184,7 +184,7 @@ def _attend(
 
 
 def _as_float32(function: Callable[..., Sequence[jax.Array]]) -> Callable[..., tuple[Any, ...]]:
-    """Make a kernel return float32, like the other implementations."""
+    """Make a Pallas kernel return float32, like the plain implementation."""
     return lambda *arrays: tuple(x.astype(jnp.float32) for x in function(*arrays))
 
 

@@ -111,8 +111,8 @@ def ctc_loss_backward(
         here = state[:, None] == jnp.arange(classes)
         return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
 
-    # Several states may have the same class. Add them up in a loop, because there may be thousands
-    # of states.
+    # Several states may have the same class, so their probabilities are added. Do so in a loop,
+    # because there may be thousands of states.
     nothing = jnp.full((times, batch, classes), -jnp.inf, log_probs.dtype)
     of_class = jax.lax.scan(add, nothing, (states.T, jnp.moveaxis(both, 2, 0)))[0]
     posterior = jnp.exp(of_class + loss[:, None] - log_probs)

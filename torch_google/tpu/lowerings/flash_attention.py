@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with JAX's Pallas kernels for TPUs, which never store the whole matrix of scores.
+"""Attention for TPUs with JAX's Pallas kernels, which never store the full score matrix.
 
 The kernels compute blocks of rows and keys, so they support only some shapes and dtypes.
 """
@@ -32,8 +32,8 @@ def applies(
 
     They support bfloat16 and float32 in four dimensions, without a mask or dropout. Lengths must be
     multiples of 128. head_dim must be 256, or a multiple of 8 up to 128. With at most 256 keys,
-    plain attention moves fewer bytes, because the kernels use the space of 128 scores to store the
-    log-sum-exp of a row.
+    plain attention is used. It then moves fewer bytes, because the kernels use the space of 128
+    scores to store the log-sum-exp of a row.
     """
     head = q.shape[-1]
     return (

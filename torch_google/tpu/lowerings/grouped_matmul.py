@@ -2,9 +2,9 @@
 """Matmuls of groups of rows, columns or inner elements, as in mixtures of experts.
 
 A group is a range that begins at the previous group's offset and ends at its own. The offsets are
-values of a tensor, so the shape of each group's matmul is unknown at compile time. Instead, the
-program loops over the overlapping pairs of a group and a tile of rows, and computes a matmul for
-each pair. There are at most as many pairs as tiles and groups together.
+values of a tensor, so a program cannot contain a matmul for each group, whose shape would have to
+be fixed. Instead, it loops over the overlapping pairs of a group and a tile of rows, and computes a
+matmul for each pair. There are at most as many pairs as tiles and groups together.
 """
 
 from __future__ import annotations

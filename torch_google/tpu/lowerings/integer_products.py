@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products of int64 on a TPU, exact modulo 2**64 as on a CPU.
+"""int64 matmuls and convolutions on a TPU, exact modulo 2**64 as on a CPU.
 
 On a TPU, XLA has no int64 matmuls or convolutions, but it has fast int8 ones that accumulate in
 int32. So both factors are written as eight digits from -128 to 127 in base 256. Each digit of the

@@ -18,7 +18,7 @@ from torch_google.tpu.lowerings.integer_products import exact_product
 from torch_google.tpu.lowerings.platform_choice import NotOnTpu
 
 INTEGERS = torch.iinfo(torch.int64)
-# Values at which digits, halves or the sign change.
+# Values around which the digits, the 32-bit halves or the sign change.
 EXTREMES = [
     *(0, 1, -1, INTEGERS.min, INTEGERS.max, INTEGERS.min + 1, INTEGERS.max - 1),
     *(s * ((1 << n) + d) for n in (7, 8, 15, 16, 31, 32, 55, 62) for d in (-1, 0, 1) for s in (1, -1)),

@@ -95,7 +95,7 @@ def _solution(
 ) -> list[torch.Tensor]:
     """Lay out the solution as LAPACK does.
 
-    LAPACK overwrites a buffer whose columns have the length of the matrix's longer side.
+    LAPACK writes it to a buffer whose columns are as long as the longer side of the matrix.
     """
     a, solution = args[0], metas[0]
     rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1

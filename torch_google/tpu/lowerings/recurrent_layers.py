@@ -263,7 +263,7 @@ def _gates(kind: str, of_input: jax.Array, of_state: jax.Array) -> jax.Array:
 
 
 def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Split the gradient of the gates into those of the input's and of the state's contribution."""
+    """Split the gradient of the gates into the input's part and the state's part."""
     if kind != "gru":
         return grad, grad
     both, n_input, n_state = jnp.split(grad, (grad.shape[-1] // 2, 3 * (grad.shape[-1] // 4)), -1)

@@ -194,8 +194,8 @@ def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
     return function(*args, **kwargs)
 
 
-# JAX versions of functions on numbers. Numbers that are program inputs are traced, and Python's
-# functions would need their values.
+# JAX versions of functions on numbers. They are needed because numbers that are program inputs are
+# traced, and Python's functions would need their values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),

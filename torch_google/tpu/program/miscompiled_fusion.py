@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation that works around two XLA:CPU bugs in fused programs (jaxlib 0.10.2).
+"""Works around two XLA:CPU bugs in fused programs (jaxlib 0.10.2).
 
 1. A fused dynamic-update-slice shares a buffer with its operand even if an update reads elements of
 the operand other than the one that it replaces. The loop then reads elements that it has already
@@ -9,7 +9,7 @@ prevent this.
 `exp(max(x, nan))` gives 0.0 or -inf. XLA folds a plain `exp(nan)`, but leaves `max(x, nan)` to
 LLVM, which makes the integer part of the exponent undefined.
 
-Compiling without the passes `fusion` and `algsimp` avoids both bugs. This module looks for affected
+Compiling without the `fusion` and `algsimp` passes avoids both bugs. This module looks for affected
 fusions in the optimized program, and compiles the program again only if it contains one. An update
 is safe if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`.
 An expression that `_Fusion` does not understand is treated as unsafe.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds storages and their owners through Python objects, such as parameters and gradients."""
+"""Finds storages through the Python objects that own them, such as parameters and gradients."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Job:
 def uses_xla(platform: str) -> bool:
     """Return whether the transport is `xla`, for a platform that is running or expected.
 
-    Raises ValueError if TORCH_TPU_COLLECTIVES is neither host nor xla.
+    Raises ValueError if TORCH_TPU_COLLECTIVES is neither `host` nor `xla`.
     """
     name = os.environ.get(_VARIABLE) or None
     if name not in (None, *_TRANSPORTS):

@@ -62,7 +62,7 @@ class MappingBudget:
 
 
 def mappings() -> int:
-    """Return the number of memory mappings of this process, or 0 if it is unknown."""
+    """Return the number of memory mappings of this process, or 0 if that is unknown."""
     try:
         return _MAPPINGS.read_bytes().count(b"\n")
     except OSError:

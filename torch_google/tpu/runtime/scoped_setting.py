@@ -16,7 +16,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ScopedSetting:
-    """A block in which a setting of this thread has another value.
+    """A context manager or decorator that gives a setting of this thread a different value.
 
     An object can be entered repeatedly, recursively and by several threads. As a decorator, it
     applies during each call of a function or, for a generator, while the generator runs, like

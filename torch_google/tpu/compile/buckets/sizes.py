@@ -96,7 +96,7 @@ def expr_of(size: Any) -> sympy.Expr:
 
 
 class SizeScope:
-    """The buckets of symbols and, as traced scalars, the symbols' values in a call.
+    """The buckets of symbolic sizes, and the values of the symbols in a call, as traced scalars.
 
     A symbol in `fixed` equals its bucket, so it causes no padding. The scope records the
     assumptions that an evaluation makes, and `holds` checks whether they are true for a call.
