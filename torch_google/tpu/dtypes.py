@@ -35,8 +35,8 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {torch_dtype: np.dtype(jax_dtype) for torch_dtype, jax_dtype in _PAIRS}
 _TO_TORCH = {jax_dtype: torch_dtype for torch_dtype, jax_dtype in _TO_JAX.items()}
 
-# The dtypes that each platform lacks, mapped to the dtype that the error suggests. float64 is not
-# listed, because a TPU emulates it, slowly, with pairs of float32.
+# The dtypes that each platform lacks, mapped to the dtype that the error message suggests. float64
+# is not listed, because a TPU emulates it, slowly, with pairs of float32 values.
 _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
     "tpu": {torch.complex128: torch.complex64},
 }

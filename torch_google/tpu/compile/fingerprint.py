@@ -32,7 +32,10 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Return whether the versions of torch and this package determine all lowerings of a graph."""
+    """Return whether all of a graph's lowerings come from torch or this package.
+
+    If so, the versions of the two determine the lowerings.
+    """
     return all(
         lowerings.is_pinned(node.target)
         for module in graph.modules()

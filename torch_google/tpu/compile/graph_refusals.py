@@ -74,7 +74,7 @@ def _described(leaf: Any) -> Any:
 
 
 def _positional(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments in schema order, with example numbers in place of symbols."""
+    """Return the arguments in schema order, with symbols replaced by example values."""
     schema = op._schema.arguments
     values = {argument.name: argument.default_value for argument in schema}
     values |= dict(zip((argument.name for argument in schema), args, strict=False))

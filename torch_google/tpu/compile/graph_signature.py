@@ -91,14 +91,14 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument that an output equals after all writes, or None."""
+        """Return the index of the argument whose final value an output is, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
             return None  # the output is the value before the write
         return self._copies.get(node, index)
 
     def family(self, node: Node) -> list[Node]:
-        """Return the nodes that share storage with an output, or an empty list if there are none.
+        """Return the nodes that share storage with an output, or an empty list if none do.
 
         The first node in the list created the storage and determines the storage's dtype.
         """
@@ -114,8 +114,8 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
             if lowerings.is_collective(node.target):
-                # The number arguments of a collective, such as the elements per rank, are also
-                # fixed.
+                # Numbers passed to a collective, such as the elements per rank, must be constants
+                # in the program.
                 metas = (each.meta.get("val") for each in node.all_input_nodes)
                 fixed |= _symbols(metas)
         return frozenset(

@@ -22,8 +22,8 @@ class Options:
     `max_programs`: how many programs a graph with symbolic sizes may keep. The least recently used
     program is evicted.
 
-    `precision`: the precision of matrix products: default, high or highest. None means the setting
-    of torch.tpu.
+    `precision`: the precision of matmuls: default, high or highest. None means torch.tpu's current
+    precision.
     """
 
     donate: bool = True
@@ -32,15 +32,15 @@ class Options:
     precision: str | None = None
 
 
-# In Inductor, these modes enable a single launch per graph, and kernel selection. XLA always does
-# both.
+# In Inductor, these modes launch a graph as a unit (CUDA graphs) or autotune kernels. XLA always
+# does both, so here the modes change nothing.
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
     """Convert a mode and options to Options.
 
-    Raises a ValueError listing the valid choices if one of them is invalid.
+    Raises a ValueError listing the valid choices if the mode or an option is invalid.
     """
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")

@@ -28,9 +28,10 @@ random_key: OpOverload = torch.ops.torch_google.random_key.default
 
 
 def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
-    """Give all random operators of a joint graph one key, which is a new node, and split the graph.
+    """Add a random key to a joint graph, pass it to all random operators, and split the graph.
 
-    Raises NotImplementedError if the backward pass would repeat a draw of the forward pass.
+    Raises NotImplementedError if the backward pass would rerun a subgraph that draws random
+    numbers.
     """
     _refuse_drawn_again(joint)
     nodes = [node for node in joint.graph.nodes if is_random(node)]
@@ -81,8 +82,8 @@ def is_random(node: Node) -> bool:
 def _refuse_drawn_again(joint: GraphModule) -> None:
     """Reject subgraphs that draw random numbers, such as cond's, if the gradient recomputes them.
 
-    A recomputed subgraph would draw other numbers than the forward pass, so the gradient would be
-    wrong.
+    The recomputed subgraph would not draw the same numbers as the forward pass, so the gradient
+    would be wrong.
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:

@@ -114,8 +114,7 @@ def test_precision_is_that_of_the_products(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path: Path) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        # Padded to a bucket, both shapes have the same number of elements, so their flat inputs
-        # have equal lengths.
+        # Both shapes have the same number of elements once the first dimension is padded to 8.
         for shape in ((5, 2, 6), (5, 3, 4)):
             torch._dynamo.reset()
             x = torch.randn(shape)

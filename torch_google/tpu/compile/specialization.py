@@ -57,7 +57,7 @@ class _ViewResult:
     neg: bool
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
-        """Return the view of `base`, a flat tensor that may have another dtype."""
+        """Return the view of `base`, a flat tensor whose dtype may differ from the view's."""
         if base.dtype != self.dtype:
             usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
             base = base[: usable // base.itemsize].view(self.dtype)
@@ -107,7 +107,7 @@ class Specialization:
             # array cannot be donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The outputs that follow the written values, each with the nodes whose values it contains.
+        # The program's outputs after the written values, each with the nodes whose values it holds.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -138,7 +138,7 @@ class Specialization:
                 # which may be outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:
-            # JAX raises these types of error from Python and from C++.
+            # Both JAX's Python code and XLA raise errors of these types.
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
@@ -163,7 +163,7 @@ class Specialization:
                 arrays[index] = jax.device_put(arrays[index], self._placement.sharding())
 
     def _result(self, output: Any) -> Any:
-        """Return a description of a result's source, or the result itself if it is a constant."""
+        """Return a description of where a result comes from, or the result if it is a constant."""
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
@@ -193,7 +193,7 @@ class Specialization:
         return self._made.index((result, nodes))
 
     def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
-        """Return the adapter, the positions of the output arrays, and a plan for each device."""
+        """For each device, return its adapter, its output arrays' positions, and its plan."""
         devices: dict[torch.device, list[int]] = {}
         for result in self._results:
             if isinstance(result, _NewResult | _ViewResult):

@@ -25,7 +25,7 @@ Program: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 
 
 class SplitGraph:
-    """Runs the parts of a graph in the order of its nodes. `compiled` compiles a single part.
+    """A graph whose parts run one after another. `compiled` is called to compile each part.
 
     A call clears its list of arguments, to free memory early.
     """
@@ -67,13 +67,13 @@ class _Step:
 
 
 def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
-    """Split nodes into single collectives, marked True, and the groups of nodes between them."""
+    """Split nodes into parts: (True, [collective]), and (False, nodes) for the nodes in between."""
     parts: list[tuple[bool, list[Node]]] = []
     calls: set[Node] = set()
     for node in nodes:
-        # Call torch's own wait outside of programs, because its lowering is a no-op. A coalesced
-        # collective returns a list, which cannot be the input of a program, so take its items
-        # outside as well.
+        # Run wait_tensor outside the programs, where it really waits, because its lowering is a
+        # no-op. A coalesced collective returns a list, which cannot be the input of a program, so
+        # take its items outside as well.
         if (
             lowerings.is_collective(node.target)
             or node.target is _WAIT

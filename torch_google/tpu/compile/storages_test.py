@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments whose storages differ in dtype get separate programs, although Dynamo ignores this."""
+"""Arguments whose storages differ in dtype get separate programs, without any guard in Dynamo."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class _SymbolicProgram:
 
 
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
-    """Lower arange to a result of the given length. The usual lowering needs concrete ends."""
+    """Lower arange to a result of the given length. The usual lowering needs concrete bounds."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     is_integer = isinstance(start, int) and isinstance(step, int)
     places = jax.numpy.arange(length, dtype=jax.numpy.int64 if is_integer else jax.numpy.float64)
@@ -205,6 +205,6 @@ _COUNTS = frozenset(
     }
 )
 
-# Tells `run` neither to check nor to cast the results of the lowering. This module compares the
+# Tells `run` neither to check nor to cast the lowering's results, because this module compares the
 # shapes itself.
 _ANY = object()

@@ -27,7 +27,7 @@ class Symbols:
                     self._learn(symbol, number)
 
     def concrete(self, value: Any) -> Any:
-        """Replace fake tensors by meta tensors and symbols by numbers. Other values are unchanged.
+        """Replace fake tensors with meta tensors, and symbols with numbers. Keep other values.
 
         Raises NotImplementedError if a size depends on tensor values.
         """

@@ -109,7 +109,7 @@ def compile_step(
 def _hooks(
     groups: list[dict[str, Any]],
 ) -> list[tuple[torch.Tensor, tuple[Callable[..., Any], ...]]]:
-    """Return the parameters with gradient hooks, and their hooks, because Dynamo ignores hooks."""
+    """Return each parameter that has gradient hooks, with its hooks, which Dynamo would ignore."""
     hooks = []
     for group in groups:
         for parameter in group["params"]:
@@ -124,7 +124,7 @@ def _hooks(
     return hooks
 
 
-# If Dynamo fails in one of these torch files, the model uses the given wrapper.
+# Maps torch files to wrappers: if Dynamo fails in one of the files, the model uses that wrapper.
 _WRAPPERS = {
     "torch/nn/parallel/distributed.py": "DistributedDataParallel",
     "torch/distributed/_composable/replicate.py": "replicate",
@@ -237,7 +237,7 @@ def _method(function: Any, cell: CellType) -> Any:
 
 
 def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the optimizer's own attributes, with those that are bound methods in a second dict."""
+    """Return two dicts of the optimizer's own attributes: values, and names of bound methods."""
     own: dict[str, Any] = {}
     bound: dict[str, str] = {}
     for name, value in vars(optimizer).items():
@@ -251,7 +251,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Return the floats in the state and in the optimizer's own attributes, by location."""
+    """Map each place that holds state, or an attribute, to the floats in it."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]

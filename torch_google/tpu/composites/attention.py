@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention, with a fused forward operator and a fused backward operator.
 
-torch looks up whether a device has a fused operator in a table of its own kernels, and does not ask
-`_fused_sdp_choice` (v2.6 and v2.13). For a device that is not in the table, it uses the formula, a
-series of smaller operators. So this module calls the fused operator itself.
+torch (v2.6 and v2.13) calls a fused operator only on a fixed list of devices, and does not ask
+`_fused_sdp_choice` on others. There it uses the math (unfused) implementation, a series of smaller
+operators. So this module calls the fused operator itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    # Use the formula for any call that the fused operator does not support. The formula also raises
-    # torch's errors.
+    # Use the math implementation for any call that the fused operator does not support. It also
+    # raises torch's errors for invalid calls.
     if not (
         _is_plain(query, key, value, enable_gqa)
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))

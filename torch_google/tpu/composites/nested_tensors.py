@@ -3,8 +3,8 @@
 
 Most of these kernels read only sizes, strides and offsets, which are CPU tensors on every device.
 They pass views of the buffer to other operators, which run on the device. A few kernels read the
-buffer itself. Some of those are replaced here. The others are left out, and torch reports that the
-device lacks the operator.
+buffer itself. This module replaces some of those, and does not register the others, so torch
+reports that the device lacks them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _of_buffer(buffer: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros(x: torch.Tensor | None) -> torch.Tensor | None:
-    """Return zeros on the CPU with the same sizes, with which the CPU's kernel can check a call."""
+    """Return CPU zeros with a tensor's sizes and dtype, on which a CPU kernel can check a call."""
     if x is None or not x.is_nested:
         return None if x is None else torch.zeros(x.shape, dtype=x.dtype)
     parts = [torch.zeros(part.shape, dtype=x.dtype) for part in x.unbind()]

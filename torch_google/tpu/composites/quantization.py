@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization with an observer. The first run resizes per-channel state, as in torch."""
+"""Fake quantization with an observer, whose per-channel state is allocated by the first call."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 """LSTM, GRU and RNN, with a forward and a backward program for each layer and direction.
 
 Without this module, torch runs about a dozen small operators for each step of a sequence. It still
-does so in two cases: in the transforms of torch.func, which support only operators that they know,
-and for arguments that do not fit together, because the small operators raise the CPU's errors.
+does so in two cases: under the transforms of torch.func, which have rules only for torch's own
+operators, and for invalid arguments, because the small operators raise the CPU's errors.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Network:
         states: Sequence[_Tensor],
         params: Sequence[_Tensor],
     ) -> bool:
-        """Return whether the operator for one layer supports these dtypes and shapes."""
+        """Return whether the fused layer operator supports these dtypes and shapes."""
         directions = 2 if self.bidirectional else 1
         first = (self.num_layers * directions, batch)
         if steps == 0 or not x.is_floating_point() or any(s.dim() != 3 for s in states):

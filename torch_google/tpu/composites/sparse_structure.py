@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO operators for which torch's CPU kernels also serve the device.
+"""Sparse COO operators that use torch's CPU kernels on the device.
 
 A sparse tensor consists of two dense tensors, the indices and the values, both on the device. torch
 uses these kernels for the CPU and for CUDA, because they do not access memory: they only call

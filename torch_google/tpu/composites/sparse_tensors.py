@@ -125,7 +125,7 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product of two sparse matrices, which is computed as a dense matrix first."""
+    """Return the product of two sparse matrices, computed as a dense matrix and then converted."""
     return _product(one, other.to_dense()).to_sparse()
 
 
@@ -342,7 +342,7 @@ def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Write a result to a tensor, and keep the tensor dense or sparse."""
+    """Write a result to a tensor, after converting it to the tensor's layout, dense or sparse."""
     if tensor.is_sparse:
         return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
     return tensor.copy_(result.to_dense() if result.is_sparse else result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SyncBatchNorm's operators match batch_norm, with two parts of a batch in place of two ranks."""
+"""SyncBatchNorm's operators match batch_norm when two parts of a batch stand in for two ranks."""
 
 from __future__ import annotations
 

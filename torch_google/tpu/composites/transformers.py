@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-# Values of mask_type. The value 2 stands for a combined mask with a separate mask for each head.
+# Values of mask_type. The third value, 2, means that the two masks are already combined, per head.
 _SRC_MASK, _PADDING_MASK = 0, 1
 
 
@@ -115,7 +115,7 @@ def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
 def _left_aligned(padded: torch.Tensor, mask: torch.Tensor) -> bool:
     """Return False, which keeps torch.nn from converting padded batches to nested tensors.
 
-    Padded batches need fewer programs.
+    It should not convert them, because padded batches need fewer programs.
     """
     return False
 

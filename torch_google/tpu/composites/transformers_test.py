@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformer modules in training mode, and on torch's fast path in eval mode."""
+"""Transformer modules match the CPU in training mode, and on torch's fast path in eval mode."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds checks of tensor values that torch makes only on the CPU, for debug mode on the device.
+"""Makes `quantile` and `one_hot` check their tensors' values in debug mode.
 
-torch's `quantile` and `one_hot` check the values only of CPU tensors.
+torch itself checks them only for tensors on the CPU.
 """
 
 from __future__ import annotations

@@ -78,17 +78,17 @@ def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list: programs are compiled only for the devices of this process."""
+    """Return an empty list, because kernels are not built for fixed architectures."""
     return []
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether two devices are different. PJRT can copy between any two devices."""
+    """Return whether two devices are different, because PJRT can copy between any two devices."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 is supported. CPUs only emulate it."""
+    """Return whether bfloat16 is supported. On the CPU, it is emulated."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from torch_google.tpu.estimate.capture import Operator
 
-# Matrix products with fewer floating-point operations are too small to be worth changing.
+# Matmuls with fewer floating-point operations than this are too small to be worth changing.
 _SMALL = 1 << 20
 _LANES, _ROWS = 128, 8
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces a step into the program that a TPU job would compile, without allocating its tensors.
 
-The step runs until it would compile its program. Its tensors are on this process's device, but own
-no memory. In the trace, shapes and the devices of a topology stand in for arrays and real devices.
+The step stops just before it would compile its program. Its tensors are on this process's device,
+but own no memory. In the trace, shapes stand in for arrays, and a topology's devices for real ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_LIMIT = 1 << 62
 class Operator:
     """A node of the program's graph: an operator, the module that called it, and its source line.
 
-    `flops` counts matrix products and convolutions, as torch's flop counter does, over all devices.
+    `flops` counts matmuls and convolutions, as torch's flop counter does, over all devices.
     `shapes` holds the shapes of the input tensors.
     """
 

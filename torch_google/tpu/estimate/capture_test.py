@@ -84,8 +84,8 @@ def test_operators_have_modules_lines_and_flops(step: Captured) -> None:
     assert any(o.module == "up" and o.line.startswith("capture_test.py:") for o in operators)
     assert any(o.module == "down (backward)" and o.flops for o in operators)
     assert any(o.module == "optimizer" for o in operators)
-    # There are two matrix products in the forward pass. The backward pass has two for `down`, but
-    # only one for `up`, because x needs no gradient.
+    # There are two matmuls in the forward pass. The backward pass has two for `down`, but only one
+    # for `up`, because x needs no gradient.
     assert sum(o.flops for o in operators) == 5 * 2 * 16 * 64 * 256
 
 
@@ -98,7 +98,7 @@ def test_a_step_allocates_nothing() -> None:
 
 
 def test_the_program_is_the_one_that_runs(step: Captured) -> None:
-    # The fingerprint is the program's key in the compile cache.
+    # Equal fingerprints mean equal programs, because the fingerprint is the compile cache's key.
     assert step.fingerprint == _captured().fingerprint
     assert step.fingerprint != _captured(128).fingerprint
 

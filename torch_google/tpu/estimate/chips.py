@@ -54,7 +54,7 @@ CHIPS = {
     "tpu7x": Chip(2307e12, 7380e9, 600e9, 94.75 * GIB, devices=2),
 }
 
-# How many bfloat16 products XLA uses to compute one float32 product, by torch.tpu's precision.
+# The number of bfloat16 passes in XLA's float32 matmul, for each of torch.tpu's precisions.
 PASSES = {"default": 1, "high": 3, "highest": 6}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of estimate's command-line arguments and of its one-line error messages."""
+"""Tests estimate's command-line arguments and its one-line error messages."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def estimate(
 ) -> Report:
     """Return the estimate for a training step, or for `model(*inputs)` if `loss` is None.
 
-    The model's tensors and the inputs must be on the device `meta`. They are replaced with tensors
-    on the device `tpu` that have no values, so the model cannot be used afterwards. `loss(*inputs)`
+    The model's tensors and the inputs must be on the `meta` device. They are replaced with tensors
+    on the `tpu` device that have no values, so the model cannot be used afterwards. `loss(*inputs)`
     must return a scalar. The optimizer is AdamW by default.
 
     `mesh` maps the names of the mesh's axes to their sizes, as in `{"data": 4, "model": 4}`. The
@@ -235,7 +235,7 @@ def _notes(text: str, talk: float) -> tuple[str, ...]:
 
 
 def _hops(kind: str) -> int:
-    """Return how often a collective sends its result: twice if it scatters, then gathers."""
+    """Return how many times a collective sends its result: twice if it scatters, then gathers."""
     return 2 if kind == "all-reduce" else 1
 
 
