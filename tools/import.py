@@ -19,9 +19,9 @@ _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # the importer's exit status for failures of the environment
 
-# The file with the start script of the last build, and the state of the build's inputs before it.
-# It is among Bazel's outputs, so it is missing after `bazel clean` or a build with other options,
-# and the importer is built again.
+# A file with the start script of the last build, and the state of the inputs before that build. The
+# file is among Bazel's outputs. It is therefore missing after `bazel clean` or a build with other
+# options, and then the importer is built again.
 _STAMP = _BUILT + ".start"
 # The folders that contain all inputs of the build, apart from the files next to MODULE.bazel.
 # start_inputs_test compares them with Bazel's own list.
@@ -100,7 +100,7 @@ def _state_of_inputs() -> str:
 
 
 def _files(folder: str, *, deep: bool) -> Iterator[str]:
-    """Yield a line for each file in `folder`, which changes if the file is written or replaced."""
+    """For each file in `folder`, yield a line that changes if the file is written or replaced."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

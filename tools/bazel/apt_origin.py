@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.bazel import command
 
-# Only Debian archives use these suite names.
+# Suite names that only Debian archives use, so an archive that serves one of them is Debian's.
 _MOVING_SUITES = ("stable", "oldstable", "testing", "unstable", "sid")
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<rest>.+)$")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read facts about a build from the file that `--build_event_json_file` writes."""
+"""Read how a build's actions were run from the file that `--build_event_json_file` writes."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 """Supply Bazel modules to Debian's Bazel through `--override_module`, because it has no registry.
 
 `--override_module` ignores versions. Therefore, the workspace's single MODULE.bazel works both with
-an official Bazel (exact versions from the public registry) and with Debian's (the rule sets that
-Debian ships). The options are in the prefix's own bazelrc, because an official Bazel must not see
-them.
+official Bazel releases (exact versions from the public registry) and with Debian's Bazel (the rule
+sets that Debian ships). The options are in the prefix's own bazelrc, because official releases must
+not see them.
 """
 
 from __future__ import annotations

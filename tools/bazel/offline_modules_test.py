@@ -39,11 +39,11 @@ def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
 
 
 def test_the_lock_is_of_this_bazel() -> None:
-    """An official Bazel silently ignores a lock file in another format version."""
+    """Official Bazel releases silently ignore a lock file whose format version is not theirs."""
     version = (_WORKSPACE / ".bazelversion").read_text().strip()
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
     assert (version.rpartition(".")[0], lock["lockFileVersion"]) == ("7.7", 13)
-    # An official Bazel requires all of these keys.
+    # Official Bazel releases require all of these keys.
     assert [*lock] == [
         "lockFileVersion",
         "registryFileHashes",

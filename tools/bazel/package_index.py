@@ -31,8 +31,8 @@ class PackageIndex:
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
         """Return, sorted, all shared-library packages on which `roots` depend, even indirectly.
 
-        Only dependencies in the section `libs` are followed, because Bazel's other dependencies
-        (compilers, a JDK, documentation) are not needed to run it. If a library is missed, the
+        Only dependencies in the `libs` section are followed, because Bazel's other dependencies
+        (compilers, a JDK, documentation) are not needed to run it. If this misses a library, the
         final check of the prefix reports it.
         """
         libraries: set[str] = set()

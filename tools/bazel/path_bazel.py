@@ -15,8 +15,8 @@ from tools.bazel.launcher import Launcher, Unavailable
 
 # bazelisk may have to download Bazel (60 MB) before it can print the version.
 _PROBE_SECONDS = 180
-# An environment variable that is set for a candidate while it prints its version. If a `bazel` on
-# PATH is a link to bazelw, bazelw detects the loop by this variable.
+# An environment variable that is set while a candidate prints its version. If a `bazel` on PATH is
+# a link to bazelw, this variable tells bazelw that it is calling itself.
 _PROBING = "BAZELW_PROBING"
 # bazelisk writes this to stderr before it starts a download.
 _DOWNLOAD = re.compile(r" Downloading (?P<url>https?://\S+?)(\.\.\.)?\s*$")
@@ -28,7 +28,7 @@ def provide(*, root: Path, version: str) -> Launcher:
     """Return a launcher for the first of bazelisk and bazel on PATH that runs `version`.
 
     Raises:
-        Unavailable: neither program exists and runs that version.
+        Unavailable: neither program runs that version, or neither exists.
     """
     reasons = []
     for name in ("bazelisk", "bazel"):

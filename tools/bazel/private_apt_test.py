@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def archive() -> Iterator[Path]:
-    """Yield an archive in apt's layout, with the packages `one` and `two` in the suite `testing`.
+    """Yield an archive in apt's layout, with the packages `one` and `two` in the `testing` suite.
 
     Its path is short, because apt turns the archive's whole URI into one file name.
     """
@@ -89,7 +89,7 @@ def test_update_index_download(tmp_path: Path, archive: Path, lock: int) -> None
 
 
 def _publish_source(root: Path) -> dict[str, str]:
-    """Add the source package `three` to the suite `testing`, and return the hashes of its files."""
+    """Add the source package `three` to the `testing` suite, and return the hashes of its files."""
     files = {"three_1.0.orig.tar.xz": b"upstream", "three_1.0-1.dsc": b"description"}
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     for name, data in files.items():

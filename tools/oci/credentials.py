@@ -28,7 +28,7 @@ class CredentialsError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """A user and a password, or an identity token to be exchanged by a token server."""
+    """A user and a password, or an identity token, which a token server exchanges for another."""
 
     user: str = ""
     password: str = dataclasses.field(default="", repr=False)

@@ -3,7 +3,7 @@
 
     bazel run //PACKAGE:NAME.push -- REGISTRY/REPOSITORY:TAG [TAG ...]
 
-A layer that the registry has is not sent again, so a push that was interrupted continues.
+A layer that the registry already has is not sent again, so an interrupted push can be continued.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Answer:
 class Registry:
     """A repository in a registry. The client logs in when the registry asks it to.
 
-    http: whether to connect without encryption. By default, only loopback addresses do.
+    http: whether to connect without encryption, as is always done for loopback addresses.
     """
 
     def __init__(

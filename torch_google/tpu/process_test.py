@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that need a process of their own: quiet imports, platforms, several devices, forks."""
+"""Tests that each need a new process: quiet imports, platforms, several devices, forks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the whole device: training, threads, random numbers, streams, modes and errors."""
+"""Tests the whole device: training, threads, random numbers, streams, modes and errors."""
 
 from __future__ import annotations
 

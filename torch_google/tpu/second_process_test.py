@@ -101,8 +101,8 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     assert read <= hits
-    # Operators that run only inside fused programs hit the cache, but their own programs are not
-    # loaded.
+    # Operators that run only inside fused programs count as hits, but their own programs are not
+    # loaded from the cache.
     if mode == "fused":
         assert read < hits / 2
     if mode != "compile":  # with torch.compile, Dynamo traces in every process

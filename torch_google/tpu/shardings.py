@@ -123,7 +123,7 @@ class Placement:
         return devices_of(self.mesh) if self.is_sharded else (self.device,)
 
     def sharding(self, number: int = ONE_DEVICE) -> jax.sharding.Sharding:
-        """Return the JAX sharding of an input. A mesh replicates inputs that are not sharded."""
+        """Return an input's JAX sharding. On a mesh, inputs that are not sharded are replicated."""
         if not self.is_sharded:
             return SingleDeviceSharding(self.device)
         return sharding_of(self.mesh if number == ONE_DEVICE else number)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the device: first the platform, then each part that registers something with torch.
 
-Only this module imports all of those parts. They start the device through `_C.start()`, which calls
-this module's `start`.
+Only this module imports all of those parts. They do not import it: to start the device, they call
+`_C.start()`, which calls this module's `start`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of training code outside the model: torch.nn.utils, schedulers, averaged models."""
+"""Tests training utilities outside the model: torch.nn.utils, schedulers, averaged models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print facts about the process and its container as JSON."""
+"""Print a description of the process and its container as JSON."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class ArchiveWriter:
 
 
 def seal(stream: BinaryIO) -> None:
-    """Write the two hashes in a finished file's footer that PAR_VERIFY=1 checks."""
+    """Write the two hashes that PAR_VERIFY=1 checks to the footer of a finished file."""
     stream.flush()
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         match = FOOTER.fullmatch(mapped[-FOOTER_SIZE:])

@@ -137,8 +137,8 @@ static int read_doors(const char* name, int asked, int closed,
                       struct par_invocation* out) {
   if (closed) {
     par_close_doors();
-    // Only the program's own children may run as interpreters, because
-    // multiprocessing and torchrun start sys.executable.
+    // Allow only the program's own children to run as interpreters.
+    // multiprocessing and torchrun start such children with sys.executable.
     if (asked && (out->raised || !par_started_by_itself())) {
       fprintf(stderr,
               "%s: this program %s, so it is no Python interpreter for other "

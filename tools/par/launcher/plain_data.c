@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH 64
-// marshal's FLAG_REF: the value gets the next number, and a later 'r' refers to
-// the value by it.
+// marshal's FLAG_REF: the value gets the next number, by which a later 'r' can
+// refer to it.
 #define REFERENCED 0x80
 
 enum kind { BAD, UNFINISHED, VALUE, TEXT, END };

@@ -23,7 +23,7 @@ def start(layout, program, file, config, interpreter, raised):
 
     layout: "packed" or "runfiles".
     file: the path at which to open a packed program.
-    config: in the layout "runfiles", the path of the .par_config file. In the layout "packed", the
+    config: in the "runfiles" layout, the path of the .par_config file. In the "packed" layout, the
         path of the .par_parts file, or "" if the program is one file.
     raised: whether this process has privileges that its caller lacks, for example through setuid.
     """

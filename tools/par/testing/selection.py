@@ -2,8 +2,8 @@
 """Deselect test cases that run only with `--config=full`.
 
 They are the cases marked with `@pytest.mark.full` and, of each test function's other cases, all but
-one in `sample`, an attribute of par_test and par_tests. CI runs the targets with the tag `full` or
-`budget` in full, a part of them in each run.
+one in `sample`, an attribute of par_test and par_tests. Each CI run runs some of the targets with
+the tag `full` or `budget` in full.
 """
 
 from __future__ import annotations

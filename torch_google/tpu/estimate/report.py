@@ -23,8 +23,7 @@ class Buffer:
 class Cost:
     """The cost per device of one operator at one source line.
 
-    `flops` counts matrix products and convolutions, and `bytes` counts HBM traffic. `seconds` is
-    the
+    `flops` counts matmuls and convolutions, and `bytes` counts HBM traffic. `seconds` is the
     roofline: the time for the flops or for the bytes at the chip's peaks, whichever is longer.
     `cycles` is the compiler's own estimate, or 0 if it gives none.
     """
@@ -95,7 +94,7 @@ class Report:
 
     @property
     def bound(self) -> str:
-        """Return the peak that bounds the program's run time: products, HBM or interconnect."""
+        """Return the limit that bounds the run time: "products", "HBM" or "interconnect"."""
         limits = {
             "products": self.compute_seconds,
             "HBM": self.memory_seconds,

@@ -54,7 +54,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
     """Return a subclass of `base`, Lightning's abstract `Accelerator`, for this device."""
 
     class TpuAccelerator(base):
-        """The device `tpu` of torch_google."""
+        """The `tpu` device of torch_google."""
 
         def setup_device(self, device: torch.device) -> None:
             if device.type != "tpu":
@@ -76,7 +76,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
 
         @staticmethod
         def get_parallel_devices(devices: int | list[int]) -> list[torch.device]:
-            """Return a device for each process. If only one device is visible, its index is 0."""
+            """Return a device for each process. If a process sees only one device, it has index 0."""
             indices = range(devices) if isinstance(devices, int) else devices
             count = torch.tpu.device_count()
             return [torch.device("tpu", index if count > 1 else 0) for index in indices]
@@ -146,7 +146,7 @@ def _extend(
 
 
 def _without_streams(ddp: type[Any], method: str) -> None:
-    """Make DDP pass no device IDs on this device, so it needs no CUDA stream, as on the CPU."""
+    """Make DDP pass no device IDs on this device, so that Lightning creates no CUDA stream."""
     device_ids = getattr(ddp, method)
 
     def no_ids(self: Any) -> list[int] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests safetensors' own functions with `device="tpu"`. conftest.py has registered the device."""
+"""Tests safetensors' own functions with `device="tpu"`."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     is_whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
     if not is_whole or view.conj or view.neg:
         return _read(value, view)
-    # Mark the buffer as shared. The caller may pass the array to code whose use of the buffer
-    # reference counts do not reveal.
+    # Mark the buffer as shared, because reference counts do not show all of its uses once the
+    # caller has the array.
     _C.share(tensor)
     return value
 

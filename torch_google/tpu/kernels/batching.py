@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs kernels under torch.vmap: a separate operator applies jax.vmap to the kernel's function."""
+"""Runs kernels under torch.vmap, through operators that apply jax.vmap to a kernel's function."""
 
 from __future__ import annotations
 

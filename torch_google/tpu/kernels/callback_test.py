@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that kernels can call back into Python, although the compile cache cannot store them."""
+"""Tests kernels that call back into Python, which the compile cache cannot store."""
 
 from __future__ import annotations
 

@@ -48,7 +48,10 @@ class KernelSignature:
     returns: Any
 
     def schema(self) -> str:
-        """Return the schema without the operator's name. Raises ValueError if none exists."""
+        """Return the schema without the operator's name.
+
+        Raises ValueError if torch cannot infer a schema for these parameters and this return type.
+        """
 
         def prototype() -> None: ...
 

@@ -38,7 +38,7 @@ class Choice:
 
 
 def choose(function: Function, arrays: Sequence[Any]) -> Choice:
-    """Choose whether to trace a function of these arrays, tracers or specs with 64 bits."""
+    """Choose whether to trace a function with 64 bits, given its arrays (or tracers or specs)."""
     if any(is_64_bit(array) for array in arrays):
         return Choice(True)
     try:
@@ -81,7 +81,7 @@ def enabled(x64: bool) -> Iterator[None]:
 
 
 def is_64_bit(array: Any) -> bool:
-    """Return whether JAX has the dtype of an array or spec only if 64 bits are enabled."""
+    """Return whether an array or spec has a dtype that JAX supports only with 64 bits enabled."""
     return str(array.dtype) in {"int64", "uint64", "float64", "complex128"}
 
 

@@ -79,9 +79,10 @@ _lock = threading.Lock()
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
     """Trace all devices and threads during a block, and write the files when it ends.
 
-    Each operator's program is named after the operator (`jit(aten_mm)`).
-    torch.profiler.record_function ranges, including those of optimizers, keep their names. `python`
-    adds calls to Python functions, which is slow. At its end, the block waits for the devices.
+    In the trace, each operator's program is named after the operator (`jit(aten_mm)`), and
+    torch.profiler.record_function ranges, including those of optimizers, have their own names.
+    `python` adds calls to Python functions, which is slow. At its end, the block waits for the
+    devices.
 
     Raises RuntimeError if a trace is already running in this process.
     """

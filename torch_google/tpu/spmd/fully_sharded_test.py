@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that FullyShardedDataParallel gives the CPU's losses and splits memory over devices."""
+"""Tests that FullyShardedDataParallel splits memory over devices and does not change the losses."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class ShardingSpec:
     partition_spec: Spec
 
     def for_rank(self, dimensions: int) -> Spec:
-        """Return the spec, truncated or padded with None to this number of dimensions."""
+        """Return the spec, truncated or padded with None to the given number of dimensions."""
         spec = tuple(self.partition_spec)[:dimensions]
         return (*spec, *[None] * (dimensions - len(spec)))
 

@@ -156,7 +156,7 @@ def set_global_mesh(mesh: Mesh | None) -> None:
 
 
 def get_global_mesh() -> Mesh | None:
-    """Return the mesh that `set_global_mesh` has set, or None if it has set none."""
+    """Return the mesh that was last passed to `set_global_mesh`, or None."""
     return _global[0] if _global else None
 
 

@@ -49,7 +49,7 @@ def named(mesh: Mesh, partition_spec: Spec, shape: Sequence[int]) -> tuple[tuple
 def sharding(
     mesh: Mesh, dimensions: Sequence[Sequence[str]], order: Sequence[int]
 ) -> NamedSharding:
-    """Return the JAX sharding of an array that stores a tensor's dimensions in this order."""
+    """Return the JAX sharding of an array that stores a tensor's dimensions in the given order."""
     parts = [tuple(dimensions[dimension]) or None for dimension in order]
     return NamedSharding(mesh.get_jax_mesh(), PartitionSpec(*parts))
 

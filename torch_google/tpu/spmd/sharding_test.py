@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that operators on sharded tensors have the CPU's values and the expected shardings."""
+"""Tests that results of operators on sharded tensors match the CPU, and how they are sharded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that training with sharded weights gives the CPU's losses and uses the compile cache."""
+"""Tests that sharding the weights does not change the losses, and that training uses the cache."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tools.par.testing.budget import is_full
 from torch_google.tpu.spmd import devices_testing
 
-# This program prints the largest difference between the CPU's and tpu's losses, whether the weights
-# and the optimizer's state have kept their shardings, and the number of compilations.
+# This program prints the largest difference between the losses on the CPU and on tpu, whether the
+# weights and the optimizer's state have kept their shardings, and the number of compilations.
 _TRAINING = """
 class Block(nn.Module):
     def __init__(self, width, heads):

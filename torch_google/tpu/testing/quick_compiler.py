@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA flags for tests, with which programs compile faster but run more slowly."""
+"""XLA flags for tests, which make programs compile faster but run more slowly."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 load("//tools/par:par.bzl", "par_tests")
 
 # Modules that most tests import and that start no threads. Importing them once per shard saves 4 s
-# of CPU time per file. Those of torch_google are imported whenever the device starts.
+# of CPU time per file. The modules of torch_google are those that starting the device imports.
 _WARM_IMPORTS = [
     "hypothesis",
     "jax",

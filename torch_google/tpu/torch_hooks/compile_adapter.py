@@ -144,7 +144,7 @@ _ADAPTER = TpuAdapter()
 
 
 def register() -> None:
-    """Register the adapter with torch.compile's backend `tpu`. Idempotent."""
+    """Register the adapter with the `tpu` backend of torch.compile. Idempotent."""
     register_adapter("tpu", _ADAPTER)
     _hide_calls()
 
@@ -157,7 +157,7 @@ def _register_collectives() -> None:
 
 @cache
 def _hide_calls() -> None:
-    """Hide Compiled.__call__ from Dynamo. Only an executable's first call runs it in Python."""
+    """Hide Compiled.__call__ from Dynamo, because an executable's first call runs it in Python."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 

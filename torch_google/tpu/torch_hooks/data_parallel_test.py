@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that torch.nn.parallel gives the CPU's results with several devices in one process."""
+"""Tests that torch.nn.parallel, on several devices in one process, matches the CPU."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _dlpack(
 
 
 def _dlpack_device(tensor: torch.Tensor) -> tuple[DLDeviceType, int]:
-    """Return the DLPack device of a tensor's memory: the CPU if the platform is cpu."""
+    """Return the DLPack device of a tensor's memory, which is the CPU on the `cpu` platform."""
     from torch_google.tpu.runtime import platform
 
     if platform.name() == "cpu":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes torch.compile choose the backend `tpu` for graphs with tensors on this device.
+"""Makes torch.compile choose the `tpu` backend for graphs with tensors on this device.
 
 torch's default backend is inductor, which has no kernels for this device. This module replaces
 torch.compile's wrapper around inductor with one that first looks for the device's tensors in the
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def backend(graph: GraphModule, inputs: Sequence[Any], **chosen: Any) -> Callable[..., Any]:
-    """Compile a graph with the backend `tpu`. The first call loads JAX."""
+    """Compile a graph with the `tpu` backend. The first call loads JAX."""
     from torch_google.tpu.compile import backend as compile_graph
 
     return compile_graph(graph, inputs, **chosen)

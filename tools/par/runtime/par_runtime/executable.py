@@ -2,8 +2,8 @@
 """Provide sys.executable: a path that starts this same program as a Python interpreter.
 
 multiprocessing's spawn and forkserver, torchrun and build helpers run it with -c, -m or a file. It
-is a symbolic link to the PAR that is called python3. If no directory is writable, it is an
-in-memory script with the PAR's path in its "#!" line.
+is a symbolic link named python3 that points to the PAR. If no directory is writable, it is instead
+an in-memory script with the PAR's path in its "#!" line.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Load packed copies of libraries that wheels expect on the machine, if the machine lacks them.
 
 A bare container has none of these libraries. If the machine has a C++ runtime, the packed copy is
-used only if it is newer. A newer runtime runs all code that is built for an older one. An older one
-may not run the output of the machine's compiler, which torch.compile uses.
+used only if it is newer. A newer runtime runs all code that is built for an older one, but an older
+one may not run the output of the machine's compiler, which torch.compile uses.
 """
 
 from __future__ import annotations

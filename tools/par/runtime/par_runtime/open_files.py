@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FLUSHED = (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom, _io.BufferedRWPair)
-# Classes outside the module io whose finalizers write or remove files.
+# Classes outside the `io` module whose finalizers write or remove files.
 _OTHERS = (("zipfile", "ZipFile"), ("tempfile", "_TemporaryFileCloser"))
 
 
