@@ -70,7 +70,7 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
 def _no_address(line: str) -> str | None:
     """Return why a download that bazelisk announces cannot succeed, or None if it may."""
     match = _DOWNLOAD.search(line)
-    # A proxy resolves host names itself.
+    # With a proxy, this machine need not resolve host names, because the proxy does.
     if match is None or urllib.request.getproxies():
         return None
     host = urlsplit(match["url"]).hostname

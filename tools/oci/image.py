@@ -56,7 +56,8 @@ def build_base(output: Path, *, libraries: list[Path], copyright_file: Path) -> 
         "/etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n"
         f"nonroot:x:{user}:{user}:nonroot:{program.CACHE}:/sbin/nologin\n",
         "/etc/group": f"root:x:0:\nnonroot:x:{user}:\n",
-        # torchrun resolves localhost. Container engines mount their own file over this one.
+        # torchrun resolves localhost, which needs this file if the container engine does not mount
+        # one over it.
         "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
         "/usr/share/doc/libc6/copyright": copyright_file.read_text(),

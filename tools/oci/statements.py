@@ -118,7 +118,7 @@ def provenance(
 ) -> dict[str, Any]:
     """Return an in-toto statement. It has no timestamps, so equal builds give equal bytes.
 
-    materials: the files that determine the build, such as the packages' lock file, by name.
+    materials: maps names to the files that determine the build, such as the packages' lock file.
     """
     dependencies = [
         {"name": par, "digest": {"sha256": contents.digest}} for par, contents in pars.items()

@@ -64,7 +64,7 @@ class Clone:
     def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
         self.root = root
         self._output = root.with_name(f"{root.name}.output")
-        # Debian's Bazel ships these modules, but even it requires them to be declared.
+        # Even Debian's Bazel, which ships these modules, requires them to be declared.
         lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
         modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
         for path, text in {

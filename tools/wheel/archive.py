@@ -26,7 +26,7 @@ def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> N
     """Write a wheel to `output` atomically.
 
     files: a map from paths in the wheel to contents.
-    info: the directory NAME.dist-info of the wheel. This function adds WHEEL and RECORD to it.
+    info: the wheel's NAME.dist-info directory, to which this function adds WHEEL and RECORD.
     """
     foreign = [path for path in files if path.startswith("/") or ".." in path.split("/")]
     if foreign:

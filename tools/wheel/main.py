@@ -4,9 +4,9 @@
     main.py metadata DESCRIPTION LOCK PIN OUT...
     main.py wheel DESCRIPTION MANIFEST OUT
 
-DESCRIPTION is a JSON file that the rule writes. LOCK and PIN are the workspace's lock file and pin
-of torch. The first command writes METADATA and entry_points.txt, the second one the wheel. MANIFEST
-has one line per file: its path in the wheel, a tab, and its path on disk.
+DESCRIPTION is a JSON file that the rule writes. LOCK is the workspace's lock file, and PIN the file
+that pins torch. The first command writes METADATA and entry_points.txt, and the second one writes
+the wheel. MANIFEST has one line per file: its path in the wheel, a tab, and its path on disk.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     output = Path(_OUTPUT.value or workspace / _FOLDER / RESOURCES[version()])
-    # Generating the text takes seconds and may fail, so do not open the file before it is complete.
+    # Generating the text takes seconds and may fail, so open the file only once it is complete.
     replace(output, registry())
     return 0
 

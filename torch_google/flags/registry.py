@@ -18,8 +18,8 @@ class Option(NamedTuple):
 
     default: torch's default as a Python literal; None if torch computes it at run time.
     force, environ, read: names of the environment variables that set the entry. `force` variables
-    override the program's assignments, and `environ` variables the default. The expression that
-    computes the default reads the `read` variables.
+    override the program's assignments, and `environ` variables override the default. The expression
+    that computes the default reads the `read` variables.
     left_out: the reason why the entry has no flag, or "" if it has one.
     """
 

@@ -110,7 +110,7 @@ def _set(module: Any, option: Option) -> None:
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
-    # torch copies a mutable default when it is first read. The copy would hide the new value.
+    # torch copies a mutable default when it is first read, and the copy would hide the new value.
     copies = type(entry.default) in (list, dict, set)
     if not hasattr(module, "_hash_dirty_var"):  # in torch v2.6, an override applies to all threads
         if copies and entry.user_override == entry.default:

@@ -156,8 +156,8 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # For code that needs a path instead of a descriptor. It leads through the open private
-        # directory, to which other users cannot write.
+        # A path for code that cannot use a descriptor. It leads through the open private directory,
+        # to which other users cannot write.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
@@ -285,7 +285,8 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
 
 def _sweep(leftover: PrivateDirectory, shown: str) -> None:
     lock = leftover.lock()
-    # Only TAKEN shows that no writer is alive. If locks are unsupported, one may be.
+    # Clear the directory only if this process has taken the lock. If locks are unsupported, a
+    # writer may be alive.
     if (
         lock is Lock.TAKEN
         and leftover.is_in_place()

@@ -183,8 +183,8 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # Directories remain in a store that has real ones. So may a file with the same name as
-            # a directory, because the first listing showed only the directory.
+            # In a store with real directories, the directories remain. A file with the same name as
+            # a directory may remain too, because the first listing showed only the directory.
             remaining = primitives.tree(inner)
             primitives.remove_files(remaining.files)
             directories = remaining.directories

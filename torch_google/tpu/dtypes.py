@@ -75,7 +75,7 @@ def to_torch(dtype: object) -> torch.dtype:
 def default_dtype() -> torch.dtype:
     """Return the default dtype for floating-point numbers and tensors.
 
-    This is torch's default dtype, unless `defaulting_to` has set another for this thread.
+    This is torch's default dtype, unless `defaulting_to` has set a different one for this thread.
     """
     asked = _ASKED.get()
     return torch.get_default_dtype() if asked is None else asked

@@ -121,7 +121,7 @@ def _packages(module: str) -> list[str]:
 
 
 def _room_graph(graph: Graph) -> Graph:
-    """Merge the modules of each subpackage. A top-level module is a node of its own."""
+    """Merge the modules of each subpackage into one node. Top-level modules stay separate nodes."""
     rooms: dict[str, set[str]] = {}
     for name, imported in graph.items():
         rooms.setdefault(_room(name), set()).update(map(_room, imported))

@@ -40,9 +40,8 @@ def run(
     """
     for name in warm_imports:
         importlib.import_module(name)
-    # Freeze the objects that the imports created. pytest collects garbage at the end of a session.
-    # Without this, each child would scan these objects (half a second with torch) and copy their
-    # pages.
+    # Freeze the objects that the imports created. Otherwise, when pytest collects garbage at the
+    # end of a session, each child would scan them (half a second with torch) and copy their pages.
     gc.collect()
     gc.freeze()
     shard = _shard(files)

@@ -98,7 +98,7 @@ def fix(files: tree.Tree) -> None:
 
 
 def read(files: tree.Tree) -> Catalogue:
-    """Read the catalogue, sorted by id. Errors in a series or a JSON file propagate."""
+    """Read the catalogue, sorted by id. Raises the reader's error if a file is invalid."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
         path.parent.name: load_series(files.root / path.parent).patches

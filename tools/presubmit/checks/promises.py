@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check tables of promises: each row names an existing test, and one page links to every table."""
+"""Check tables of promises (tested properties): rows name existing tests, and a page links to all.
+
+The tables are recognised by their column headers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import re
 from tools.presubmit import finding, tree
 
 _PAGE = "tests/README.md"
-# The column headers of the tables to check. The check `catalogue` covers the table in
+# The column headers of the tables to check. The `catalogue` check covers the table in
 # patches/README.md.
 _HEADERS = (
     {"promise", "test"},

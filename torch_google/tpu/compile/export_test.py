@@ -39,7 +39,7 @@ def _inputs(text: str) -> list[str]:
 
 def test_inputs_that_are_not_used_keep_their_places() -> None:
     model, args = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5)).eval(), (torch.ones(2, 3),)
-    # The model does not use its last buffer (tensor<i64>), which counts batches.
+    # The model does not use its last buffer (tensor<i64>), which counts training batches.
     places = ["tensor<5x3xf32>", *["tensor<5xf32>"] * 5, "tensor<i64>", "tensor<2x3xf32>"]
     assert _inputs(export_stablehlo(model, args)) == places
     program = torch.export.export(model, args)

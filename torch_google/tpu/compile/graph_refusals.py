@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejects the operator calls in a graph that the CPU rejects, as the eager modes do.
+"""Rejects a graph's operator calls if the CPU rejects them, as the eager modes do.
 
 AOTAutograd decomposes operators before the backend sees them, and the smaller operators may accept
 arguments that the original operator rejects. So a call that the CPU rejects is not decomposed. The
@@ -41,7 +41,7 @@ def check_graph(graph: GraphModule) -> None:
 
 
 def without_refused(table: Decompositions) -> Decompositions:
-    """Return decompositions that do not decompose calls that the CPU rejects."""
+    """Wrap decompositions so that they leave calls alone that the CPU rejects."""
     return {op: partial(_decomposed, op, function) for op, function in table.items()}
 
 

@@ -44,7 +44,7 @@ def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
         with pytest.raises(type(expected.value)) as actual:
             compiled(*(x.to("tpu") for x in args))
         assert type(actual.value) is type(expected.value)
-        # With dynamic sizes, the error may come from another CPU kernel and have a different text.
+        # With dynamic sizes, a different CPU kernel may raise the error, with different text.
         if not dynamic:
             assert _words(actual.value) == _words(expected.value)
 

@@ -22,14 +22,15 @@ class GraphSignature:
     """The inputs, outputs and writes of a graph.
 
     `written` maps the indices of written inputs to the nodes that compute their new values.
-    `outputs` lists the returned nodes and the returned values that are not nodes, in order. In an
+    `outputs` lists the results in order, each as a node or, for a constant, as its value. In an
     `inference` graph, outputs may share storage, because AOTAutograd leaves aliasing to the
     backend. `default_dtype` is the default dtype that torch had when the graph was traced.
     """
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
-        # Dynamo's guards and the keys of AOTAutograd's cache include this dtype.
+        # Dynamo's guards and the keys of AOTAutograd's cache include this dtype, so the graph is
+        # used only while torch's default dtype is the same.
         self.default_dtype = dtypes.default_dtype()
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
@@ -73,7 +74,7 @@ class GraphSignature:
         return self._adapters
 
     def arrays(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments, with each tensor replaced by its storage's array."""
+        """Return the arguments, with the array of its storage in place of each tensor."""
         if self._plain:
             return self.adapter().take(args)
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs on padded arrays match the CPU's results and gradients."""
+"""The results and gradients of random graphs on padded arrays match the CPU."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def test_one_program_for_each_bucket() -> None:
     for size in (2, 5, 3, 5, 2, 9):
         x = torch.rand(size, 3)
         torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
-    # The first size has a program of its own: it is not padded, because no size has changed yet.
-    # The buckets 8 and 16 have one program each.
+    # The first size gets a separate program without padding, because no size has changed yet. The
+    # buckets 8 and 16 get one program each.
     assert torch.tpu.metrics().graphs["compile"] == 3
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Splits a graph at its collectives, and runs the parts in between as separate programs.
 
-A program with a collective over several processes would have to be the same on all ranks, but the
-graphs of the ranks may differ.
+A program with a collective over several processes would have to be the same on all ranks, but
+different ranks may have different graphs.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import torch
 
 
 def coalesce(tensor: torch.Tensor) -> torch.Tensor:
-    """Return an equal tensor with unique and sorted indices."""
+    """Return the tensor with sorted indices, and with the values at duplicate indices summed."""
     if tensor.is_coalesced():
         return tensor
     shape = tensor.shape[: tensor.sparse_dim()]

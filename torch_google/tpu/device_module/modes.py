@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eager modes, which can be set for the process, a thread, a `with` block or a function.
 
-In strict mode, each operator is a program of its own and runs asynchronously. In debug mode, each
+In strict mode, each operator is a separate program and runs asynchronously. In debug mode, each
 operator waits for its results, and an error names the user's line. Debug mode also checks indices
 and divisors, as the CPU does; the other modes clamp and continue. In fused mode, operators are
 recorded, and run as one program when a value is read, when an optimizer has taken a step, or when a
@@ -19,7 +19,7 @@ ModeName = Literal["strict", "debug", "fused"]
 
 
 def set_eager_mode(mode: ModeName) -> None:
-    """Set the mode of all threads that have not set a mode of their own."""
+    """Set the mode of all threads that have not set their own mode."""
     _C.set_global_mode(_parse(mode))
 
 

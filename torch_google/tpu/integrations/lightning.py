@@ -76,7 +76,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
 
         @staticmethod
         def get_parallel_devices(devices: int | list[int]) -> list[torch.device]:
-            """Return a device for each process. If a process sees only one device, it has index 0."""
+            """Return a device for each process: index 0 if the process sees only one device."""
             indices = range(devices) if isinstance(devices, int) else devices
             count = torch.tpu.device_count()
             return [torch.device("tpu", index if count > 1 else 0) for index in indices]

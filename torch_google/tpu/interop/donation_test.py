@@ -23,7 +23,7 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # Create a second jax.Array over the same buffer. The runtime has no reference to it.
+    # Create a second jax.Array over the same buffer, to which the runtime has no reference.
     return jax.device_put(array, next(iter(array.devices())))
 
 

@@ -26,7 +26,7 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     donate the returned array to a JAX function while the tensor is in use.
 
     Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError if
-    the tensor has another device or layout, and RuntimeError if a gradient would be lost.
+    the tensor is not a strided tpu tensor, and RuntimeError if a gradient would be lost.
     """
     _check_tensor(tensor)
     value = _C.value(tensor)

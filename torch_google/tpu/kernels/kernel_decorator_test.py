@@ -54,7 +54,7 @@ def _ninefold_setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any
 
 def _ninefold_backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     x, scale = ctx.saved_tensors
-    # Deliberately wrong, so that the test can tell whether this formula is used.
+    # The gradient is deliberately wrong, so that the test can tell whether it is used.
     return 9 * grad * scale, grad * x
 
 

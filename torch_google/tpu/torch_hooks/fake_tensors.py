@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives fake convolutions on this device the strides of real ones, for torch.compile.
 
-torch chooses the layout of a fake result by the backend that would compute it. For a device that
-torch does not know, the result is contiguous, but this device uses the CPU's layouts.
+torch chooses the layout of a fake result according to the backend that would compute it. For a
+device that torch does not know, the result is contiguous, but this device uses the CPU's layouts.
 """
 
 from __future__ import annotations
