@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: install Debian's Bazel from the machine's Debian mirror and build with it.
+"""Install Debian's Bazel from the machine's Debian mirror and build with it.
 
 This test is not part of the test suite, which runs without a network. It needs a Debian machine,
 downloads 100 MB and takes about a minute. Run it if tools/bazel or Debian's packages change.

@@ -202,7 +202,7 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
 
 
 def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
-    """Complete Bazel's install base: the release label, the class path and libzstd-jni.so."""
+    """Add the release label, the class path and libzstd-jni.so to Bazel's install base."""
     absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
     if absent:
         raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")

@@ -20,7 +20,7 @@ from tools.presubmit import results
 from tools.presubmit.results import Case, Outcome
 
 _ANY = "no device"
-# A pattern for numbers, in which skip messages with the same reason may differ.
+# A pattern for numbers, because skip messages with the same reason may contain different numbers.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
 # The maximum length of a skip reason in a table, in characters.
 _WIDTH = 120

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option types: parsed values, rejected text, and round trips."""
+"""Test option types: parsed values, rejected text, and round trips."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags in a real program: values, precedence, import order, errors, help and listings."""
+"""Test flags in a real program: values, precedence, import order, errors, help and listings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owner, group, permissions, ACL and extended attributes of a replaced file."""
+"""Test when a replaced file keeps its owner, group, permissions, ACL and extended attributes."""
 
 from __future__ import annotations
 

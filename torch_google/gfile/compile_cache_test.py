@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that torch itself writes through gfile: compile caches, debug output and events."""
+"""Test files that torch itself writes through gfile: compile caches, debug output and events."""
 
 from __future__ import annotations
 

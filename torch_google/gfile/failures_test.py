@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions of stores' clients: whether they are transient, and which OSError each becomes."""
+"""Test which exceptions of stores' clients are transient, and which OSError each one becomes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bucket keys that no local file could have: directory markers and empty components."""
+"""Test bucket keys that no local file could have: directory markers and empty components."""
 
 from __future__ import annotations
 

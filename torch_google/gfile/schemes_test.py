@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the choice of a path's filesystem, the errors if there is none, and retries of its calls."""
+"""Test which filesystem serves a path, errors for unusable schemes, and retries of calls."""
 
 from __future__ import annotations
 

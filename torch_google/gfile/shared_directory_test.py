@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers and sweeps in a directory that other users can write to."""
+"""Test writing and sweeping in a directory that other users can write to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviours that must be the same on every backend."""
+"""Test behaviours that must be the same on every backend."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch with gfile's hooks: paths with any scheme, and atomic writes."""
+"""Test torch with gfile's hooks: paths with any scheme, and atomic writes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent and killed writers, failed uploads, and checksums."""
+"""Test concurrent and killed writers, failed uploads, and checksums."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ V2_6 = torch.__version__ < (2, 7)
 
 
 def has_operator(name: str) -> bool:
-    """Return whether torch has an operator, given its full name. v2.6 lacks some of them."""
+    """Return whether this release of torch has an operator, given its full name."""
     return not V2_6 or torch._C._dispatch_has_kernel(name)
 
 

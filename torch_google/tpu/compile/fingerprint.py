@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints of graphs. Equal graphs have equal fingerprints in all processes.
+"""Fingerprints of graphs, computed without lowering.
 
-A fingerprint is computed without lowering the graph.
+Two graphs with the same nodes and constants have the same fingerprint in all processes.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class GraphSignature:
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
-        """Return the indices of numeric inputs that affect neither sizes nor returned numbers."""
+        """Return the indices of the numeric inputs that need not be constants in a program."""
         fixed: set[Any] = set()
         for node in nodes:
             meta = node.meta.get("val")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes random operators draw the same numbers when the backward pass recomputes them.
 
-A forward graph and its backward graph share one random key. The node of a random operator takes two
-more arguments: the key, and the node's index among the random nodes of the joint graph. The key is
-saved for the backward pass like a tensor.
+A forward graph and its backward graph share one random key, which is saved for the backward pass
+like a tensor. The node of a random operator takes an additional argument: a pair of the key and the
+node's index among the random nodes of the joint graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# No operator may have an argument of this name.
+# The name of the additional argument. No operator may have an argument of this name.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")

@@ -82,7 +82,7 @@ class Specialization:
         self._placement = signature.adapter().placement(
             signature.device, [*shardings, *_constraints(signature.graph)]
         )
-        # The sharding number of each output of the program on a mesh, otherwise empty.
+        # If the program runs on a mesh, the sharding number of each of its outputs.
         self._chosen: list[int] = []
         self._args = list(args)
         self._symbols = Symbols(signature.metas, args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph that is split at its collectives gives the same values, in the same order."""
+"""Splitting a graph at its collectives does not change its results or the order of operators."""
 
 from __future__ import annotations
 

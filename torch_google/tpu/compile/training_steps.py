@@ -161,7 +161,7 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """An optimizer's methods without the wrappers that torch puts around them.
+    """The base of copied optimizer classes, whose methods lack the wrappers that torch adds.
 
     `set_in_step` holds the attributes that the optimizer's step has set.
     """
@@ -251,7 +251,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Map each place that holds state, or an attribute, to the floats in it."""
+    """Map the optimizer's state, and each of its own attributes, to the floats that they hold."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]

@@ -15,7 +15,7 @@ Make = Callable[[Any], optim.Optimizer]
 
 
 class _Pair:
-    """Equal models with the same data and optimizer, on the CPU and on the device."""
+    """A model with its data and optimizer on the CPU, and copies of them on the device."""
 
     def __init__(self, make: Make) -> None:
         self.theirs = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention on the device matches the CPU's values, gradients and strides."""
+"""Scaled dot product attention has the same values, gradients and strides as on the CPU."""
 
 from __future__ import annotations
 

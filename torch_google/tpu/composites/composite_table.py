@@ -25,7 +25,7 @@ def register() -> None:
         values,
     )
 
-    # Register for both dispatch keys: inference mode skips the autograd key.
+    # Register for both dispatch keys, because inference mode skips the autograd key.
     for room in (
         attention,
         quantization,

@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# Kernels that need the memory addresses of values. Tensors on the device have no such addresses.
+# Kernels that need the memory addresses of values, which tensors on the device do not have.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",

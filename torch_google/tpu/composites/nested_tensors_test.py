@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided and jagged nested tensors match the CPU's values and gradients."""
+"""Values and gradients of strided and jagged nested tensors match those on the CPU."""
 
 from __future__ import annotations
 

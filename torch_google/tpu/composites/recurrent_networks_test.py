@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks on the device match the CPU's values and gradients."""
+"""Values and gradients of recurrent networks match those on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO tensors on the device match the CPU's values and gradients."""
+"""Values and gradients of sparse COO tensors match those on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformer modules match the CPU in training mode, and on torch's fast path in eval mode."""
+"""Results of transformer modules match those on the CPU, with and without torch's fast path."""
 
 from __future__ import annotations
 

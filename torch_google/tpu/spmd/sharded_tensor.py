@@ -69,7 +69,7 @@ class XLAShardedTensor:
 
     @property
     def sharding_spec(self) -> str:
-        """Return the sharding in XLA's text form, or an empty string if there is none."""
+        """Return the sharding in XLA's text form, or "" if the tensor is not sharded."""
         number = _C.sharding(self.global_tensor)
         if not number:
             return ""
