@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse apt's configuration, in both formats, to find the archives that provide Debian packages.
 
-`apt-get indextargets` lists only archives that `apt-get update` has already fetched. In a new
-container, there are none.
+`apt-get indextargets` lists only archives that `apt-get update` has already fetched, so in a new
+container it lists none.
 """
 
 from __future__ import annotations

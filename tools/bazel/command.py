@@ -25,8 +25,8 @@ def run(
     """Run `argv` and return its stdout. Raises CommandError if it fails or takes too long.
 
     The time limit applies even if this process is killed, because coreutils' timeout(1) enforces
-    it. The child inherits the file descriptors in `hold`. A lock on one of them is held until the
-    last process that inherits it ends.
+    it. The child inherits the file descriptors in `hold`, so a lock on one of them is held until
+    the last process that has inherited it ends.
     """
     result = subprocess.run(
         _limited(argv, seconds),

@@ -75,8 +75,8 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
     for origin in origins:
         for suite in _SUITES:
             state = work / f"apt-{suite}"
-            # Always fetch the package index again, because it is small and may be outdated. The
-            # large .debs are kept.
+            # Always fetch the package index again, because it is small and may be outdated, but
+            # keep the large .debs.
             shutil.rmtree(state, ignore_errors=True)
             apt = private_apt.PrivateApt(state, origin=origin, suite=suite, lock=lock)
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a private prefix for Bazel: a directory tree from Debian packages, in which it can run.
+"""Build a private prefix: a directory tree, made from Debian packages, in which Bazel can run.
 
 Debian's Bazel needs a newer C library than the machine's, so the prefix contains the dynamic linker
 and every library that Bazel's programs need. Build actions still use the machine's own programs and
@@ -146,7 +146,7 @@ def write_rc(directory: Path, *, prefix: Path) -> None:
 
 
 def check(prefix: Path, *, version: str) -> None:
-    """Check the version, and that the programs load all libraries from `prefix`.
+    """Check Bazel's version, and that its programs load all libraries from `prefix`.
 
     Raises PrefixError if either check fails.
     """
@@ -183,7 +183,7 @@ def relink(staging: Path) -> None:
 def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
     """Make the prefix's programs use its dynamic linker and libraries.
 
-    Set an rpath instead of a runpath, because it also applies to libraries that Java loads later.
+    Set an rpath, not a runpath, because only an rpath applies to libraries that Java loads later.
     """
     patchelf: list[str | Path] = [
         staging / _LOADER,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run apt with the machine's programs, keys and proxy settings, but with private state.
 
-The state of the machine's apt and dpkg is neither read nor written, so this needs no privileges and
-cannot break the machine.
+The state of the machine's apt and dpkg is neither read nor written, so this module needs no
+privileges and cannot break the machine.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Archive:
 
 
 class PrivateApt:
-    """An instance of apt for one suite of one archive, with its state below the directory `state`.
+    """An apt that serves one suite of one archive, and keeps its state below `state`.
 
     lock: the descriptor of a lock file. Every apt process inherits it, so the lock stays held.
     sources: whether to use the suite's source packages instead of its binary packages.

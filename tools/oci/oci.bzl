@@ -181,7 +181,7 @@ _push = rule(
     executable = True,
 )
 
-# The shared libraries of Debian's package libc6, which third_party/clang unpacks.
+# The shared libraries in Debian's libc6 package, which third_party/clang unpacks.
 _LIBC = [
     "ld-linux-x86-64.so.2",
     "libanl.so.1",

@@ -2,7 +2,7 @@
 """Statements about an image: a bill of materials (SPDX 2.3) and a provenance (SLSA 1, in-toto).
 
 They are separate manifests that name the image as their subject, so they do not change the image's
-digest. The layout of the statements has one manifest per statement.
+digest. They have their own layout, with one manifest per statement.
 """
 
 from __future__ import annotations

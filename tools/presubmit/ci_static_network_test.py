@@ -2,7 +2,7 @@
 """Run `.ci/static` with a real Bazel, in toy workspaces whose libtorch is a single small file.
 
 This test is not part of the test suite, because it may need the network: it starts Bazel in three
-new folders, and any Bazel except Debian's downloads its modules each time. It takes half a minute.
+new folders, and official Bazel releases download their modules each time. It takes half a minute.
 Run it after changing `.ci/static` or updating Bazel.
 """
 

@@ -25,7 +25,7 @@ _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
 @dataclasses.dataclass
 class Tally:
-    """Counts of test cases, one line per failure, and the data for the tables."""
+    """The counts of test cases, a line for each failure, and the data for the tables."""
 
     passed: int = 0
     skipped: int = 0

@@ -37,7 +37,8 @@ def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> N
     contents[f"{info}/WHEEL"] = _wheel(tag)
     record = f"{info}/RECORD"
     rows = [_row(path, content) for path, content in sorted(contents.items())]
-    # The specification recommends that the metadata come last. RECORD contains no hash of itself.
+    # The specification recommends that the metadata come last. RECORD is added after all other
+    # files, because it contains their hashes.
     order = sorted(contents, key=lambda path: (path.startswith(f"{info}/"), path))
     partial = output.with_name(f"{output.name}.partial")
     try:

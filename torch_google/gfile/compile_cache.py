@@ -51,7 +51,7 @@ class Backend(remote_cache.RemoteCacheBackend[bytes]):
 def set_compile_cache(directory: PathLike | None) -> None:
     """Share the results of torch.compile through a directory. None turns sharing off.
 
-    Inductor's local cache is searched first.
+    Inductor still searches its local cache first.
     """
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
@@ -64,7 +64,7 @@ def set_compile_cache(directory: PathLike | None) -> None:
 
 
 def set_debug_directory(directory: PathLike | None) -> None:
-    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory, or stop that if it is None.
+    """Copy each graph's TORCH_COMPILE_DEBUG output to a directory. None turns copying off.
 
     The output of a graph is one tar file.
     """

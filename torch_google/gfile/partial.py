@@ -267,7 +267,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Create or open a private directory. Return it, or None, and whether this call created it."""
+    """Create or open a private directory. Return (directory or None, whether it was created)."""
     try:
         create_private(parent, name)
         created = True

@@ -100,7 +100,7 @@ def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 class _Changing(AbstractFileSystem):
-    """A filesystem that loses the connection after 1,000 bytes, then serves another version."""
+    """A filesystem that loses its connection, then serves a changed version of the file."""
 
     cachable = False
     versions: tuple[bytes, ...] = (b"a" * 3000, b"b" * 3001)

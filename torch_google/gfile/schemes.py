@@ -16,7 +16,7 @@ from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.retry import Retry
 from torch_google.gfile.store import StoreFilesystem
 
-# Packages that implement schemes of fsspec, for the error message if a package is missing.
+# Packages that implement fsspec's schemes, for the error message if a package is missing.
 PACKAGES = {
     "abfs": "adlfs",
     "abfss": "adlfs",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implementations of the hooks in torch/_seam, in modules with the same names.
+"""Implementations of the hooks that torch/_seam declares, in modules named as in torch/_seam.
 
 torch_google.entry_points installs the hooks.
 """

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from torch_google.launch import environments
 
 # Variables that make a PAR run something other than its main program. Workers must not inherit
-# them. They do inherit variables that only configure the PAR, such as PAR_CACHE_DIR.
+# these, but they do inherit variables that only configure the PAR, such as PAR_CACHE_DIR.
 _DOORS = (
     "PAR_HELP",
     "PAR_INFO",
@@ -56,7 +56,7 @@ def _joined(options: list[str]) -> list[str]:
 def main() -> None:
     """Run torchrun in this process, or exit with a one-line error if the variables are invalid.
 
-    After a signal, exit once torchrun has stopped the workers, with status 128 plus its number.
+    After signal N, exit with status 128 + N once torchrun has stopped the workers.
     """
     program, *arguments = sys.argv
     if "_par" not in sys.builtin_module_names:

@@ -30,7 +30,7 @@ _PATIENCE = 1.0
 
 
 def register() -> None:
-    """Register the device `tpu` and the module `torch.tpu`. Idempotent."""
+    """Register the `tpu` device and the `torch.tpu` module. Idempotent."""
     if getattr(torch, "tpu", None) is device:
         return
     torch.utils.rename_privateuse1_backend("tpu")

@@ -57,7 +57,7 @@ def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
 def prepare_symbols() -> None:
     """Import the modules that symbolic shapes need.
 
-    In v2.6, their import needs torch function overrides, which are disabled inside an operator.
+    In v2.6, importing them needs torch function overrides, which are disabled inside an operator.
     """
     if V2_6:
         with torch._C._EnableTorchFunction():

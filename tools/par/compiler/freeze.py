@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a C file that contains modules as frozen code: freeze.py OUTPUT NAME=SOURCE...
 
-A NAME that ends in a dot is a package. This script imports only the standard library, because it
-runs before the launcher has been built, and the PAR compiler runs in the launcher.
+A NAME that ends in a dot is a package. This script imports only the standard library. It cannot use
+the PAR compiler, which runs in the launcher, because the launcher contains this script's output.
 """
 
 import marshal

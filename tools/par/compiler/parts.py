@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut a PAR into files: the launcher, each bundle, and the program. The launcher joins them.
+"""Cut a PAR into files (the launcher, each bundle, and the program), which the launcher joins.
 
 An image stores these files in several layers. An edit changes only the program's part, which has
 the program's own package and the index. A bundle's part has the same bytes in every program. The

@@ -107,8 +107,8 @@ static int check_size(const char* path, const char* file) {
 
 // Returns 1 if this process executes a script whose "#!" line is "#!PAR
 // --par-interpreter". `argv` is then the PAR, the flag, the script and its
-// arguments. Returns 0 if the caller itself passed the flag, because only for a
-// script does the kernel report the script as the executed file.
+// arguments. Returns 0 if the caller itself passed the flag: in that case, the
+// kernel does not report a script as the executed file.
 static int is_script_line(int argc, char** argv) {
   const char* executed = (const char*)getauxval(AT_EXECFN);
   return argc > 2 && strcmp(argv[1], kInterpreterFlag) == 0 && executed &&

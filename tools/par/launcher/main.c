@@ -177,8 +177,8 @@ static int register_modules(void) {
   return 0;
 }
 
-// Calls _par_boot.start(layout, program, file, config, interpreter, raised).
-// Returns what it returns: an exit status, None or a function.
+// Calls _par_boot.start(layout, program, file, config, interpreter, raised) and
+// returns its result: an exit status, None or a function.
 static PyObject* boot(const struct par_invocation* in) {
   PyObject* module = PyImport_ImportModule("_par_boot");
   if (!module) return NULL;
@@ -197,7 +197,7 @@ static PyObject* boot(const struct par_invocation* in) {
   return result;
 }
 
-// Checks the whole file before Python starts if PAR_VERIFY=1. Returns 0 on
+// If PAR_VERIFY=1, checks the whole file before Python starts. Returns 0 on
 // success, else prints a one-line error and returns an exit status.
 static int verify(const struct par_invocation* in) {
   if (!par_door("PAR_VERIFY")) return 0;

@@ -141,8 +141,8 @@ def is_idle_shard() -> bool:
     """Return whether this shard must not run any tests because `--test_filter` is set.
 
     A filter may leave a shard without tests, which counts as a failure. Therefore, the first shard
-    runs every test that the filter selects, and fails if there are none. For this, the function
-    removes the sharding variables from the environment.
+    runs every test that the filter selects, and fails if the filter selects none. To make it run
+    them all, this function removes the sharding variables from the environment.
     """
     if not os.environ.get("TESTBRIDGE_TEST_ONLY") or "TEST_TOTAL_SHARDS" not in os.environ:
         return False

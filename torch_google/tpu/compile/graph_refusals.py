@@ -41,7 +41,7 @@ def check_graph(graph: GraphModule) -> None:
 
 
 def without_refused(table: Decompositions) -> Decompositions:
-    """Wrap decompositions so that they leave calls alone that the CPU rejects."""
+    """Return decompositions that leave a call as it is if the CPU rejects it."""
     return {op: partial(_decomposed, op, function) for op, function in table.items()}
 
 

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 # In-place operators in torch.ops._c10d_functional. Their functional variants lack the final `_`.
 _IN_PLACE = frozenset({"all_reduce_", "all_reduce_coalesced_", "broadcast_"})
-# The suffix of the operators that write to an argument `out`.
+# The suffix of the operators that write to an `out` argument.
 _OUT = "_out"
 _NAMESPACE = "_c10d_functional"
 

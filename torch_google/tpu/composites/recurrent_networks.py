@@ -24,7 +24,7 @@ _Results: TypeAlias = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class _Network:
-    """The options that all recurrent operators of torch have in common."""
+    """The options that all of torch's recurrent operators share."""
 
     kind: str
     has_biases: bool

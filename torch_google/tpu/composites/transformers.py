@@ -113,9 +113,9 @@ def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
 
 
 def _left_aligned(padded: torch.Tensor, mask: torch.Tensor) -> bool:
-    """Return False, which keeps torch.nn from converting padded batches to nested tensors.
+    """Return False, so that torch.nn does not convert padded batches to nested tensors.
 
-    It should not convert them, because padded batches need fewer programs.
+    Nested tensors would need more programs.
     """
     return False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device properties that PJRT reports. A property that it does not report is None."""
+"""Device properties that PJRT reports. A property that PJRT does not report is None."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_a_step_allocates_nothing() -> None:
 
 
 def test_the_program_is_the_one_that_runs(step: Captured) -> None:
-    # Equal fingerprints mean equal programs, because the fingerprint is the compile cache's key.
+    # The fingerprint identifies the program, because the compile cache uses it as the key.
     assert step.fingerprint == _captured().fingerprint
     assert step.fingerprint != _captured(128).fingerprint
 

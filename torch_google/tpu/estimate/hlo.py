@@ -212,7 +212,7 @@ def _items(type_text: str) -> list[str]:
 
 
 def _opcode(text: str) -> tuple[str, str, str] | None:
-    """Split an instruction into its type, its opcode, and the remaining text from "(" on."""
+    """Split an instruction into its type, its opcode, and the rest, which starts with "("."""
     end = len(_parenthesised(text)) + 2 if text.startswith("(") else text.find(" ")
     parsed = re.match(r"\s*([\w-]+)(\(.*)", text[end:], re.DOTALL)
     return (text[:end], parsed[1], parsed[2]) if parsed else None

@@ -12,8 +12,9 @@ import torch
 def extend(state: ModuleType) -> None:
     """Extend the module `accelerate.state`.
 
-    `PartialState.default_device` does not know this device, and falls back to the CPU. It is not
-    called if the program has asked for the CPU, so the replacement may return this device.
+    `PartialState.default_device` does not know this device, and falls back to the CPU. accelerate
+    does not call it if the program has asked for the CPU, so its replacement may always return this
+    device instead of the CPU.
     """
     known = state.PartialState.default_device
 

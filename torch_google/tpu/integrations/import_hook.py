@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls functions when given modules have been imported."""
+"""Calls registered functions as soon as the modules that they extend are imported."""
 
 from __future__ import annotations
 

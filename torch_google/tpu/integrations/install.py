@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of library modules, and the functions that extend them when they are imported."""
+"""Extends modules of other libraries when they are imported, according to a table."""
 
 from __future__ import annotations
 

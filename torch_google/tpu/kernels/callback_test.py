@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests kernels that call back into Python, which the compile cache cannot store."""
+"""Tests kernels with callbacks into Python, whose programs the compile cache cannot store."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Trace:
 def step(number: int) -> AbstractContextManager[None]:
     """Return a context that marks one training step.
 
-    The step is marked in the running trace, if any, and in the memory history if it is recorded.
+    The step is marked in the running trace and in the memory history, if they are being recorded.
     """
     return _step(number)
 

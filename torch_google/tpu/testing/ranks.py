@@ -137,7 +137,7 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
 def shorten(rank: int, timeout: float) -> None:
     """Set the process group's timeout, in seconds, once all ranks have started.
 
-    Starting the ranks may take longer than this timeout.
+    Starting the ranks may take longer than this timeout, so it must not apply until then.
     """
     dist.all_reduce(torch.zeros(1, device="tpu"))
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("tpu"))
