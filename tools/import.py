@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the importer, //tools/importer:import with its pinned dependencies, from any python3.
 
-Bazel builds the importer. If none of the build's inputs has changed since, the built program starts
-directly, because Bazel takes seconds to find that out. This file uses only the standard library of
-Python 3.9 or later. The importer is in tools/importer; see its README.
+Bazel builds the importer. If no input of the build has changed since, this script starts the built
+program directly, because Bazel would take seconds to find out that nothing has changed. This script
+uses only the standard library of Python 3.9 or later. The importer is in tools/importer; see its
+README.
 """
 
 from __future__ import annotations

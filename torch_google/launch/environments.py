@@ -98,7 +98,7 @@ def place(env: Variables) -> Place | None:
 
 
 def find(env: Variables) -> Environment | None:
-    """Return the scheduler that started this process, or None if none of them did."""
+    """Return the scheduler that started this process, or None if no known scheduler did."""
     for environment in ENVIRONMENTS:
         if all(env.get(variable) for variable in environment.variables):
             return environment

@@ -2,8 +2,8 @@
 """Compile Python sources to marshalled code, deterministically and on all cores.
 
 marshal's output depends on reference counts, and thus on what else the process has done. Therefore,
-the files are divided into fixed runs, and a fresh process compiles each run. The build rule fixes
-the hash seed.
+the files are divided into fixed runs, and a fresh process compiles each run. The output also
+depends on the hash seed, which the build rule fixes.
 """
 
 from __future__ import annotations

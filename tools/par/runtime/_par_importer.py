@@ -18,7 +18,7 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
-# Numbers of new objects that make an import or a program large. `import torch` creates 270,000.
+# An import or a program that creates this many objects is large. `import torch` creates 270,000.
 _LARGE_IMPORT = 10_000
 _LARGE_PROGRAM = 100_000
 # Standard modules that par_runtime.adjustments patches.

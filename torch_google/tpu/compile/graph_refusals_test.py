@@ -15,7 +15,7 @@ _COMPLEX = torch.complex(_INT.float(), -_INT.float())
 _BOOL = _INT > 2
 
 # AOTAutograd decomposes some of these operators before the backend sees them. The others have
-# lowerings.
+# lowerings, so the backend sees them.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax of integers": (lambda x: x.softmax(0), (_INT,)),
     "gelu of integers": (functional.gelu, (_INT,)),

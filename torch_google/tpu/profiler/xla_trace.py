@@ -79,10 +79,9 @@ _lock = threading.Lock()
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
     """Trace all devices and threads during a block, and write the files when it ends.
 
-    In the trace, each operator's program is named after the operator (`jit(aten_mm)`), and
-    torch.profiler.record_function ranges, including those of optimizers, have their own names.
-    `python` adds calls to Python functions, which is slow. At its end, the block waits for the
-    devices.
+    The trace contains each operator's program, named after the operator (`jit(aten_mm)`), and all
+    torch.profiler.record_function ranges, including those of optimizers. `python` adds calls to
+    Python functions, which is slow. At its end, the block waits for the devices.
 
     Raises RuntimeError if a trace is already running in this process.
     """

@@ -120,8 +120,8 @@ def _import_early(runtime: Runtime) -> None:
     """Import, in order, the modules that the main module imports before its other statements.
 
     If these imports are large, freeze all live objects, so that the garbage collector never scans
-    them again. The collector is disabled until then. Otherwise, the first allocation after an
-    import would trigger a scan of everything that the import created.
+    them again. The collector is disabled until then, because otherwise the first allocation after
+    an import would trigger a scan of everything that the import created.
     """
     pause = gc.isenabled()
     if pause:
