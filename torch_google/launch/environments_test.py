@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun's arguments for the environment variables of each scheduler.
+"""Derive torchrun's arguments from the environment variables of each scheduler.
 
 Slurm's variables were recorded with version 22.05, on the second of two nodes; only the job number
 is made up. The other schedulers' variables follow their manuals.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expansion of Slurm's host lists. The examples are the output of `scontrol show hostlist`."""
+"""Test the expansion of Slurm's host lists.
+
+The examples are the output of `scontrol show hostlist`.
+"""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class Job:
 def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
     """Return the manifest of a job. jobset: whether to use JobSet even if a Job is enough.
 
-    A job with retries needs JobSet: if one machine fails, torchrun needs all machines to restart,
-    and a Job would restart only the failed one.
+    A job with retries needs JobSet: if one machine fails, torchrun must be restarted on all
+    machines, but a Job would restart only the failed one.
     """
     use_jobset = jobset or job.slices > 1 or job.retries > 0
     items = [_jobset(job)] if use_jobset else [_service(job), _job(job)]
@@ -107,7 +107,7 @@ def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
 
 
 def _service(job: Job) -> dict[str, Any]:
-    """Return a headless Service, which gives pods DNS names. torchrun needs the first pod's."""
+    """Return a headless Service, which gives pods DNS names. torchrun connects to the first pod."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -134,7 +134,7 @@ def _job(job: Job) -> dict[str, Any]:
 def _jobset(job: Job) -> dict[str, Any]:
     metadata = _metadata(job)
     if job.tpu and job.slices > 1:
-        # Place each slice in a node pool of its own, because GKE has one node pool per slice.
+        # Place each slice in its own node pool, because GKE has one node pool per slice.
         metadata["annotations"] = {
             "alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"
         }

@@ -42,7 +42,7 @@ def _item(job: Job, kind: str) -> dict[str, Any]:
 def _check(item: dict[str, Any]) -> None:
     """Raise an exception if `item` has an unknown field or a value of the wrong type."""
     if item["kind"] == "JobSet":
-        # The model drops unknown fields, so the round trip would lose them.
+        # The model drops unknown fields, so `item` would not equal the result if it had any.
         assert models.JobsetV1alpha2JobSet.from_dict(item).to_dict() == item
         for replicated in item["spec"]["replicatedJobs"]:
             template = {"metadata": {"name": "x"}, **replicated["template"]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the command that prints manifests."""
+"""Test the command that prints manifests."""
 
 from __future__ import annotations
 

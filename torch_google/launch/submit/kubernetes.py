@@ -26,7 +26,7 @@ _POLL = 2.0
 _TRIES = 10  # attempts, because jobs keep running during an outage of the control plane
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
-# If a container waits for one of these reasons, the job's image is probably wrong.
+# If one of these reasons keeps a container from starting, the job's image is probably wrong.
 _HOPELESS = frozenset(
     ("CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
 )
@@ -34,7 +34,7 @@ _HOPELESS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """A job's manifest, and options of kubectl such as the cluster and the namespace."""
+    """A job's manifest, and options for kubectl, such as the cluster and the namespace."""
 
     objects: dict[str, Any]
     options: tuple[str, ...] = ()
@@ -55,8 +55,8 @@ class Submission:
 def run(submission: Submission) -> int:
     """Run a job until it ends. Return 0, 1 if it failed, or 128 plus the signal that cancelled it.
 
-    Then delete the job, unless it failed: the user may want to inspect it. Raises SubmitError if
-    the cluster rejects the job.
+    Then delete the job, but keep a failed one for the user to inspect. Raises SubmitError if the
+    cluster rejects the job.
     """
     if shutil.which("kubectl") is None:
         raise SubmitError("kubectl is not on PATH; install it and choose a cluster")

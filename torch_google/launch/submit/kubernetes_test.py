@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on Kubernetes, with a script in place of kubectl, because the tests have no cluster."""
+"""Run jobs on Kubernetes with a fake kubectl, because the tests have no cluster."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 _SUBMIT = (
     "from torch_google.launch.submit.main import main; import sys; sys.exit(main(sys.argv[1:]))"
 )
-# A fake kubectl. The n-th `get job` reports the n-th state in states.json, and `get pods` reports
-# the pods of that state.
+# A script that stands in for kubectl. Its n-th `get job` reports the n-th state in states.json, and
+# `get pods` reports the pods in that state.
 _KUBECTL = """\
 import json, pathlib, sys
 here = pathlib.Path(__file__).parent

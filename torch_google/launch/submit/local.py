@@ -53,7 +53,7 @@ def run(job: Job) -> int:
 
 
 class _Report:
-    """A callback that reports each machine that ends. spare: how many machines may fail."""
+    """A callback that prints how each machine ended. spare: how many machines may fail."""
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
@@ -68,7 +68,7 @@ class _Report:
 
 
 def _environment() -> dict[str, str]:
-    """Return this environment without schedulers' variables, because a scheduler may run submit."""
+    """Return the environment without any scheduler's variables, because submit may run in a job."""
     names = {name for environment in environments.ENVIRONMENTS for name in environment.variables}
     kept = {name: value for name, value in os.environ.items() if name not in names}
     return kept | LAUNCH_VARIABLES

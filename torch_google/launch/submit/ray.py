@@ -41,7 +41,7 @@ _ENDED = frozenset((_SUCCEEDED, "FAILED", "STOPPED"))
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Options that `ray job submit` also has, and whether to upload the program.
+    """The options shared with `ray job submit`, and whether to upload the program.
 
     demands: the resources to reserve on each machine, such as {"entrypoint_num_gpus": 4}.
     """
@@ -83,7 +83,7 @@ def _headers(text: str) -> dict[str, str]:
     except ValueError:
         headers = None
     if not isinstance(headers, dict):
-        # Leave the text out of the message, because it may contain a password.
+        # Omit the value from the message, because it may contain a password.
         raise ValueError("--option=--headers or RAY_JOB_HEADERS: expected a JSON object")
     return {str(name): str(value) for name, value in headers.items()}
 
@@ -127,7 +127,10 @@ def run(job: Job, options: Options) -> int:
 
 
 def _choose(nodes: list[Node], machines: int, demands: dict[str, float]) -> list[Node]:
-    """Return the nodes for a job. Use the head only if needed: it often has fewer resources."""
+    """Return the nodes for a job.
+
+    Use the head node only when necessary, because it often has fewer resources.
+    """
     needed = {
         "CPU": demands.get("entrypoint_num_cpus", 0.0),
         "GPU": demands.get("entrypoint_num_gpus", 0.0),
@@ -162,8 +165,8 @@ def _descriptions(
         # When Ray stops a job, it waits only 3 s by default, but torchrun needs longer.
         variables = LAUNCH_VARIABLES | {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE))}
         if len(nodes) > 1:
-            # Ray does not tell a job about the other machines' jobs. So set the variables that
-            # launch reads in a Kubernetes Indexed Job.
+            # Ray does not tell a job about the jobs on the other machines, so set the variables
+            # that launch reads in a Kubernetes Indexed Job.
             variables |= {
                 "JOB_COMPLETION_INDEX": str(rank),
                 "MASTER_ADDR": nodes[0].address,

@@ -16,7 +16,7 @@ import aiohttp
 
 from torch_google.launch.submit.scheduler import SubmitError
 
-# The oldest supported version of Ray. It has all requests and fields that this module uses.
+# The oldest supported version of Ray. It supports every request and field that this module uses.
 OLDEST = (2, 9)
 _TIMEOUT = 120.0  # long, because a submission waits for the head's agent
 _UPLOAD_TIMEOUT = 600.0

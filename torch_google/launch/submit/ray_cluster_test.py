@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on Ray clusters that reject requests, fail or lose connections.
+"""Run jobs on Ray clusters that reject requests, fail or lose connections.
 
-A small server takes the place of Ray's dashboard; ray_test.py uses a real cluster.
+A fake server replaces Ray's dashboard here; ray_test.py uses a real cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _LOG = "Running entrypoint\n[0] one\n[0] two\n[1] last"
 
 
 class _Dashboard:
-    """A server that responds like Ray's dashboard. answers: other responses, by method and path."""
+    """A server that responds like Ray's dashboard.
+
+    answers: responses that replace the usual ones, by method and path.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, web.Response] = {}

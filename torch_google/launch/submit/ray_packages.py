@@ -15,8 +15,8 @@ from torch_google.launch.submit.ray_cluster import Cluster
 from torch_google.launch.submit.scheduler import SubmitError
 
 _PIECE = 64 << 20  # Ray's dashboard accepts requests of less than 100 MiB
-# A script that joins the pieces, which it finds through PYTHONPATH. Jobs on one node share the
-# working directory, so the script creates the program there atomically.
+# A script that joins the program's pieces, which it finds through PYTHONPATH. Jobs on one node
+# share the working directory, so the script creates the program there atomically.
 _START = """\
 #!/bin/sh
 # Joins the pieces of a program, and starts it.
@@ -53,7 +53,7 @@ class Packages:
 
 
 def upload(cluster: Cluster, program: Path, say: Callable[[str], None]) -> Packages:
-    """Upload those pieces of a program that the cluster lacks.
+    """Upload the pieces of a program that the cluster lacks.
 
     Raises SubmitError if the program cannot be read or an upload fails.
     """

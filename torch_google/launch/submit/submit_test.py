@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submit a real PAR on this machine: logs of all ranks, status, failures and Ctrl-C."""
+"""Submit a real PAR on this machine; check all ranks' logs, the status, failures and Ctrl-C."""
 
 from __future__ import annotations
 
