@@ -79,7 +79,8 @@ def follow() -> None:
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # If the variable equals the level from the flags, assume that a parent process has set it.
+    # If the variable equals the level that the flags imply, assume that a parent process has set
+    # it.
     level = os.environ.get(LEVEL_VARIABLE, "")
     _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)
@@ -112,7 +113,7 @@ def _changed(verbosity: int) -> bool:
 
 
 def _limit(verbosity: int) -> bool:
-    """Lower the verbosity to the limit that --minloglevel sets; return whether it exceeded it."""
+    """Lower the verbosity to the limit that --minloglevel sets; return whether it was higher."""
     least = FLAGS["minloglevel"].value if "minloglevel" in FLAGS else None
     if least is None or verbosity <= -least:
         return False

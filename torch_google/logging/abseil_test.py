@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ messages logged through Abseil join the stream and obey its levels, in real processes."""
+"""In real processes, C++ messages logged through Abseil join the log and obey its levels."""
 
 from __future__ import annotations
 

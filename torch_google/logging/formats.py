@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formatters of log records: as Abseil's lines with rank and process, or as JSON objects."""
+"""Format log records as Abseil's lines with rank and process, or as JSON objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging
 class TextFormatter(absl_logging.PythonFormatter):
     """A formatter that adds Abseil's prefix and, if there are several processes, rank and process.
 
-    An example is `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`.
+    For example: `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`.
     Tools that parse Abseil's lines can parse these lines as well. Every record passes through
     `format`, so the common case must be fast; benchmarks/google3 has the timings.
     """
@@ -107,7 +107,7 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the record in the artifact's own format, or None if that is missing or fails."""
+    """Return the record in the artifact's own format; None if there is none or it fails."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:
@@ -126,7 +126,7 @@ def compilation_of() -> str | None:
 
 
 def rank() -> int | None:
-    """Return this process's rank in the process group, or else from the environment, or None."""
+    """Return this process's rank, from the process group or the environment; None if unknown."""
     distributed = sys.modules.get("torch.distributed")
     # If torch was built without distributed support, torch.distributed lacks `is_initialized`.
     is_initialized = getattr(distributed, "is_initialized", None)

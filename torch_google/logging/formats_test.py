@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats of records: Abseil's lines and JSON, with rank, process, compilation and artifact."""
+"""Format records as Abseil's lines and JSON, with rank, process, compilation and artifact."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# A part of a log in a remote store is uploaded at this size in bytes or this age in seconds.
+# A part of a log is uploaded to a remote store at this size in bytes or this age in seconds.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
 # The maximum number of seconds that a logging call waits until its urgent record is stored.
@@ -189,7 +189,7 @@ class _File(Protocol):
 class _LocalFile:
     """A local file that is written with one write() call per record.
 
-    So lines stay whole even if processes share the file, or if a process is killed.
+    So lines stay whole even if several processes write to the file, or if one is killed.
     """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs in remote stores: no record is lost or duplicated, whatever the store's client does."""
+"""Logs in remote stores lose or duplicate no record, whatever the store's client does."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
     assert sorted(parts) == ["before the fork\nafter the fork\n", "in the child\n"]
 
 
-# The beginning of each test program. To upload, the store's client calls a function `upload`, which
-# the program must define. `lines` returns the stored lines.
+# The beginning of each test program. To upload, the store's client calls `upload`, which the rest
+# of the program must define. `lines` returns the stored lines.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -111,7 +111,7 @@ app.run(main)
     assert "attempt 1 of 6" in retry
 
 
-# Part of a program: the pool's thread logs while the uploading thread waits for it.
+# Part of a test program, in which a pool's thread logs while the uploading thread waits for it.
 _CHATTY = """
 def work(count, go):
     log.info("upload %d begins", count)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logger classes that keep torch's records in the stream.
+"""Logger classes that keep torch's records in the log stream.
 
 torch gives each of its registered loggers a handler on standard error and turns propagation off,
-both initially and at every `torch._logging.set_logs`. Some modules do the same at import. The
-classes here ignore these settings, but keep other handlers, such as files and the user's own. They
-are assigned to the `__class__` of existing loggers, so torch needs no patch.
+both initially and at every `torch._logging.set_logs`. Some of torch's modules do the same at
+import. The classes here ignore these settings, but keep other handlers, such as files and the
+user's own. They are assigned to the `__class__` of existing loggers, so torch needs no patch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OneStreamLogger(logging.Logger):
         del value
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, unless it writes to the console, as the stream's own handler does."""
+        """Add a handler, unless it writes to the console, which is the stream's job."""
         if not _is_console(hdlr):
             super().addHandler(hdlr)
 
@@ -67,7 +67,7 @@ class LibraryLogger(OneStreamLogger):
 
 
 class TorchLogger(OneStreamLogger):
-    """The logger `torch`. When torch sets it up, this class also adopts torch's other loggers.
+    """The `torch` logger. When torch sets it up, this class also adopts torch's other loggers.
 
     torch's default level is WARNING. If the user chose a verbosity, that replaces the default.
     Otherwise the default stays, because Abseil's own default is INFO, and at that level torch logs
@@ -75,7 +75,7 @@ class TorchLogger(OneStreamLogger):
     """
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
-        """Set `level`, unless it is torch's default: see the class docstring."""
+        """Set `level`, unless it is torch's default (see the class docstring)."""
         is_default = level in (logging.NOTSET, logging.WARNING, "NOTSET", "WARNING")
         if is_default:
             level = logging.NOTSET if _verbosity_was_asked() else logging.WARNING
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Change the class of each logger that torch has registered. Descendants propagate to these."""
+    """Adopt the loggers that torch has registered, to which their descendants propagate."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -112,7 +112,7 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Return whether the user set the verbosity: by a flag, or in code to less than WARNING."""
+    """Return whether a flag set the verbosity, or code set it below WARNING."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A relay that turns torch's C++ messages on standard error into records in the stream.
+"""A relay that turns torch's C++ messages on standard error into log records.
 
 C++ code in the released torch logs only to file descriptor 2. `Relay` replaces the descriptor with
 a pipe that a small process reads. A thread would not do: C++ code that holds the GIL could fill the
@@ -32,7 +32,8 @@ _CHUNK = 1 << 16
 # The maximum number of seconds that an exiting process waits for its relay, which ends only when
 # all processes that inherited the pipe have closed it.
 _END_SECONDS = 2.0
-# The number of seconds for which the relay holds back an unfinished line of other text.
+# The number of seconds for which the relay holds back an unfinished line that is not part of a C++
+# message.
 _LINE_SECONDS = 0.1
 
 # `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
@@ -55,7 +56,7 @@ Handle = Callable[[logging.LogRecord], object]
 
 
 class Relay:
-    """A relay that replaces file descriptor 2 until `stop`. A process can have only one."""
+    """A relay that replaces file descriptor 2 until `stop` is called. Only one per process."""
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the relay process, which calls `handle` with each record, then `end`."""
@@ -101,8 +102,8 @@ class Relay:
             poll.register(self._ended, select.POLLIN)
             poll.poll(_END_SECONDS * 1000)
             os.close(self._ended)
-            # If the relay has not ended yet, it outlives this process, and init will reap it. If
-            # the program waited for any child, it may have reaped the relay already.
+            # If the relay is still running, it outlives this process, and init will reap it. If the
+            # program called waitpid(-1), it may have reaped the relay already.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._child, os.WNOHANG)
 
@@ -184,7 +185,7 @@ class _Output:
     """The relay's output: records, and other text in whole lines.
 
     C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` makes three writes),
-    and the program may log between two of them. So the relay holds an unfinished line back, but
+    and the program may log between two of them. So the relay holds back an unfinished line, but
     only briefly, because it may be a prompt.
     """
 
@@ -196,13 +197,13 @@ class _Output:
         self._in_line = False  # whether the last write ended in the middle of a line
 
     def patience(self) -> float | None:
-        """Return for how many milliseconds to hold the text back, or None if there is no limit."""
+        """Return how many milliseconds to wait for more text, or None if there is no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000
 
     def add(self, text: bytes) -> None:
-        """Write whole lines and records; hold the rest back."""
+        """Write whole lines and records; hold back the rest."""
         text = self._held + text
         self._held = b""
         for start, part in _parts(text):

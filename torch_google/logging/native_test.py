@@ -48,7 +48,7 @@ def test_cutting_loses_nothing(lines: list[bytes]) -> None:
 
 
 class _Terminal:
-    """The output and records of a relay that runs in a thread, and the pipe that it reads."""
+    """A relay that runs in a thread, the pipe that it reads, and its output and records."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         monkeypatch.setattr(native, "_LINE_SECONDS", seconds)

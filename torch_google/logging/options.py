@@ -74,7 +74,10 @@ def in_par() -> bool:
 
 
 def _directory_flag() -> str:
-    """Return the name of the flag that sets the log directory, or "". Ours overrides Abseil's."""
+    """Return the name of the flag that sets the log directory, or "".
+
+    --torch_log_directory takes precedence over Abseil's --log_dir.
+    """
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
     # Ignore the default of --log_dir, which may come from TEST_TMPDIR: the user did not set it.

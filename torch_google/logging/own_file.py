@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 
-# The number of other names to try if the first name is taken.
+# The number of alternative names to try if the first name is taken.
 _MOST_NAMES = 8
 # Errors from opening a link, a pipe without a reader, a directory, another user's file, or a
 # deleted file.
@@ -45,7 +45,7 @@ def _open_existing(path: str, flags: int) -> int | None:
             raise
         return None
     status = os.fstat(opened)
-    # If the file has several links, an attacker may have linked another file of this user here.
+    # If the file has several links, an attacker may have linked another of this user's files here.
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         return opened
     os.close(opened)

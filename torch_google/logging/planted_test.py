@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging to a directory in which another user has planted an entry with the log file's name."""
+"""Log to a directory in which another user has planted an entry with the log file's name."""
 
 from __future__ import annotations
 

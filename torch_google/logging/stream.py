@@ -27,7 +27,7 @@ WARNINGS_LOGGER = "py.warnings"  # the logger that logging.captureWarnings uses
 
 @dataclass
 class _Stream:
-    """The state that `setup` changed, for `shutdown` to restore."""
+    """The state that `setup` changed and `shutdown` restores."""
 
     formatter: logging.Formatter | None
     show: object
@@ -52,7 +52,8 @@ def setup(
     imported before or after the call. Calling `setup` again replaces the earlier settings.
 
     Args:
-      directory: also write to files in this directory, any torch_google.gfile path. "" for none.
+      directory: also write to files in this directory, which is any torch_google.gfile path, or ""
+      for none.
       json: write each record as one JSON object.
       native: also log C++ messages; the default is true in a PAR.
       program: the start of the log files' names; the default is the program's name.
@@ -88,7 +89,7 @@ def setup(
 def shutdown() -> None:
     """Flush the log and undo `setup`. Also called at process exit.
 
-    Every step runs even if an earlier one fails. At the end, the first error is raised.
+    If a step fails, the remaining steps still run, and then the first error is raised.
     """
     global _stream
     stream, _stream = _stream, None
@@ -169,7 +170,8 @@ def _follow_stderr(before: TextIO | None) -> None:
 def _tell_native_code() -> None:
     """Make the stream's verbosity the initial level of C++ code and of torch.distributed.elastic.
 
-    Both read their level from an environment variable, once. A variable that is set is kept.
+    Both read their level from an environment variable, once. If the variable is already set, its
+    value is kept.
     """
     verbosity = absl_logging.get_verbosity()
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log stream in real processes: its contents and outputs, without losses at exit."""
+"""In real processes, the log stream writes every record to every output, even at exit."""
 
 from __future__ import annotations
 
