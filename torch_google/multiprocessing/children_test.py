@@ -162,8 +162,7 @@ def test_help_is_readable() -> None:
     assert done.returncode == 1  # absl exits with status 1 after --help
     assert "--multiprocessing_start_method: <spawn|forkserver|fork>:" in done.stdout
     flags = done.stdout.partition("\nflags:\n")[2]
-    # Above the flags of each of the program's files, absl prints the file's path, which may be
-    # wider.
+    # Skip paths: absl prints each source file's path above its flags, and it may exceed the width.
     lines = [line for line in flags.splitlines() if not line.startswith("/")]
     assert max(map(len, lines)) <= 80
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.multiprocessing import origin, reports
 from torch_google.multiprocessing.process import ProcessFailedError
 
-# torchrun's default run id. A random one would not do, because it must be equal on all machines.
+# torchrun's default run id. It cannot be random, because it must be the same on all machines.
 _EVERY_JOB = "none"
 
 
@@ -74,9 +74,9 @@ def launch(
 
 
 class _Entry:
-    """The function that elastic runs: `main`, after undoing some of elastic's settings.
+    """The function that elastic runs: it undoes some of elastic's settings and calls `main`.
 
-    Elastic redirects faulthandler to stderr, away from the connection to the parent.
+    For example, elastic redirects faulthandler to stderr instead of the connection to the parent.
     """
 
     def __init__(self, main: Callable[..., Any]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry point of a multiprocess program: flags, log and default start method."""
+"""Run a multiprocess program: set up its flags, log and default start method."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def handle_main(
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
     """Run tests. Call it as `handle_test_main(absltest.main)`, or with pytest.main and arguments.
 
-    In other respects, it is like `handle_main`. It removes flags from sys.argv before it calls
-    `test_main`, unless that is absl's, which parses flags itself.
+    It works like `handle_main`, but removes flags from sys.argv before it calls `test_main`, unless
+    that is absl's, which parses flags itself.
     """
     line = list(sys.argv)
     _define_flags()

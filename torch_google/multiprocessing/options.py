@@ -7,10 +7,10 @@ from absl import flags
 
 FLAGS = flags.FLAGS
 
-# The first is the default. spawn starts a new program with the current environment, which inherits
-# no locks from other threads; torch, OpenMP and JAX all start threads. forkserver is as safe, but
-# its children surprise users with the environment of the time when the server started. fork is the
-# fastest, but safe only while the program has no other threads.
+# The first method is the default. spawn starts a new program with the current environment, which
+# inherits no locks from other threads; torch, OpenMP and JAX all start threads. forkserver is as
+# safe, but its children surprise users with the environment that the server started with. fork is
+# the fastest, but safe only while the program has no other threads.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 

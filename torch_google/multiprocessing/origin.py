@@ -85,7 +85,7 @@ def _follow_forks() -> None:
 
 
 def _prepare() -> None:
-    """Create the lifeline and the listener before a fork, because the child needs them."""
+    """Create the lifeline and the listener before a fork, because the child inherits them."""
     lifeline.line()
     reports.listener()
 
@@ -113,7 +113,7 @@ def _set_up(argv: Sequence[str]) -> None:
 
 
 def _reporting(run: Callable[[], object]) -> Callable[[], None]:
-    """Wrap `run` so that an exception is reported to the parent, which logs it, and not printed."""
+    """Wrap `run` so that the parent logs its exception, and this process does not print it."""
 
     def reporting() -> None:
         try:

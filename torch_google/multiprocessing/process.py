@@ -12,7 +12,7 @@ from typing import Any
 
 from torch_google.multiprocessing import origin, reports
 
-# Seconds between SIGTERM and SIGKILL when processes are terminated because another one failed.
+# Seconds between SIGTERM and SIGKILL when one process has failed and the others are terminated.
 GRACE_SECONDS = 10.0
 
 

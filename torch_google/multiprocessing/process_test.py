@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Process` and `spawn` in a program that does not call handle_main, such as a library's test."""
+"""Use `Process` and `spawn` in a program without handle_main, such as a library's test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption: if any rank receives SIGTERM, all ranks stop after the same step."""
+"""Stop all ranks after the same step if any rank receives SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import distributed
 
 
 class Preempted(SystemExit):
-    """Raised after SIGTERM, once the state is saved. The exit status is 143, or 128 + SIGTERM."""
+    """Raised after SIGTERM, once the state is saved. The exit status is 143 (128 + SIGTERM)."""
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM)
@@ -50,7 +50,7 @@ def ranks() -> distributed.ProcessGroup | None:
 
 
 class Agreement:
-    """An exchange of yes-or-no answers among ranks, with the same result in all of them."""
+    """A vote among ranks. All ranks get the same result."""
 
     def __init__(self, group: distributed.ProcessGroup | None) -> None:
         self._group = group
@@ -77,7 +77,7 @@ class Agreement:
         return bool(before[1].item())
 
     def same(self, answer: bool) -> bool | None:
-        """Return the answer if it is the same in all ranks, else None."""
+        """Return `answer` if all ranks gave the same answer, else None."""
         if self._group is None:
             return answer
         values = torch.tensor([int(answer), int(not answer)])

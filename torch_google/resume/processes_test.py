@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preempt and kill torchrun's processes. The losses must be those of an uninterrupted run."""
+"""Preempt and kill torchrun's processes. The losses must equal those of an uninterrupted run."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class State:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress torch's warnings about replacing a checkpoint and about running without ranks."""
+    """Suppress torch's warnings about replacing a checkpoint and about a missing process group."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected an existing checkpoint")
         warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable")

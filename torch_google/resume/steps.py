@@ -17,7 +17,8 @@ def steps(
 
     First, restore the state from `directory`, if it contains a checkpoint. Save the state every
     `every` steps (0: never), at the end, and after any rank gets SIGTERM. After SIGTERM, also raise
-    Preempted in all ranks. All ranks must call this in the main thread, and run the same steps.
+    Preempted in all ranks. All ranks must call this in the main thread, and iterate over the same
+    steps.
     """
     if total < 0 or every < 0:
         raise ValueError(f"steps: found total={total}, every={every}; expected 0 or more")

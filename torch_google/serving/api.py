@@ -38,7 +38,7 @@ class TensorAPI(LitAPI):
         self.signature = self._model.warm_up()
 
     def batch(self, inputs: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-        """Return the inputs unchanged, because the model itself batches those of equal shapes."""
+        """Return the inputs unchanged, because the model itself batches inputs of equal shape."""
         return inputs
 
     def predict(self, x: Any) -> Any:

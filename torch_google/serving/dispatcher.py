@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bounded queue of requests, and their distribution to workers, in the event loop's thread."""
+"""Queue requests, up to a limit, and distribute them to workers, in the event loop's thread."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Dispatcher:
                 )
 
     def _schedule(self) -> None:
-        """Pass batches to idle workers, as far as possible."""
+        """Pass batches to idle workers, after waiting up to `batch_wait` for each to fill up."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

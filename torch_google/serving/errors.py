@@ -14,7 +14,7 @@ class ServingError(Exception):
 
 @dataclasses.dataclass
 class RequestError(Exception):
-    """An error in handling a request, which the server sends as the response.
+    """An error in a request or its handling, which the server sends as the response.
 
     `where` is a part of the request, such as `inputs.x`. `next_step` tells the client what to do.
     `retry_after` is the number of seconds to wait before a retry.

@@ -11,7 +11,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metric:
-    """A counter or a gauge: a number per value of `label`, or a single number if that is None."""
+    """A counter or a gauge: one number per value of `label`, or one number if `label` is None."""
 
     def __init__(self, name: str, kind: str, text: str, label: str | None = None) -> None:
         self.name = name

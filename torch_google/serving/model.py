@@ -14,7 +14,7 @@ from torch_google.serving.signature import Signature, TensorSpec
 
 
 class Model:
-    """A function of batched tensors, which are in the order of `inputs`.
+    """A function that takes batched tensors, in the order of `inputs`.
 
     Each batch has a size from `batch_sizes`, a sorted sequence. If there are fewer examples, copies
     of the last one fill the batch.

@@ -34,7 +34,7 @@ _FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
 class Server(LitServer):
     """An HTTP server for one LitAPI.
 
-    The HTTP server and the queue run in this process, and each worker in a process of its own. If
+    The HTTP server and the queue run in this process, and each worker runs in its own process. If
     the API has a `signature`, the server checks requests against it and passes arrays to the API.
     Otherwise it passes the parsed JSON of the body. Raises ValueError for streams and LitSpecs,
     which are not supported.
@@ -59,7 +59,7 @@ class Server(LitServer):
         self._dispatcher = Dispatcher(self.limits, self.metrics, self._fail)
         self._api = api
         self._target = device
-        # LitServe does not know the accelerator tpu. Pass cpu, and set the device's name below.
+        # LitServe does not know the `tpu` accelerator. Pass `cpu`, and set the device's name below.
         super().__init__(api, accelerator="cpu", timeout=self.limits.timeout)
         self.workers_per_device = workers
         self.devices = [device]
@@ -248,8 +248,8 @@ class _Http(uvicorn.server.Server):
         self._stop_at: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn's own method records the signal and raises it again after the shutdown. This one
-        # does not, so that the program can choose the process's exit status.
+        # uvicorn's own method records the signal and raises it again after the shutdown. This
+        # override does not, so that the program can choose the process's exit status.
         if self._stop_at is not None:
             self.should_exit = self.force_exit = True
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a real server on loopback, in a separate process."""
+"""Test a real server on loopback, in a separate process."""
 
 from __future__ import annotations
 

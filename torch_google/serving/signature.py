@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signature of a model, against which requests are checked. Does not import torch."""
+"""The signature of a model, against which requests are checked.
+
+This module does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ import numpy as np
 
 from torch_google.serving.errors import RequestError
 
-# For each dtype of torch: the kind of JSON value, and the NumPy dtype of the array that is sent to
-# a worker. NumPy has no bfloat16.
+# The kind of JSON value for each torch dtype, and the NumPy dtype of the array that is sent to a
+# worker: float32 for bfloat16, which NumPy lacks.
 _DTYPES = {
     "bool": ("booleans", np.bool_),
     "uint8": ("integers", np.uint8),
@@ -51,7 +54,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """A model input's dtype, by torch's name, and shape, without the batch dimension."""
+    """The torch dtype and the shape of a model input, without the batch dimension."""
 
     name: str
     dtype: str

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of a model: a file, or a function that returns a module. Does not import torch."""
+"""The source of a model: a file, or a function that returns a module.
+
+This module does not import torch.
+"""
 
 from __future__ import annotations
 

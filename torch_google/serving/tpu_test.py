@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test models on the device tpu: a module, an exported program, and StableHLO."""
+"""Test models on the `tpu` device: a module, an exported program, and StableHLO."""
 
 from __future__ import annotations
 

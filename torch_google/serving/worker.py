@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker process: loads the model and runs batches until the server closes the connection.
+"""Run a worker process, which loads the model and runs batches until the server disconnects.
 
 The worker and the server exchange pickled objects over a private socket pair. The worker first
 sends a `Ready` or a `Failed`, then a `Done` for each list of payloads that it receives.

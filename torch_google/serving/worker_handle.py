@@ -130,7 +130,7 @@ class WorkerHandle:
         return finished, process.exitcode, failure
 
     def _receive(self, connection: Connection, *, patience: float) -> Any:
-        """Return the next message, or None if there is none `patience` seconds after `stop`."""
+        """Return the next message, or None if `patience` seconds pass after `stop`."""
         while not connection.poll(0.1):
             if self._is_overdue(patience):
                 return None

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that starts children in every supported way, for the tests.
 
-Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In the
-scenarios whose main process a test kills, each process prints its id, then sleeps in C code that
-holds the GIL.
+Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. Each process
+of a scenario that a test kills prints its id, then sleeps in C code that holds the GIL.
 """
 
 from __future__ import annotations
@@ -238,7 +237,7 @@ def fail(index: int) -> None:
 
 
 def fail_below(depth: int) -> None:
-    """If `depth` is not 0, start a child that calls this with `depth - 1`. Then fail at once."""
+    """If `depth` is not 0, start a child that calls this function with `depth - 1`. Then fail."""
     logging.getLogger(reports.LOGGER).addFilter(_take_long)
     if depth:
         below = multiprocessing.Process(

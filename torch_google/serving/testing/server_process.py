@@ -50,12 +50,12 @@ class ServerProcess:
         self._end()
 
     def log(self) -> str:
-        """Return what the server has written to stderr."""
+        """Return the server's output on stderr so far."""
         self._log.seek(0)
         return self._log.read()
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal to the server, wait for its end, and return the exit status."""
+        """Send a signal to the server, wait until it ends, and return its exit status."""
         self.process.send_signal(number)
         return self.process.wait(_PATIENCE)
 
