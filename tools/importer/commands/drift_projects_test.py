@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `drift --all-projects` with real repositories, and of `drift --explain`."""
+"""Run `drift --all-projects` with real repositories, and `drift --explain`."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> T
 
 
 class _Silent:
-    """A report that prints no lines, because they would name the origin of each release."""
+    """A report that prints no lines, because they would only name each release's origin."""
 
     def __init__(self, below: Report) -> None:
         self.progress = below.progress

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that follow a patch through upstream pull requests, with commit messages like GitHub's."""
+"""Follow a patch through upstream pull requests, with commit messages like GitHub's."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
 
 
 def test_a_patch_comes_back_from_one_release_to_the_next(github: GitHub) -> None:
-    """The patch landed in a larger commit, so its revert shows only in the patch's own lines."""
+    """The patch landed in a larger commit, so only the patch's own lines reveal its revert."""
     github.commit("Much at once (#5)", ("line 10\n", TEN), ("line 20\n", "line twenty\n"))
     git(github.upstream, "tag", "v1.1")
     github.run(0, "--tag", "v1.1")

@@ -199,7 +199,7 @@ def _publish(
     rewrites: Rewrites,
     extra: Mapping[str, object],
 ) -> ExitCode:
-    """Publish the new series and `others`, the licence record and the settlements."""
+    """Publish the new series and `others`, the licence record and the reusable resolutions."""
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rebase our patches to a vendored project from one upstream release onto another.
 
-Without a command word it imports: `import.py --tag v2.14.1`.
+The default command is `import`, as in `import.py --tag v2.14.1`.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Dry runs must complete the tree too, because their output would otherwise be wrong.
+            # Dry runs must complete the half-published tree too, because their output would
+            # otherwise be wrong.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:
@@ -159,7 +160,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """Return the user's directory: tools/import.py and Bazel change the working directory."""
+    """Return the working directory from before tools/import.py and Bazel changed it."""
     directories = (
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )
@@ -167,7 +168,7 @@ def _called_from() -> Path:
 
 
 def _default_project(workspace: Path) -> str:
-    """Return the unfinished command's project if there is one, the only project, or torch."""
+    """Return the unfinished command's project, or else the only project, or else torch."""
     try:
         unfinished = read_unfinished(workspace / STATE)
     except UserError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `continue` after `git mergetool`, with a shell command as the merge tool."""
+"""Run `continue` after `git mergetool`, with a shell command as the merge tool."""
 
 from __future__ import annotations
 

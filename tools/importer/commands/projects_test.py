@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that follow the README from `init` on, with small replicas of real libraries.
+"""Follow the README, beginning with `init`, on small replicas of real libraries.
 
 The releases are modelled on absl-py 1.4.0, 2.1.0 and 2.3.0, on fsspec (small_histories.py) and on
 accelerate. Each is imported both as an sdist and as a wheel.
@@ -149,7 +149,8 @@ def test_six_patches_of_absl_over_three_releases(index: _Index, scheme: str) -> 
     assert len(names) == 6
     assert "verified: " in index.ok("verify")
     first = index.pin("absl_py")
-    # v2.1.0 contains the first patch, and guards the flush differently from the second.
+    # v2.1.0 contains the first patch. It also guards the stream's flush, but not in the way that
+    # the second patch does.
     assert index.run("--project", "absl_py", "--tag", "v2.1.0") == 2
     assert index.run("status") == 2
     conflict = index.root / ".import/conflict/absl/logging/__init__.py"

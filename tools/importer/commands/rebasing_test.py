@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of whole edits in a small workspace: started, refreshed, stopped, dropped or killed."""
+"""Start, refresh, stop, drop or kill edits in a small workspace."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_a_series_changed_under_an_edit_is_not_overwritten(
 
 
 def test_killed_anywhere_a_refresh_is_old_or_new(tmp_path: Path) -> None:
-    """Kill `refresh` at its first file system calls, then at every seventh, and recover."""
+    """Kill `refresh` at its first file system calls, then at every seventh call, and recover."""
     point, step, killed = 0, 1, True
     while killed:
         sample = _laid_out(tmp_path / str(point))

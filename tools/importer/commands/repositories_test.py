@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of vendor, export and cherry-pick, with a small workspace and real repositories."""
+"""Run vendor, export and cherry-pick with a small workspace and real repositories."""
 
 from __future__ import annotations
 

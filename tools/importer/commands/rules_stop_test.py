@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of imports that stop at calls no rule covers, and continue once rewrites.txt lists them."""
+"""Imports stop at calls that no rule covers, and continue once rewrites.txt lists them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rules_table(sample: SampleWorkspace) -> Path:
 
 
 def import_v2(sample: SampleWorkspace, *more: str, **files: str) -> int:
-    """Import a release v2 with more files, such as `new="..."` for torch/new.py."""
+    """Import a release v2 with additional files, such as `new="..."` for torch/new.py."""
     own = {f"torch/{name}.py": text for name, text in files.items()}
     tree = sample.release("v2", {**V1, "torch/r.py": _READS, **own})
     return sample.run("--tag", "v2", "--origin", str(tree), *more)

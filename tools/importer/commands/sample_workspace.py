@@ -80,7 +80,7 @@ class SampleWorkspace:
         return self.root / ".import/conflict" / path
 
     def at_rest(self) -> bool:
-        """Return whether no command is unfinished. The record for `undo` may exist."""
+        """Return whether every command has finished, even if the last one can still be undone."""
         return {path.name for path in self.root.glob(".import/*")} <= {".gitignore", "undo"}
 
     def git(self, *arguments: str) -> None:

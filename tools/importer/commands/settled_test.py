@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of resolved conflicts that later imports reuse, and of successive imports of a branch."""
+"""Reuse resolved conflicts in later imports, and import the same branch repeatedly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def import_(sample: SampleWorkspace, label: str, *more: str) -> int:
 
 
 def settle(sample: SampleWorkspace, text: str = BOTH) -> Path:
-    """Resolve the conflict with v2 and return the path of the stored settlement."""
+    """Resolve the conflict with v2 and return the path of the stored resolution."""
     assert import_(sample, "v2") == 2
     sample.conflict("torch/b.py").write_text(text)
     assert sample.run("continue") == 0

@@ -22,7 +22,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    # rewrites.txt may have a result too: it can wait for a decision, but is not a patch.
+    # Skip the result of rewrites.txt, which can wait for a decision but is not a patch.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
     outcomes = ", ".join(
@@ -108,7 +108,7 @@ def change_lines(changes: Changes) -> Iterator[str]:
 
 
 def carry_data(result: Carry) -> dict[str, object]:
-    """Return the information of `carry_lines` as JSON data."""
+    """Return the same information as `carry_lines`, as JSON data."""
     stopped = result.stopped
     return {
         "patches": [_patch_data(each) for each in result.results],
@@ -121,7 +121,7 @@ def carry_data(result: Carry) -> dict[str, object]:
 
 
 def changes_data(changes: Changes) -> dict[str, object]:
-    """Return the information of `change_lines` as JSON data."""
+    """Return the same information as `change_lines`, as JSON data."""
     return {
         "added": list(changes.added),
         "changed": list(changes.changed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of commands in difficult environments: closed pipes, git hooks, files of another owner."""
+"""Run commands in difficult environments: closed pipes, git hooks, another user's files."""
 
 from __future__ import annotations
 

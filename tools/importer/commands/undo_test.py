@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `undo` after each kind of command, also after a kill or later edits."""
+"""Run `undo` after each kind of command, even after a kill or later edits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of verify and refresh in a workspace with a pinned wheel that is cached."""
+"""Run verify and refresh in a workspace whose pinned wheel is cached."""
 
 from __future__ import annotations
 

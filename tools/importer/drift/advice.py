@@ -48,7 +48,7 @@ class Attention:
 
 
 def attention(table: Table) -> list[Attention]:
-    """Return the patches that need a decision, ordered by release and then by series."""
+    """Return the patches that need a decision, by release and then by position in the series."""
     return [
         _attention(release, row.name, row.cells[column])
         for column, release in enumerate(table.releases)

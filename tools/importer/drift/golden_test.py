@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that drift.json is current for the pinned release, and with a network for all others."""
+"""drift.json is current for the pinned release, and also for all others if there is a network."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small upstream for tests, with a series, and releases that give each outcome."""
+"""A small upstream tree for tests, a series, and releases that produce every outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAID = "    return 'said by the patch'\n"
 
 
 class PartialSnapshot(DictSnapshot):
-    """An origin that lacks the paths in `left_out`, and records which paths are read."""
+    """A snapshot that records its reads, from an origin that lacks the paths in `left_out`."""
 
     def __init__(
         self, label: str, files: Mapping[str, Blob], *, left_out: Collection[str] = ()

@@ -123,7 +123,7 @@ def measure(
 ) -> Table:
     """Return the outcomes of rebasing `series` from `base` onto each target.
 
-    A patch that needs a decision is skipped. `remake` regenerates the patches of rules; without it,
+    A patch that needs a decision is skipped. `remake` regenerates the rules' patches; without it,
     they are merged like the others. `settlements` are resolutions that an import would reuse.
     Targets are consumed one by one, so an iterator may fetch them lazily. Raises UserError if the
     series does not apply to its recorded base.

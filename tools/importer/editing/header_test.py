@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of headers with placeholders to fill in, and of file names derived from subjects."""
+"""Test headers with placeholders to fill in, and file names derived from subjects."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def pinned_wheel(project: Project, report: Report) -> Path:
 
 
 def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
-    """Open upstream's tree by the recorded pin, the build's pin, or the tag of the series."""
+    """Open upstream's tree using the recorded pin, the build's pin, or the tag of the series."""
     try:
         recorded = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))["origin"]
     except (OSError, ValueError, KeyError, TypeError):

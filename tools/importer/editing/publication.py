@@ -42,11 +42,10 @@ def publication(
     *,
     as_it_lies: bool = False,
 ) -> Publication:
-    """Return what to publish for a series with the contents `files`.
+    """Return the publication of a series with the contents `files`.
 
-    `wheel` is called if the build's pin changes. `as_it_lies` says that `files` are the current
-    files, edited by hand, so the pin may be stale. Raises UserError if a build would reject the
-    series.
+    `wheel` is called if the build's pin changes. With `as_it_lies`, `files` are the current files,
+    edited by hand, so the pin may be stale. Raises UserError if a build would reject the series.
     """
     out: dict[str, bytes | None] = {}
     directory = release.directory.relative_to(project.workspace).as_posix()
@@ -75,7 +74,7 @@ def publication(
 
 
 def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
-    """Return what to publish for a series edited by hand: its base and the build's tree hash."""
+    """Return the publication of a series edited by hand: its base and the build's tree hash."""
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)
@@ -84,7 +83,7 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
     """Return whether a changed patch uses `__file__`.
 
-    Only then do the rules' guards have to run. They read all of upstream, which takes longer than
+    If none does, skip the rules' guards. They read all of upstream's files, which takes longer than
     everything else.
     """
     changed: list[bytes] = []

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tools.importer.snapshot import SYMLINK, Blob
 
-# The same threshold as in git.
+# The minimum similarity of a rename, as in git.
 _SIMILAR = 0.5
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a moved file is detected by its content, and that each file is used only once."""
+"""A moved file is detected by its content, and each file is used only once."""
 
 from __future__ import annotations
 

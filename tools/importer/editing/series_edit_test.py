@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of changing a patch in the middle: later patches keep their effect or need a decision."""
+"""Change a patch in the middle: later patches keep their effect or need a decision."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def test_a_link_out_of_the_tree_is_refused(release: Release, target: bytes) -> N
 
 
 class _Half(DictSnapshot):
-    """An origin without files below test/."""
+    """A snapshot from an origin that has no files below test/."""
 
     def carries(self, path: str) -> bool:
         return not path.startswith("test/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the work tree reports exactly the files that the user changed."""
+"""The work tree reports exactly the files that the user changed."""
 
 from __future__ import annotations
 
