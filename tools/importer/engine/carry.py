@@ -171,7 +171,7 @@ class _Work:
             self.ours[file.new_path] = file.after
 
     def merged(self, patch: Patch) -> tuple[FileResult, ...]:
-        """Merge the patch file by file, because it may delete a file and create it again."""
+        """Merge the patch diff by diff, because it may delete a file and then create it again."""
         before, files = dict(self.ours), list[FileResult]()
         for diff, step in zip(patch.files, self.history.steps(patch), strict=True):
             files.append(self.file(patch, diff, step))
@@ -287,7 +287,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """Apply a patch strictly. The base lacks the file, so no merge is possible."""
+        """Apply a patch strictly, because no merge is possible if the base lacks the file."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})

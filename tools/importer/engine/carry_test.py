@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of rebasing a series: an example of each outcome, and invariants of all results."""
+"""Rebase series with every outcome, and check invariants of all results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def _run(text: str) -> Blob:
     return Blob(text.encode(), EXECUTABLE)
 
 
-# The name, the old tree, the patches, the files that upstream changed, and the outcomes.
+# A test case: its name, the old tree, the patches, the files that upstream changed, and the
+# expected outcomes.
 _Case = tuple[str, Texts, Mapping[str, Texts], Texts, str]
 _CASES: list[_Case] = [
     ("the same", {"a": _TEXT}, {"p": {"a": _PATCHED}}, {}, "clean"),
@@ -350,7 +351,7 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream has exactly the patches, the tree stays unchanged or the user must decide.
+    """If upstream's only changes are the patches, its tree stays unchanged or the user must decide.
 
     Not every patch counts as landed, because two patches that undo each other may both stay. Lines
     are rarely repeated here, because a line such as `)` does not show which patch wrote it.
@@ -468,7 +469,7 @@ def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) ->
 
 
 def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
-    """As after editing a patch in the middle, the new tree already contains the earlier patches."""
+    """The new tree already contains the earlier patches, as after editing one in the middle."""
     steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
     new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))
@@ -513,7 +514,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """If a patch loses a file in one import and regains it in the next, its bytes are as before."""
+    """If a patch loses a file in one import and regains it in the next, the patch is as before."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

@@ -20,7 +20,7 @@ from tools.importer.engine.line_identity import Story, merged
 from tools.importer.engine.made_histories import make_history
 from tools.par.testing.budget import examples, is_full
 
-# The engine may stop at this share of the merges that git gets right.
+# The engine may stop at no more than this share of the merges that git gets right.
 _MOST_STOPS = 0.08
 # `git am` starts six processes, so short runs compare only some merges with it.
 _AM_EVERY = 1 if is_full() else 12

@@ -26,7 +26,7 @@ from tools.importer.engine.text import Text
 
 # A range with more readings than this counts as ambiguous.
 _READINGS = 64
-# A line counts as moved if it changed order with a line within this distance.
+# A line counts as moved if it swapped places with a line within this distance.
 _NEAR = 30
 # A window ends this many lines from the change unless a unique line ends it earlier.
 _FAR = 100
@@ -72,7 +72,7 @@ def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | N
 
 
 def _removed(merge: Merge) -> list[int]:
-    """Return the base lines that both sides removed, although one side may have moved them."""
+    """Return the base lines that both sides removed or moved."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     return sorted(_lines(patched) & _lines(merge.upstream))
 
@@ -139,7 +139,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > line
 
     def passes(self, base: Text, line: int) -> bool:
-        """Return whether a kept line and a nearby one changed order, so that one of them moved."""
+        """Return whether a kept line and a nearby one swapped places, so that one of them moved."""
         position = self._place(line)
         marks = self._text.marks
         above = set(base.marks[max(line - _NEAR, 0) : line])
@@ -177,7 +177,7 @@ def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high
 def _doubt(window: _Window, result: Marks) -> int | None:
     """Return the line of the window at which the readings disagree, or None if they agree.
 
-    All readings must give the same result, which must be the merge's `result`.
+    The readings agree only if all of them give the merge's `result`.
     """
     upstream = readings(window.base, window.ours)
     patch = readings(window.base, window.theirs)
@@ -218,7 +218,7 @@ def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) 
 
 
 def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
-    """Return the result of all readings of a part; None if they differ.
+    """Return the result that all readings of a part give; None if they give different results.
 
     `usual` is the result of the reading that the merge used, if known.
     """
@@ -260,7 +260,7 @@ def _agrees(
 ) -> bool:
     """Return whether merging upstream's reading `ours` with each reading in `alike` gives `usual`.
 
-    `alike` has the patch's readings that become the same changes, `settled`, when slid down.
+    `alike` has the patch's readings whose changes become `settled` when slid down.
     """
     if usual == part.ours:
         # Equal texts count as the same change, even if the two sides may have kept different ones
@@ -291,7 +291,7 @@ def _agrees(
 
 
 def _only_removes(changes: Sequence[Change]) -> bool:
-    """Return whether no change adds a line. Such changes can be combined even if they overlap."""
+    """Return whether no change adds a line; if so, the changes can be combined despite overlaps."""
     return all(change.new_start == change.new_stop for change in changes)
 
 

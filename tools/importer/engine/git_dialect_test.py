@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that git and the importer read and apply each other's patches."""
+"""git and the importer read and apply each other's patches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.importer.snapshot import Blob
 from tools.importer.unified import parse_diff
 from tools.par.testing.budget import examples
 
-# Each example starts git five times.
+# Run few examples, because each one starts git five times.
 _FEW = settings(
     max_examples=examples(60),
     deadline=None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of merges with equal lines, against line identities that the engine does not see.
+"""Merge texts with equal lines, whose hidden identities determine the right result.
 
 A clean result must equal the result of applying the edits by line identity. The outcome may be
 `landed` only if upstream changed the same lines as the patch. Both must hold regardless of the
@@ -71,7 +71,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """Removing a line with the block next to it can mean the block above or the block below it."""
+    """If a side removes the line and one block, the text does not show which block it was."""
     wrong = [
         (story, verdict)
         for story in _stories(_lines(words))

@@ -214,8 +214,8 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
     """Return whether only repeated lines locate the hunk.
 
-    That is so if upstream changed the number of copies of its old lines, and if none of the
-    matching runs around it has a line that is unique on both sides.
+    If so, upstream has changed the number of copies of the hunk's old lines, and the matching runs
+    around the hunk have no line that is unique on both sides.
     """
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
     block = base.marks[start:stop]

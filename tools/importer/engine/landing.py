@@ -64,7 +64,7 @@ def landings(
 
 
 def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
-    """Remove all patches from `new`, in reverse order."""
+    """Remove all landed patches from `new`, in reverse order."""
     without: dict[str, Blob | None] = {}
     files: dict[str, bytes] = {}
     lost: list[str] = []

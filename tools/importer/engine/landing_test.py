@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of removing landed patches from upstream's tree."""
+"""Remove landed patches from upstream's tree."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class LineEdit:
 
 @dataclass(frozen=True)
 class Story:
-    """A test case: a base and the edits of both sides, each in order and not touching."""
+    """A test case: a base, and each side's edits, in order and separated by unchanged lines."""
 
     base: Lines
     upstream: tuple[LineEdit, ...]
@@ -59,7 +59,7 @@ class Story:
 
     @property
     def truth(self) -> Lines | None:
-        """Return the merge of both sides' edits by line identity; None if they contradict."""
+        """Return the merge of both sides' edits by line identity; None if the edits conflict."""
         pending = [
             edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that files with thousands of lines are aligned in pieces without changing the result."""
+"""Files with thousands of lines are aligned in pieces, which does not change the result."""
 
 from __future__ import annotations
 

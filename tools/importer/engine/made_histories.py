@@ -66,7 +66,7 @@ class Merge:
 
     @cached_property
     def result(self) -> Version | None:
-        """Return the right result; None if the two sides contradict each other."""
+        """Return the right result; None if the two sides conflict."""
         if self.story.truth is None:
             return None
         pending = [
@@ -90,7 +90,7 @@ def texts(version: Version) -> tuple[bytes, ...]:
 
 
 def edits(base: Version, side: Version) -> tuple[Edit, ...]:
-    """Return the edits from `base` to `side`. Lines in both must have the same order."""
+    """Return the edits from `base` to `side`. Lines that are in both must be in the same order."""
     old, new = ({line.number for line in version} for version in (base, side))
     out: list[Edit] = []
     index = position = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests against `git merge-file`: if git merges cleanly, the engine agrees or stops."""
+"""If `git merge-file` merges cleanly, the engine gives the same result or stops."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
 
 
 def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
-    """The base's `1` may be either of upstream's two, and the patch adds a `1` after it."""
+    """The base's `1` may be either of upstream's two `1`s, and the patch adds another after it."""
     base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts

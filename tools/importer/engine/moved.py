@@ -12,7 +12,7 @@ from tools.importer.engine.marks import Mark, path_mark
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import Snapshot
 
-# As in git, a file counts as moved if at least half of its lines are equal.
+# As in git, a file counts as moved if at least half of its lines are unchanged.
 _LIKENESS = 0.5
 # The search is ambiguous if the two best scores are closer than this.
 _MARGIN = 0.1

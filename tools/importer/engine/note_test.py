@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the notes that say where upstream has the lines of a conflicting patch."""
+"""Notes say where upstream has the lines of a conflicting patch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a whole series to a snapshot strictly, with the code that the build uses too."""
+"""Apply a whole series to a snapshot strictly, with the same code as the build."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
-# A line shorter than this, such as `)` or `else:`, is not significant.
+# Lines shorter than this, such as `)` or `else:`, occur everywhere, so they are not significant.
 _TELLING = 6
 
 

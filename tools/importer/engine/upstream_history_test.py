@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of outcomes along an upstream history that takes our patches one by one.
+"""Rebase our patches along an upstream history that takes them one by one.
 
 One patch lands inside a bigger commit, one lands modified, and one is taken and later reverted. In
 between, other commits move files, and add and remove similar blocks.

@@ -30,7 +30,7 @@ class BlobWriter:
         self.count = 0
 
     def write(self, data: bytes) -> None:
-        """Add one blob. Its id is that of `snapshot.blob_id`."""
+        """Add one blob. Its id is the one that `snapshot.blob_id` returns."""
         if self._process is None:
             self._process = self._repository.git.start(*_COMMAND)
         try:

@@ -127,7 +127,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Return how a link leaves the tree, or None. Links to links are followed as in the kernel."""
+    """Return how a link leaves the tree, or None. Follow links to links as the kernel does."""
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

@@ -22,8 +22,8 @@ from tools.importer.git_repo.repository import Repository
 _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
 # Characters with a special meaning in POSIX extended regular expressions.
 _SPECIAL = re.compile(r"[][\\.^$*+?(){}|]")
-# The number of matching commits to read at once. One may not suffice: a commit may only quote a
-# label.
+# The number of matching commits to read at once. One may not be enough, because a commit may merely
+# quote a label.
 _PAGE = 50
 
 

@@ -58,7 +58,7 @@ def letter_of(patch: Patch, data: bytes) -> Letter:
 
 
 def mbox(letter: Letter, *, with_headers: bool) -> bytes:
-    """Return the patch as a mail like that of `git format-patch`, but deterministic.
+    """Return the patch as a mail in the format of `git format-patch`, but deterministic.
 
     `with_headers` keeps our own header fields in the text. `git am --keep-cr --keep-non-patch` then
     gives the same tree as the series. Without the first option, git loses CRLF line endings;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record written before vendoring is published, with which a killed run can be completed."""
+"""A record, written before vendoring is published, that allows a killed run to be completed."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Repository:
     def find(self, name: str, kind: str = "commit") -> str | None:
         """Return the id that `name` resolves to, peeled to `kind`; None if there is none."""
         status, out, _ = self.git.attempt(
-            # Names may start with a dash.
+            # Use --end-of-options, because a name may start with a dash.
             "rev-parse",
             "--verify",
             "--quiet",
@@ -349,7 +349,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Return the shared git directory. A linked worktree's own has only HEAD and the index."""
+    """Return the shared git directory. A worktree's own directory has only HEAD and the index."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

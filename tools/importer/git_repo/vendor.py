@@ -318,7 +318,7 @@ def _difference(old: Files, new: Files) -> Difference:
 def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
     """Raise UserError if an upstream file and a kept file cannot coexist.
 
-    That is the case if the path of one is a parent directory of the other.
+    They cannot if the path of one is a parent directory of the other.
     """
     for inner, outer in ((kept, upcoming), (upcoming, kept)):
         for path in inner:
