@@ -96,7 +96,7 @@ def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], boo
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
-    """Return the new contents of the files that `diff` changes. `files` has the current ones."""
+    """Return the new contents of the files that `diff` changes; `files` has their old contents."""
     where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a series applies at exactly its recorded lines, or not at all."""
+"""A series applies at exactly its recorded lines, or not at all."""
 
 from __future__ import annotations
 

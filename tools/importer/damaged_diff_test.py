@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of damaged diffs: each is parsed as it stands, or rejected with a one-line error.
+"""A damaged diff is parsed as it stands, or rejected with a one-line error.
 
 Diffs written by git are damaged at random: bits, lines, headers, counts, names. An accepted diff
 survives a round trip, stays inside the tree, and has the same effect as with git. A rejected diff
@@ -228,7 +228,7 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the new line numbers match the old ones. Only git reads the new ones."""
+    """Return whether the new line numbers, which only git reads, match the old ones."""
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that damaged and malicious patches cause one-line errors and use little memory."""
+"""Damaged and malicious patches cause one-line errors and use little memory."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_git_reads_the_same_two_names() -> None:
 
 
 def _bomb() -> bytes:
-    """Return a patch of 2,000 bytes that inflates to two million, but states a size of one byte."""
+    """Return a 2,000-byte patch that inflates to two million bytes, but states a size of 1."""
     lines = write_literal(b"\0" * 2_000_000).split(b"\n", 1)[1]
     return (
         b"diff --git a/x b/x\nnew file mode 100644\nindex %b\nGIT binary patch\nliteral 1\n%b"

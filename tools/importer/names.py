@@ -86,8 +86,8 @@ def plain_path(name: bytes) -> str:
 def escapes(path: str, target: str) -> bool:
     """Return whether a symlink at `path` with this `target` may lead out of the tree.
 
-    That is possible if `..` follows a name: the name may be another link, and `..` is then the
-    parent of that link's target.
+    It may if `..` follows a name, because the name may be another link, and `..` is then the parent
+    of that link's target.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))

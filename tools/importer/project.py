@@ -19,7 +19,7 @@ STATE = ".import"
 SBOM = "third_party/sbom.spdx.json"  # the bill of materials, from all projects' pins
 TREE = "tree"  # the default builder; see tools/importer/builders
 
-# A project's name is that of its folder and of its Bazel repository.
+# A project's name is also the name of its folder and of its Bazel repository.
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = r"\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post|dev)\d+)?"
 _KEYS = (

@@ -33,7 +33,7 @@ TEMPLATE = {
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
-# More than any hand-written header needs. A file that exceeds a limit is not a patch.
+# These limits exceed the needs of any hand-written header. A file that exceeds one is not a patch.
 _HEADER_LINES = 200
 _HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")

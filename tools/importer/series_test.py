@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `load_series`: listed order, required header keys, and one-line errors."""
+"""Test `load_series`: listed order, required header keys, and one-line errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that archives give the right trees and that dangerous members are rejected."""
+"""Archives yield the right trees, and dangerous members are rejected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of which file paths and link targets are allowed."""
+"""Test which file paths and link targets are allowed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class Builder(Protocol):
     ) -> dict[str, object] | None:
         """Return the contents of pin.json for release `new` with the series `files`.
 
-        Returns None if this builder does not support the origin; the build then keeps its release.
+        Returns None if this builder does not support the origin; the build then stays at its
+        current release.
         """
 
     def after_edit(

@@ -2,7 +2,8 @@
 """The builder for torch: a published wheel with native libraries, plus our series and seam/.
 
 Only the CPU wheel of the build's platform is supported. After an import from any other origin, the
-build keeps its release. third_party/torch/unpack.py makes the tree both here and in the build.
+build stays at its current release. third_party/torch/unpack.py makes the tree both here and in the
+build.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the build makes the same tree from a pin as the importer."""
+"""The build makes the same tree from a pin as the importer."""
 
 from __future__ import annotations
 

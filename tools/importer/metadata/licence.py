@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect changes of upstream's licence, which stop an import until the user has read the new text.
+"""Detect changes to upstream's licence, which stop an import until the user has read the new text.
 
-Texts are compared by the sha256 of their words: only white space may change, not even a year. No
-text is stored here. licence.json, next to METADATA, records the hash of each file.
+Texts are compared by the sha256 of their words, so changes to white space are ignored, but a new
+year is not. No text is stored here. licence.json, next to METADATA, records the hash of each file.
 """
 
 from __future__ import annotations

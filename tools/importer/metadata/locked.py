@@ -40,7 +40,7 @@ class Wheels:
     """The locked wheels. `direct` has the lock keys of the packages in requirements.in.
 
     `of_torch` has the keys of torch's requirements. `of_tests` has the keys of the test groups,
-    whose wheels are in no program.
+    whose wheels no program contains.
     """
 
     packages: tuple[Locked, ...]

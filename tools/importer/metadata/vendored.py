@@ -24,8 +24,8 @@ class Vendored:
     """A dependency. `metadata` is the path of its METADATA file, relative to the workspace.
 
     `version` is upstream's tag and `release` the package's version (for torch: v2.13.0 and
-    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has keys in the lock file of
-    wheels.
+    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has the lock keys of the
+    wheels that it requires.
     """
 
     name: str

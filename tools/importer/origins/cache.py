@@ -115,7 +115,7 @@ class Cache:
             raise self.problem(f"{where}{error.strerror or error}") from error
 
     def problem(self, message: str) -> CacheProblem:
-        """Return the error for an unwritable cache, for which no other origin is tried."""
+        """Return the error for an unwritable cache, after which no other origin is tried."""
         return CacheProblem(
             f"cannot write the cache, {self.root}: {message}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"

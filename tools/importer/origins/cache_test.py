@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the cache under failures: killed writers, concurrent writers, and a full disk."""
+"""The cache survives killed writers, concurrent writers, and a full disk."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _make(out: Path) -> None:
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    # For a writer, a file size limit is like a full disk, and no disk has to be filled.
+    # A file size limit affects a writer like a full disk, without filling one.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     cache = Cache(tmp_path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(_DATA) // 2, before[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the choice of an origin, with fake origins, and of the reasons given for the others."""
+"""Choose among fake origins, and report why the others were not chosen."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ class DebianOrigin:
 def left_out(statement: str) -> Callable[[str], bool]:
     """Return a predicate for the paths that Debian removed from upstream's archive.
 
-    `statement` is debian/copyright, in whose patterns `*` matches slashes. Debian's tools remove
-    git's own files too.
+    `statement` is the text of debian/copyright, in whose patterns `*` matches slashes. Debian's
+    tools remove git's own files too.
     """
     match = re.search(r"^Files-Excluded:((?:.*)(?:\n[ \t].*)*)", statement, re.MULTILINE)
     patterns = [pattern.rstrip("/") for pattern in match[1].split()] if match else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that run apt on a small archive of source packages, which the tests create."""
+"""Run apt on a small archive of source packages that the tests create."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of local git origins, and of remote ones behind a git server."""
+"""Test local git origins, and remote ones behind a git server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of local archives and directories as origins."""
+"""Test local archives and directories as origins."""
 
 from __future__ import annotations
 

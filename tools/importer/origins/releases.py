@@ -18,7 +18,7 @@ _FINAL = re.compile(r"\d+(?:\.\d+)*(?:\.?post\d+)?")
 
 
 def releases(project: Project) -> list[str]:
-    """Return the tags of all final releases in the lists of the project's origins.
+    """Return the tags of all final releases that the project's origins list.
 
     Raises UserError if none of the origins can list releases, and EnvironmentProblem if none can be
     reached.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of sdists and pure wheels, from a directory that pip uses as its index."""
+"""Read sdists and pure-Python wheels from a directory that pip uses as its index."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins of release wheels: the build's own, and other platforms' wheels for their sources."""
+"""Origins of release wheels: the build's own, and those for other platforms, for their sources."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class WheelOrigin:
         return snapshot
 
     def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
-        """Return the wheel of the first request that pip can fulfil, or raise the main error."""
+        """Return the wheel of the first request that pip can fulfil, or raise the best error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the upstream files that a wheel contains according to torch's patterns."""
+"""Test which upstream files a wheel contains according to torch's patterns."""
 
 from __future__ import annotations
 

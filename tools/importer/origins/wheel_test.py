@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that download wheels with the machine's pip from local directories."""
+"""Download wheels with the machine's pip from local directories."""
 
 from __future__ import annotations
 

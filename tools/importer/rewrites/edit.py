@@ -2,7 +2,7 @@
 """Replace calls in the bytes of a file and leave all other bytes unchanged.
 
 Only the call is parsed into a concrete syntax tree, which preserves its comments, line breaks and
-CRLF. Exactly its bytes are replaced, so the cost depends on the size of the call, not of the file.
+CRLF. Only its bytes are replaced, so the cost depends on the size of the call, not of the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about a source file, cached instead of its much larger syntax tree.
+"""Cache how paths flow through a source file, instead of its much larger syntax tree.
 
-They depend only on the file's bytes and on the paths that it receives from other files, so they are
-cached across trees and rules: an import checks upstream's tree and then the patched one, which
-differs in a dozen of 2,000 files.
+These facts depend only on the file's bytes and on the paths that it receives from other files, so
+they are cached across trees and rules: an import checks upstream's tree and then the patched one,
+which differs in a dozen of 2,000 files.
 """
 
 from __future__ import annotations

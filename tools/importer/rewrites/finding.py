@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place that no rule covers. The user's decision about it becomes a line in rewrites.txt."""
+"""Calls that no rule covers. The user's decision about them becomes a line in rewrites.txt."""
 
 from __future__ import annotations
 

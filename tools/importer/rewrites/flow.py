@@ -79,7 +79,7 @@ class Flow:
     exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
-        """Mark `__file__`, `x.__file__` and calls of inspect.getfile and getsourcefile."""
+        """Mark `__file__`, `x.__file__` and calls to inspect.getfile and getsourcefile."""
         for node in self.module.own_files:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):

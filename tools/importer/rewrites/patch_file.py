@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the patch files of rules. The patches in a series must be equal to them."""
+"""Generate the rules' patch files, which the patches in a series must match exactly."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class _Search:
             return set()
         handed = {Imported(maker, export) for export in new}
         names = {export.name.encode() for export in new}
-        # A file that uses a name of a module must contain the name of the module too.
+        # A file that uses a name from a module must contain the name of the module too.
         stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         return {
             user

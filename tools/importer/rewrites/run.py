@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rule on a tree, and return the changed files and the findings, which no rule covers.
+"""Run a rule on a tree; return the changed files and the findings (calls that no rule covers).
 
-The result is generated from each tree, never merged. A call that upstream has added is either
+The result is generated again for each tree, never merged. A call that upstream has added is either
 rewritten, and then the expected number of matches in its file must be updated, or reported as a
 finding. `examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions`
 raise UserError instead.

@@ -40,7 +40,7 @@ class Site:
 def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
     """Return the calls whose first argument or receiver is a path derived from `__file__`.
 
-    Calls that write are excluded: writing next to the sources is wrong even without a PAR.
+    Calls that write are excluded, because writing next to the sources is wrong even without a PAR.
     """
     module = flow.module
     calls = {call for node in flow.marks for call in _on(flow, node) if not _writes(call)}

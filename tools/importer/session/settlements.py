@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store resolved conflicts in patches/<project>/settled, so that each is resolved only once.
 
-Each file stores one resolution. The import that needed it publishes the file with the series; once
-committed, all users of the repository share it. A file contains the conflict's hash and the user's
-lines, not the conflicting text itself.
+Each file stores one resolution, called a settlement. The import that needed it publishes the file
+with the series; once committed, all users of the repository share it. A file contains the
+conflict's hash and the user's lines, not the conflicting text itself.
 """
 
 from __future__ import annotations
