@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark that compares torch.distributed on the device with gloo on CPU tensors."""
+"""A benchmark that compares torch.distributed on the device with gloo on CPU tensors."""
