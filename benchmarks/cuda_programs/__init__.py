@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark of the size and start-up cost of programs that contain torch's CUDA wheel."""
+"""A benchmark of the size and start-up cost of programs that contain torch's CUDA wheel."""

@@ -140,7 +140,7 @@ class LogFile(_PathHandler):
         self._program = program
 
     def follow(self) -> None:
-        """Open a file in a forked process: the parent's or, in a remote store, `PATH.native`."""
+        """Open the parent's file in a forked process, or `PATH.native` in a remote store."""
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)

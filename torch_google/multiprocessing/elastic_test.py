@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic workers within one program: they restart, and the first failure is raised and logged."""
+"""Elastic workers within one program restart, and the first failure is raised and logged."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _POLL = 0.05
 class Job:
     """A program to run in `processes` processes on each of `machines` machines.
 
-    fewest: the minimum number of machines with which the job continues; None if it needs all.
+    fewest: the minimum number of machines that the job needs to continue; None if it needs all.
     restarts: how often torchrun restarts the processes after a failure.
     """
 
