@@ -170,7 +170,7 @@ class _Quiet:
         self._below = below
 
     def say(self, line: str) -> None:
-        """Do nothing: standard output is reserved for the document."""
+        """Do nothing, because standard output is reserved for the document."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
         return self._below.progress(label, total)

@@ -83,7 +83,7 @@ class _Index:
         return out
 
     def patch(self, project: str, subject: str, path: str, *edits: tuple[str, str]) -> None:
-        """Add a patch by the steps of the README."""
+        """Add a patch by following the README's steps."""
         self.ok(
             *("--project", project, "new", subject, path, "--owner", "us", "--reason", "build"),
             *("--upstream", "None yet", "--extension-point", "None", "--test", "t.py::t"),

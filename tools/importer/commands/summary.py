@@ -53,7 +53,7 @@ def reused_lines(result: Carry) -> Iterator[str]:
 
 
 def learned_lines(result: Carry, decided: Collection[str]) -> Iterator[str]:
-    """Yield one line per decision of the user, saying whether later imports can reuse it."""
+    """Yield one line per user decision, saying whether later imports can reuse it."""
     for each in result.results:
         if each.patch.name in decided and each.outcome in (Outcome.RESOLVED, Outcome.LANDED):
             if each.settlement is not None:

@@ -76,7 +76,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """Return a file's data. Most files have no new path, note or diff, so omit these."""
+    """Return a file's data. Omit the new path, note and diff if it has none, as most files do."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

@@ -71,7 +71,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Release:
-    """A column of the table. `origin` is a pin with which the same bytes can be fetched again."""
+    """A column of the table. `origin` is a pin from which the same files can be fetched again."""
 
     label: str
     commit: str | None

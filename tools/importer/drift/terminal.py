@@ -26,8 +26,8 @@ _STYLES = {
 
 def to_terminal(table: Table, *, width: int) -> str:
     """Return the table with colour codes, for a terminal of `width` columns."""
-    # Imported lazily: importing rich takes as long as a short command, and piped output never needs
-    # it.
+    # Imported lazily, because importing rich takes as long as a short command, and piped output
+    # never needs it.
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

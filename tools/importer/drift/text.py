@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Render the drift table as plain text, the same on every machine, for pipes, logs and git."""
+"""Render the drift table as plain text for pipes, logs and git. It is the same on every machine."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def with_subject(header: bytes, subject: str) -> bytes:
 
 
 def patch_name(subject: str) -> str:
-    """Return the subject in kebab case as a file name, cut between words if it is too long.
+    """Return the subject in kebab case as a file name, cut at a word boundary if it is too long.
 
     Raises UserError if the subject has no letter or digit.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the tree that the user edits, and detect changes to it.
 
-This does not need git: the blob id of each file is recorded, and a file has changed if its id
+git is not needed, because the blob id of each file is recorded, and a file has changed if its id
 differs later. Files left behind by editors and interpreters are ignored.
 """
 
