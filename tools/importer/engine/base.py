@@ -4,7 +4,7 @@
 `base.json` in the series directory has the upstream commit and the git blob id of every file that
 the series touches. `base.lines` has a mark, a 6-byte hash, for each line of these files. A merge
 compares the old lines only for equality, and writes only lines of the patch or of the new tree. So
-the marks suffice: no old release is downloaded, and no upstream text is committed.
+the marks are enough, no old release is downloaded, and no upstream text is committed.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class _Window:
 
 
 def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | None:
-    """Return the index of a base line near which another reading gives another merge result.
+    """Return the index of a base line near which another reading gives a different merge result.
 
     Return None if all readings agree with `merge`, which must have no conflicts.
     """
@@ -318,7 +318,7 @@ def _some(side: Readings | None) -> list[list[Change]]:
 
 
 def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:
-    """Merge one reading of upstream with one reading of the patch."""
+    """Merge a reading of upstream's changes with a reading of the patch's."""
     out: list[Mark] = []
     position = 0
     for stretch in stretches(part.base, part.ours, part.theirs, ours, theirs):

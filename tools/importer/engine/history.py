@@ -30,7 +30,7 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Old:
-    """A file of the old tree at some point of the series: its bytes, or the marks of its lines."""
+    """A file of the old tree at some point in the series: its bytes, or the marks of its lines."""
 
     mode: str
     blob: Blob | None

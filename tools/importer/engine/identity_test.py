@@ -84,8 +84,8 @@ def _is_one_change(story: Story) -> bool:
     """Return whether only one reading of the texts makes sense.
 
     Either both sides produced the same text, and in some reading they removed the same lines. Or
-    the patch adds lines where upstream removed a block, so the other reading gives a conflict and
-    not another text.
+    the patch adds lines where upstream removed a block, so the other reading gives a conflict
+    instead of a different text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())

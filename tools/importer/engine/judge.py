@@ -214,8 +214,8 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
     """Return whether only repeated lines locate the hunk.
 
-    If so, upstream has changed the number of copies of the hunk's old lines, and the matching runs
-    around the hunk have no line that is unique on both sides.
+    This is the case if upstream has changed the number of copies of the hunk's old lines, and no
+    matching run around the hunk has a line that is unique on both sides.
     """
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
     block = base.marks[start:stop]

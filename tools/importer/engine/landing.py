@@ -84,7 +84,7 @@ def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
 
 
 def is_reverted(item: Landing, new: Snapshot) -> bool:
-    """Return whether `new` has no part of the patch: merging its reverse changes nothing."""
+    """Return whether `new` has no part of the patch, so that merging its reverse is a no-op."""
     for path, step in item.steps:
         blob = new.read(path)
         if step is None or step.after is None or not _is_text(step):

@@ -3,7 +3,7 @@
 
 Lines with equal text are still distinct. Upstream's releases and the patches edit lines by
 identity, so the right result of each merge is known. The texts resemble Python: half of the lines
-are blank or common, and some functions are copies of others under another name.
+are blank or common, and some functions are copies of others under a different name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three-way merge of one text: upstream's changes and the patch's, relative to their base.
 
-For the base, the marks (hashes) of its lines suffice. Changes of the two sides conflict if they
-overlap or touch, unless they are equal or upstream's change is a superset of the patch's.
+The base may consist of only the marks (hashes) of its lines. Changes of the two sides conflict if
+they overlap or touch, unless they are equal or upstream's change is a superset of the patch's.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
 
 
 def test_which_of_two_lines_upstream_took_out_is_no_guess() -> None:
-    """Both sides removed one of three equal lines. The patch also removed the line after these."""
+    """Both sides removed one of three equal lines. The patch also removed the line after them."""
     base, ours, theirs = b"0\n2\n2\n2\nlast", b"1\n2\n2\nlast", b"1\n2\n2\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts

@@ -52,8 +52,8 @@ def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> F
 def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
     """Yield the files that may now contain lines of `path`, with their texts.
 
-    These files have the same extension. The ones in the same directory come first, then the ones
-    whose paths are new since the base.
+    These files have the same extension as `path`. The ones in its directory come first, then the
+    ones whose paths are new since the base.
     """
     directory = path.rpartition("/")[0]
     paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]

@@ -63,7 +63,7 @@ class Settlement:
 class FileResult:
     """The result for one file of one patch.
 
-    `path` is the old path of the file, and `new_path` its current one, because upstream may have
+    `path` is the old path of the file, and `new_path` its current one; they differ if upstream
     moved it. `before` and `after` are the new tree's file without and with the patch; None means
     that the file is absent. If the file needs a decision, `after` has conflict markers with base,
     ours (upstream) and theirs (the patch). `note` describes the result, `inner` is the diff from

@@ -19,7 +19,7 @@ _NO_FILE = "0" * 40
 
 @dataclass(frozen=True)
 class Change:
-    """A file before and after; None if it does not exist. `new_path` differs for a rename."""
+    """A file before and after a change; None if missing. A rename has a different `new_path`."""
 
     path: str
     new_path: str

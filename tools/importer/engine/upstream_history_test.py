@@ -181,7 +181,7 @@ def test_from_the_start_to_each_commit(
 
 
 def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
-    """Import the commits one by one: landed patches are dropped, and the others are rebased."""
+    """Import the commits one by one. Landed patches are dropped, and the others are rebased."""
     names = list(history)
     scenario = make_scenario(tmp_path / "start", history["start"], _series(history["start"]))
     decided: dict[str, Decision] = {}

@@ -76,7 +76,7 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the place of the longest run of a hunk's old lines; None without a clear match.
+    """Return the place of the longest run of a hunk's old lines; None if there is no clear match.
 
     A clear match is unique, contains a changed line and has enough significant lines.
     """

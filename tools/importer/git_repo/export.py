@@ -178,7 +178,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # A branch at the commit of the last export contains no work of the user.
+        # A branch at the commit of the last export contains none of the user's work.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:

@@ -9,7 +9,7 @@
     Imported-Tree: <git's tree id of the written files, without kept files>
     Series-Digest: <sha256 of the patch series>
 
-The labels are the only state of vendoring: nothing is stored outside the repository.
+Vendoring has no state other than the labels, so nothing is stored outside the repository.
 """
 
 from __future__ import annotations

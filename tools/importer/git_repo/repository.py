@@ -241,7 +241,7 @@ class Repository:
         }
         options = [word for parent in parents for word in ("-p", parent)]
         data = message.encode("utf-8", "surrogateescape")
-        # Do not sign: a key with a passphrase would make a job hang.
+        # Do not sign, because a key with a passphrase would make a job hang.
         out = self.git.run(
             "commit-tree", "--no-gpg-sign", *options, tree, data=data, variables=variables
         )

@@ -234,7 +234,7 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # git gc may have deleted the labelled tree: no commit contains it, because it lacks kept
+        # git gc may have deleted the labelled tree, because no commit contains it: it lacks kept
         # files.
         kept = Globs(last.labels.keep)
         files = {
