@@ -98,15 +98,15 @@ class PlainReport:
             step.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing: the lines already tell the result."""
+        """Do nothing, because the lines already contain the result."""
 
 
 class TerminalReport:
     """A report in lines, with progress bars below them while steps are running."""
 
     def __init__(self, out: TextIO) -> None:
-        # Imported lazily: importing rich takes as long as a short command, and scripts never need
-        # it.
+        # Imported lazily, because importing rich takes as long as a short command, and scripts
+        # never need it.
         from rich.console import Console
 
         self._console = Console(file=out)
@@ -133,7 +133,7 @@ class TerminalReport:
                 bars.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing: the lines already tell the result."""
+        """Do nothing, because the lines already contain the result."""
 
 
 class JsonReport:
@@ -144,7 +144,7 @@ class JsonReport:
         self.answered = False
 
     def say(self, line: str) -> None:
-        """Do nothing: programs do not read these lines."""
+        """Do nothing, because programs do not read these lines."""
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
@@ -162,7 +162,7 @@ class JsonReport:
 
 class _NoProgress:
     def advance(self, n: int = 1) -> None:
-        """Do nothing: --json shows no progress."""
+        """Do nothing, because --json shows no progress."""
 
 
 class _PlainProgress:

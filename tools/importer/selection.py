@@ -2,7 +2,7 @@
 """Select the upstream files that our tree contains, and map their paths.
 
 `move` is applied first: `{"src/": ""}` maps `src/x/a.py` to `x/a.py`. The globs of `include` and
-`exclude` then match our paths. The same globs thus work for an sdist, which has a `src/` directory,
+`exclude` then match our paths. So the same globs work for an sdist, which has a `src/` directory,
 and for a wheel, which does not. `*` does not match slashes, `**` does.
 """
 
@@ -36,7 +36,7 @@ class Selection:
         return None if self._excluded.fullmatch(moved) else moved
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for our path, including the path of a file that a patch adds."""
+        """Return upstream's path for one of ours, even for a file that only a patch adds."""
         for old, new in sorted(self.move.items(), key=lambda row: (-len(row[1]), row)):
             if path.startswith(new) and self._moved(old + path[len(new) :]) == path:
                 return old + path[len(new) :]
@@ -102,7 +102,7 @@ class SelectedSnapshot:
         return self._selection.ours(path)
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for our path, including the path of a file that a patch adds."""
+        """Return upstream's path for one of ours, even for a file that only a patch adds."""
         return self._paths.get(path) or self._selection.upstreams(path)
 
     def carries(self, path: str) -> bool:

@@ -129,7 +129,7 @@ def load_series(root: Path) -> Series:
 def overdue(series: Series, today: datetime.date) -> list[Patch]:
     """Return the patches whose Expires date has passed, in series order.
 
-    `load_series` does not check this: building an old commit must not fail as time passes.
+    `load_series` does not check this, because an old commit must still build after that date.
     """
     return [patch for patch in series.patches if patch.expires and patch.expires < today]
 

@@ -64,7 +64,7 @@ def _entry(full: str, link: bool) -> Entry:
 
 
 def _read(full: str) -> tuple[int, str]:
-    """Return a file's mode and digest. One read suffices for most files, because they are small."""
+    """Return a file's mode and digest. Most files are so small that one read is enough."""
     with open(full, "rb", buffering=0) as source:
         status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)

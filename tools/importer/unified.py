@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse unified diffs.
 
-Diffs are bytes, not text: upstream files may have CRLF line endings, any encoding, or no newline at
-the end, and a patch must reproduce all of that exactly. The dialect is git's: changed, added,
-deleted and renamed files, modes, symlinks, binary files and quoted names. Copies are rejected; a
-patch must add the copy as a new file.
+Diffs are bytes, not text, because upstream files may have CRLF line endings, any encoding, or no
+newline at the end, and a patch must reproduce all of that exactly. The dialect is git's: changed,
+added, deleted and renamed files, modes, symlinks, binary files and quoted names. Copies are
+rejected; a patch must add the copy as a new file.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _FORMS = (
 class FirstOrigin:
     """An origin: its `kind` and `settings` in import.json, and its release.
 
-    `origin` selects the origin of the first import; None if the settings suffice to find the
+    `origin` selects the origin of the first import; None if the settings are enough to find the
     release.
     """
 

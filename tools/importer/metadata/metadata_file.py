@@ -168,7 +168,7 @@ def _message(data: Metadata) -> Message:
 class _Fields:
     """The fields of a block, with accessors by type.
 
-    Raises ValueError for a field that is missing, unknown, repeated or of another type.
+    Raises ValueError for a field that is missing, unknown, repeated or of the wrong type.
     """
 
     def __init__(self, message: Message, where: str, known: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@
     git/, apt/           state of these tools
     scratch/             unfinished files; leftovers of killed processes are deleted after a day
 
-It is safe to delete any of these. The files are then downloaded again.
+It is safe to delete any of these files, because they are downloaded again when needed.
 """
 
 from __future__ import annotations

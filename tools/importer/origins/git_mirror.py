@@ -207,7 +207,7 @@ class GitMirror:
             )
 
     def _trust(self, scratch: Path) -> Mapping[str, str]:
-        """Return git settings with which another user's local repository can be read.
+        """Return git settings that allow git to read another user's local repository.
 
         git otherwise requires safe.directory. By naming the repository as the origin, the user has
         consented.

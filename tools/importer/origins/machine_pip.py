@@ -69,7 +69,7 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the command for pip: that of the python3 on PATH, or one that host_pip finds."""
+    """Return the pip command: that of the python3 on PATH, or one that host_pip finds."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
@@ -87,9 +87,9 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Override PIP_REQUIRE_VIRTUALENV, because nothing is installed. Keep constraints, with which an
-    # administrator may restrict downloads. pip treats an empty PIP_CONSTRAINT as unset and reads
-    # its configuration, but a user who sets it to an empty value wants no constraint.
+    # Override PIP_REQUIRE_VIRTUALENV, because nothing is installed. Keep constraints, because an
+    # administrator may use them to restrict downloads. pip treats an empty PIP_CONSTRAINT as unset
+    # and reads its configuration, but a user who sets it to an empty value wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

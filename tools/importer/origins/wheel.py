@@ -89,7 +89,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 
 
 class WheelOrigin:
-    """The origin of the wheel that the build uses: for the build's platform, without CUDA."""
+    """The origin of the wheel that the build uses, for the build's platform and without CUDA."""
 
     @property
     def title(self) -> str:
@@ -315,7 +315,7 @@ def _source_requests(settings: WheelSettings, version: str) -> Iterator[Request]
 
 
 def _options_for(filename: str) -> tuple[str, ...]:
-    """Return the options with which pip accepts the wheel `filename`."""
+    """Return the options that make pip accept the wheel `filename`."""
     try:
         python, abi, tags = filename.removesuffix(".whl").split("-")[-3:]
         digits = re.fullmatch(r"(?:cp|py)(\d)(\d*)", python.split(".")[0])

@@ -27,7 +27,7 @@ class Facts:
     """The flow of paths computed from `__file__` through a file, given the paths it receives.
 
     `exports` are the file's names for such paths, `passed` are the paths that it passes to other
-    files, and `sites` are its calls on such paths.
+    files, and `sites` are its calls that use such paths.
     """
 
     exports: frozenset[Export]

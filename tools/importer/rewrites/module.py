@@ -88,7 +88,7 @@ class Module:
 
     @property
     def own_files(self) -> Sequence[ast.AST]:
-        """Return the reads of `__file__`, of this module or of another one."""
+        """Return the reads of `__file__`, both this module's and other modules'."""
         return [*self._reads.get("__file__", ()), *self.attributes.get("__file__", ())]
 
     def is_method(self, function: Function) -> bool:
@@ -147,8 +147,8 @@ class Module:
             for field in _FIELDS[kind]:
                 value = getattr(node, field)
                 for child in value if type(value) is list else (value,):
-                    # A third of torch's 500,000 nodes are reads of names, which have no children to
-                    # visit.
+                    # A third of torch's 500,000 nodes are names that are read, which have no
+                    # children to visit.
                     if type(child) is ast.Name and type(child.ctx) is ast.Load:
                         parents[child] = node
                         reads[child.id].append(child)

@@ -19,13 +19,13 @@ from tools.importer.rewrites.sites import Site
 
 @dataclass(frozen=True)
 class Reached:
-    """The calls on paths from `__file__`. `unread` files may have some, but did not parse."""
+    """The calls that use paths from `__file__`. `unread` files may have some, but did not parse."""
 
     unread: tuple[str, ...]
     _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
-        """Return the calls on these paths whose last name is in `callees`, ordered by file."""
+        """Return the calls whose last name is in `callees` and that use these paths, by file."""
         return [site for site in self._sites if site.callee in callees]
 
 

@@ -16,7 +16,7 @@ def moved_pin(
 
     Raises UserError if the patched tree cannot be built.
     """
-    # Imported lazily: commands such as `status` need no builder.
+    # Imported lazily, because commands such as `status` need no builder.
     from tools.importer.builders import builder_of
 
     return builder_of(project).after_import(project, new, carried.files, report)

@@ -2,7 +2,8 @@
 """Write files with conflicts to `.import/conflict`, and read the user's resolution back.
 
 Each file is at its path in the new tree, and conflicting text is between markers. A binary file, or
-one that upstream deleted, has no markers: the user must change it, or add it to the index as it is.
+one that upstream deleted, has no markers, so the user must change it, or add it to the index as it
+is.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        # A deleted file counts as resolved if the user has changed or added another one.
+        # A deleted file counts as resolved if the user has changed or added a different file.
         moved = digest is None and bool(others)
         if not markers and digest == file.digest and not moved:
             added = added_paths(state / DIRECTORY) if added is None else added

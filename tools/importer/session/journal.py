@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a publication: finish, roll back or undo a change of several files.
+"""The journal of a publication: finish, roll back or undo a change to several files.
 
 A publication is a directory in the state directory. The directory's name is the phase of the
 publication, and each change of phase is one rename:
@@ -72,7 +72,7 @@ def recover(workspace: Path, state: Path) -> str | None:
     """Finish a publication or rollback that was interrupted.
 
     Return a message for the user, or None if nothing was interrupted. Raises UserError if a file
-    was edited after the interruption: edits are never overwritten.
+    was edited after the interruption, because edits are never overwritten.
     """
     if (state / BACK).is_dir():
         return roll_back(workspace, state)

@@ -95,7 +95,8 @@ def _check_names(source: Source) -> None:
 def digest_of_directory(directory: Path) -> str:
     """Return a hash over the series file, the patches' diffs and the base.
 
-    Patch headers are excluded: the user may correct them while an import waits for a decision.
+    Patch headers are excluded, because the user may correct them while an import waits for a
+    decision.
     """
     total = hashlib.sha256()
     for path in sorted({path for pattern in SERIES_FILES for path in directory.glob(pattern)}):

@@ -68,7 +68,7 @@ class Rewrites:
         """
         if not _has_rewrites(series):
             return {}, ()
-        # Imported lazily: rules need libcst, and many series have no rules.
+        # Imported lazily, because rules need libcst, and many series have no rules.
         from tools.importer import rewrites
 
         rules, modules = self._loaded()

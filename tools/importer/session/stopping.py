@@ -95,7 +95,7 @@ def forget(state: Path) -> None:
 
 
 def refuse_unfinished(state: Path) -> None:
-    """Raise UserError if a command is unfinished: a new one would overwrite its state."""
+    """Raise UserError if a command is unfinished, because a new one would overwrite its state."""
     unfinished = read_unfinished(state)
     if unfinished is not None and unfinished.command == EDITING:
         raise UserError(

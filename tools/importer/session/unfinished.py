@@ -53,7 +53,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The state of a stopped command. `command` and `inputs` suffice to replay it."""
+    """The state of a stopped command. `command` and `inputs` are enough to replay it."""
 
     command: str
     project: str

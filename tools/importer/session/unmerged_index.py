@@ -47,7 +47,7 @@ def added_paths(directory: Path) -> Collection[str]:
     """Return the files that the user, or mergetool, has added to the index as resolved."""
     if not (directory / REPOSITORY).is_dir() or shutil.which("git") is None:
         return ()
-    # Imported lazily: few commands need git.
+    # Imported lazily, because few commands need git.
     from tools.importer.git_repo.client import Client
 
     client = Client(directory, {"GIT_DIR": str(directory / REPOSITORY)})

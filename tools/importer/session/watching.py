@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the patches that upstream has merged, to restore a patch that upstream reverts.
 
-The directory `landed/` of a series is itself a series: it contains the landed patches, rebased onto
+The `landed/` directory of a series is itself a series: it contains the landed patches, rebased onto
 upstream's tree minus their changes. Each import rebases it onto the new tree. A patch that the new
 tree still contains stays in `landed/`. A patch that upstream has reverted moves back to the front
 of the series.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hash whole trees and wheels in parallel.
 
-Threads suffice, because hashlib and zlib release the GIL. Each thread has one buffer, so memory use
-does not grow with the tree.
+Threads are enough, because hashlib and zlib release the GIL. Each thread has one buffer, so memory
+use does not grow with the tree.
 """
 
 from __future__ import annotations

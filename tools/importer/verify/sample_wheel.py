@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a workspace with a small wheel, its pin, series and seam, which can be verified."""
+"""Test support: a workspace that can be verified, with a small wheel, its pin, series and seam/."""
 
 from __future__ import annotations
 
