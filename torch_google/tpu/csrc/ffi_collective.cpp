@@ -129,9 +129,9 @@ Tensors copies_of(const Tensors& tensors) {
 // One call of the handler. XLA's buffers are valid until the promise is
 // fulfilled. If the group fails, the promise is fulfilled while gloo may still
 // use its tensors, so gloo gets copies of the buffers.
-class Call {
+class HandlerCall {
  public:
-  Call(Collective collective, Tensors inputs, Tensors outputs)
+  HandlerCall(Collective collective, Tensors inputs, Tensors outputs)
       : collective_(std::move(collective)),
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)) {}
@@ -141,7 +141,7 @@ class Call {
   // Queues the collective in its group. Throws if this rank's arguments are
   // invalid.
   std::shared_ptr<Arrival> post(const std::string& group_name,
-                                const std::shared_ptr<Call>& self) {
+                                const std::shared_ptr<HandlerCall>& self) {
     Gil gil;
     const auto group = host_group(group_name);
     Collective collective = collective_;
@@ -270,7 +270,7 @@ ffi::Future run_call(std::string_view name, std::string_view group,
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  const auto call = std::make_shared<Call>(
+  const auto call = std::make_shared<HandlerCall>(
       std::move(collective), std::move(inputs), std::move(outputs));
   auto future = call->future();
   std::shared_ptr<Arrival> arrival;

@@ -59,7 +59,7 @@ bool is_ready(PyObject* marker) {
   return PyObject_IsTrue(answer.get()) == 1;
 }
 
-void wait(PyObject* marker) {
+void wait_for(PyObject* marker) {
   Ref::checked(PyObject_CallMethod(marker, "wait", nullptr));
 }
 
@@ -142,12 +142,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream& stream) const override {
     Gil gil;
     wait_for_collectives(stream.device_index());
-    wait(mark(stream.device_index(), stream.id(), false).get());
+    wait_for(mark(stream.device_index(), stream.id(), false).get());
   }
   void synchronizeDevice(c10::DeviceIndex device) const override {
     Gil gil;
     wait_for_collectives(device);
-    wait(mark(device, std::nullopt, false).get());
+    wait_for(mark(device, std::nullopt, false).get());
   }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex device,
@@ -180,7 +180,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     Gil gil;
     refuse_child();
     if (event) {
-      wait(static_cast<Event*>(event)->marker);
+      wait_for(static_cast<Event*>(event)->marker);
     }
   }
   double elapsedTime(void* first, void* second,
