@@ -23,7 +23,10 @@ import _par
 PYC_HEADER = 16
 _RUN = 64  # the number of files that one process compiles
 _UNCHECKED_HASH = 0b01
-_LEVEL = 12
+# Compression levels. Level 12 for code takes four times as long and saves 2%; level 9 for sources
+# takes three times as long and saves 1%.
+_CODE_LEVEL = 6
+_SOURCE_LEVEL = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,10 +82,10 @@ def _compile(path: str, disk: str, pack: bool) -> Compiled:
         pyc = header + importlib.util.source_hash(source) + marshal.dumps(code)
     except (SyntaxError, ValueError) as error:
         problem = f"{disk}: {error}"
-    packed = _par.compress(pyc, _LEVEL) if pack and pyc is not None else None
+    packed = _par.compress(pyc, _CODE_LEVEL) if pack and pyc is not None else None
     return Compiled(path, pyc, packed, deflate(source), zlib.crc32(source), len(source), problem)
 
 
 def deflate(data: bytes) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packer = zlib.compressobj(_SOURCE_LEVEL, zlib.DEFLATED, -15)
     return packer.compress(data) + packer.flush()
