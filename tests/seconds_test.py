@@ -13,7 +13,7 @@ def test_no_part_of_the_default_run_takes_more_than_a_minute_of_cpu_time() -> No
         for label, cost in _TABLE[seconds.DEFAULT].items()
         if cost.longest > _LIMIT
     }
-    assert not slow, "give them more shards or a smaller budget, or the tag full"
+    assert not slow, "divide them into targets, or give them a smaller budget or the tag full"
 
 
 def test_the_table_has_the_default_run() -> None:

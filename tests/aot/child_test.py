@@ -27,6 +27,7 @@ def test_after_a_death_the_next_question_has_another_child(question: str, messag
         assert child.ask("b").startswith("x b ")
 
 
+@pytest.mark.full
 def test_cpu_time_is_limited() -> None:
     with Child(serve, "x", seconds=60) as child:
         child.ask("start")

@@ -207,11 +207,16 @@ def test_a_variable_that_is_not_ours_is_named(monkeypatch: pytest.MonkeyPatch) -
     [
         ("--torch_dynamo_recompile_limit=many", "'many' is not int"),
         ("--torch_dynamo_recompile_limt=3", "Did you mean: torch_dynamo_recompile_limit"),
-        ("--torch_inductor_max_autotune_gemm_search_space=ALL", "is not Literal['DEFAULT'"),
-        ("--torch_inductor_multi_kernel_hints=['a']", "is not list[int]"),
-        ("--torch_justknobs=a", "'a' is not NAME=VALUE"),
-        ("--torch_flags_show=some", "'some' is not 'all'"),
-        ("--torch_dynamo_no_such_option", "Unknown command line flag"),
+        *(
+            pytest.param(argument, message, marks=pytest.mark.full)
+            for argument, message in (
+                ("--torch_inductor_max_autotune_gemm_search_space=ALL", "is not Literal['DEFAULT'"),
+                ("--torch_inductor_multi_kernel_hints=['a']", "is not list[int]"),
+                ("--torch_justknobs=a", "'a' is not NAME=VALUE"),
+                ("--torch_flags_show=some", "'some' is not 'all'"),
+                ("--torch_dynamo_no_such_option", "Unknown command line flag"),
+            )
+        ),
     ],
 )
 def test_a_wrong_flag_is_an_error_before_torch_is_imported(argument: str, message: str) -> None:

@@ -93,7 +93,10 @@ def _unpack(project: Project, out: Path) -> int:
     return unpack([f"--workspace={project.workspace}", f"--project={project.name}", f"--out={out}"])
 
 
-@pytest.mark.parametrize("kind", ["sdist", "wheel", "tarball", "git", "tree"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("sdist", marks=pytest.mark.full), "wheel", "tarball", "git", "tree"],
+)
 def test_the_build_makes_the_tree_that_the_importer_pinned(tmp_path: Path, kind: str) -> None:
     project = _pinned(tmp_path, kind)
     assert _unpack(project, tmp_path / "out") == 0

@@ -87,6 +87,7 @@ def test_a_constraint_of_the_machine(
         resolve(project, Lines(), tag="v1.1")
 
 
+@pytest.mark.full
 def test_no_index_at_all(
     index: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,9 @@ def test_a_job_goes_on_without_a_machine() -> None:
     assert errors.endswith("submit: succeeded\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)]
+)
 def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
     process = _submit("--processes=2", "--", f"wait-with-pid-in={tmp_path}")
     pids = waiting.wait_for_pids(tmp_path, 2, process, seconds=120)

@@ -172,6 +172,7 @@ def test_where_files_may_not_grow_nothing_is_left_behind(
     assert not [path for path in _entries(tmp_path) if path.name.startswith(".")]
 
 
+@pytest.mark.full
 def test_a_url_is_a_place(tmp_path: Path, filled: tuple[Path, _Done]) -> None:
     url = f"file://{tmp_path}/url"
     done = _run(url)

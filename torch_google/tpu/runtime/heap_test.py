@@ -54,13 +54,10 @@ def test_what_is_freed_is_used_again(mebibytes: int) -> None:
     assert faults(mebibytes) < 1000
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
 @pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("MALLOC_TOP_PAD_", "131072"),
-        pytest.param("TORCH_TPU_KEEP_HEAP", "0", marks=pytest.mark.full),
-    ],
+    ("variable", "value"), [("MALLOC_TOP_PAD_", "131072"), ("TORCH_TPU_KEEP_HEAP", "0")]
 )
 def test_the_users_settings_of_malloc_win(variable: str, value: str) -> None:
     assert faults(80, "cpu", **{variable: value}) > 10000
