@@ -26,7 +26,7 @@ _README = "README.md"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A section of FIGURES.md. `how` says in Markdown how to run the benchmark."""
+    """A section of FIGURES.md. `how` explains, in Markdown, how to run the benchmark."""
 
     title: str
     how: str
@@ -64,7 +64,7 @@ SECTIONS = {
 class Row:
     """A row of the table in README.md.
 
-    `what`, `baseline` and `how` are its texts. The other fields select its figure in the results.
+    `what`, `baseline` and `how` are cells of the row. The other fields select the figure to show.
     """
 
     what: str
@@ -135,7 +135,8 @@ ROWS = (
     ),
 )
 
-# For each column: a field of Figure, the heading, and the cells' format. Empty columns are omitted.
+# The columns of a table: a field of Figure, the heading, and the format of the cells. Empty columns
+# are omitted.
 _RATIO, _COUNT = "{:.2f}", "{:,.10g}"
 _COLUMNS = (
     ("case", "case", "{}"),
@@ -180,7 +181,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def differences(root: Path) -> dict[str, tuple[str, str]]:
-    """Return, for each file that is out of date, its new text and a diff."""
+    """Map each file that is out of date to its new text and a diff."""
     runs = load(root / "benchmarks/results")
     texts = {
         _FIGURES: figures_page(runs),

@@ -37,7 +37,7 @@ class ResultsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The machine of a run. None means not recorded."""
+    """The machine of a run. A field is None if it was not recorded."""
 
     cores: int | None
     memory_gb: int | None
@@ -60,8 +60,8 @@ class Figure:
     """A row of results: the cost of a `case` for a `subject`.
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
-    round, so it may differ from the quotient of the two medians. A measurement other than time or
-    memory is `number`, in `unit`. If it counts a part, `total` is the whole.
+    round, so it may differ from the quotient of the two medians. Any other measurement is `number`,
+    in `unit`; if it counts a part of something, `total` counts the whole.
     """
 
     case: str
@@ -180,7 +180,7 @@ def _dumps(results: Results) -> str:
 
 
 def _parse(fields: Any, name: str) -> Results:
-    """Convert JSON to Results, checking every key and type: a typo must not lose a figure."""
+    """Convert JSON to Results. Check every key and type, so that a typo cannot lose a figure."""
     _check_keys(fields, Results, name)
     for key in ("benchmark", "commit"):
         if not isinstance(fields[key], str) or not fields[key]:

@@ -13,7 +13,7 @@ from benchmarks import results
 from benchmarks.google3 import report
 from benchmarks.google3.row import Sizes, measure
 
-# Modules in this package. The function `rows(sizes)` of each returns the comparisons to measure.
+# Modules of this package. In each, `rows(sizes)` returns the comparisons to measure.
 SUBJECTS = ("files", "imports", "records", "rate")
 
 

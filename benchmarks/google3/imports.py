@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the time that torch_google's entry points and its import add to `import torch`."""
+"""Measure the time that importing torch_google and its entry points adds to `import torch`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from benchmarks.google3.row import Row, Sizes, Work
 
 # PLAIN and OURS find the same entry points, except that OURS also finds those of torch_google's
-# libraries, installed or not. Both ignore the device's entry point, which tpu_eager measures.
+# libraries, whether or not these are installed. Both ignore the device's entry point, which
+# tpu_eager measures.
 _ENTRY_POINTS = """
 from importlib import metadata
 found = metadata.entry_points

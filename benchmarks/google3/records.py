@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the cost of torch_google.logging with Python's logging, writing the same bytes."""
+"""Compare the cost of torch_google.logging with that of Python's logging, for the same output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Log = Callable[..., object]
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the comparisons. Each logs `sizes.records` records of one line."""
+    """Return the comparisons, each of which logs `sizes.records` one-line records."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["google3"])
 
@@ -67,7 +67,7 @@ class SameLine(python_logging.Formatter):
 
 @contextlib.contextmanager
 def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Make Python's logging write to standard error and, if `file`, also to a log file.
+    """Make Python's logging write to standard error and, if `file` is true, also to a log file.
 
     Standard error is redirected to a file in `directory`.
     """
@@ -89,7 +89,7 @@ def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def our_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Make torch_google.logging write to standard error and, if `file`, also to a log file.
+    """Make torch_google.logging write to standard error and, if `file` is true, to a log file.
 
     Standard error is redirected to a file in `directory`.
     """
@@ -110,7 +110,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Redirect sys.stderr to a line-buffered file, without logging handlers, during the context."""
+    """Redirect sys.stderr to a line-buffered file, and disable the root logger's handlers."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

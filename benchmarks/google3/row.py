@@ -24,7 +24,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison of `ours` with `plain`, functions that do the same work in a directory.
+    """A comparison of two functions, `ours` and `plain`, which do the same work in a directory.
 
     We promise that the ratio of their CPU times is at most `most`, and that `ours` takes at most
     `most_added` seconds more; None means no promise. `prepare` runs before each of them, untimed.
@@ -44,7 +44,7 @@ class Row:
 class Figure:
     """The result of a comparison. All numbers are medians over the rounds.
 
-    A ratio and `cpu_added` compare `ours` with `plain` within a round. `found` holds the
+    The ratios and `cpu_added` compare `ours` with `plain` in the same round. `found` holds the
     descriptions that `Row.found` returned, one per round.
     """
 

@@ -39,8 +39,8 @@ def main(arguments: list[str]) -> int:
                 if each is not None:
                     each.build()
             return 0
-        # Build in a separate process: a measured child's peak memory includes the memory of this
-        # process at the time of the fork.
+        # Build in a separate process, because a measured child's peak memory includes the memory of
+        # this process at the time of the fork.
         subprocess.run(
             [sys.executable, "-m", "benchmarks.importer", "--build-only", *arguments], check=True
         )
@@ -99,7 +99,7 @@ def _carried(title: str, shop: Workshop, rounds: int) -> list[results.Figure]:
 
 
 def _status(rounds: int) -> list[results.Figure]:
-    """Measure `tools/import.py status` in this workspace when nothing has to be built."""
+    """Measure `tools/import.py status` in this workspace, with nothing to build."""
     peer = status()
     samples = [measure.start(peer) for _ in range(rounds + 1)][1:]
     wall = statistics.median(sample.wall for sample in samples)
@@ -118,7 +118,7 @@ def _interleaved(
 ) -> tuple[dict[str, list[measure.Sample]], dict[str, list[Mapping[str, float]]]]:
     """Run each contender once per round, in rotated order, after a warm-up round.
 
-    Return the samples of each contender, and the figures that `drift` measured itself.
+    Return the samples of each contender, and the figures that `drift` wrote.
     """
     samples: dict[str, list[measure.Sample]] = {item.peer.name: [] for item in contenders}
     figures: dict[str, list[Mapping[str, float]]] = {item.peer.name: [] for item in contenders}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one operation of the importer's engine, or its lower bound, in a process to measure."""
+"""Measure one operation of the importer's engine, or a lower bound for it, in its own process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Time the comparison of the series with the last tree, after comparing it with all others."""
+    """Time the comparison of the series with the last tree, after comparing it with the others."""
     del out
     loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:
@@ -71,7 +71,7 @@ def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Do the work of verify: read and hash the whole tree, and apply the series strictly."""
+    """Do the work of `verify`: read and hash the whole tree, and apply the series strictly."""
     loaded = load_series(series)
     entries = tree_entries(trees[0])
     patched = patched_files(loaded, trees[0])
@@ -80,7 +80,7 @@ def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Open and read every file of the tree, which is the lower bound of verify."""
+    """Open and read every file of the tree, which is a lower bound for `verify`."""
     del series, out
     total = 0
     for folder, _, names in os.walk(trees[0]):

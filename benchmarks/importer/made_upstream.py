@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate an upstream project in three releases, and patches to the first, from a seed.
+"""From a seed, generate three releases of an upstream project, and patches to the first one.
 
-Files resemble PyTorch's: 1 to 100 kB, most of them small; a few lines are common, most are unique.
-Each later release changes every twentieth file and all patched ones. It inserts lines near the top
-and replaces one line, which is next to a patch in about every third patched file.
+Files resemble PyTorch's: 1 to 100 kB, most of them small; a few of their lines occur in many files,
+and most are unique. Each later release changes every twentieth file and all patched ones. It
+inserts lines near the top and replaces one line, which is next to a patch in about every third
+patched file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _PATCHED_EVERY_THIRD = 3
 
 @dataclass(frozen=True)
 class Upstream:
-    """The releases of an upstream project, and patches to the first, as dicts from path to text.
+    """The releases of an upstream project, and patches to the first, as maps from path to text.
 
     Each item of `steps` is the name of a patch and the new text of the files that it changes. Each
     patch applies to the result of the previous one.
@@ -34,7 +35,7 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
     first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
     # Patch only files that are long enough for several hunks.
     paths = sorted(path for path, text in first.items() if len(text) > 5000)
-    # Some files are changed by several patches: there are three files for every four patches.
+    # There are three files for every four patches, so that several patches change the same file.
     touched = chance.sample(paths, max(1, patches * 3 // 4))
     now, places, steps = dict(first), dict[str, list[str]](), []
     for number in range(patches):

@@ -55,7 +55,7 @@ class Workshop:
         self._make = make
 
     def build(self) -> None:
-        """Create the trees, the series and the repository, unless an earlier run has."""
+        """Create the trees, the series and the repository, unless an earlier run created them."""
         stamp = self.directory / "made"
         if stamp.is_file() and stamp.read_text() == self._recipe:
             return
@@ -81,7 +81,7 @@ class Workshop:
         return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
 
     def figures(self, run: str) -> Mapping[str, float]:
-        """Return the figures that the last run of the engine program `run` has written."""
+        """Return the figures that the engine program `run` wrote in its last run."""
         figures: dict[str, float] = json.loads(
             (self.directory / "engine" / run / "figures.json").read_text()
         )
@@ -100,7 +100,7 @@ class Workshop:
         return Contender(peer, reset)
 
     def quilt(self) -> Contender:
-        """Return a contender that runs quilt, from a Debian package that is unpacked here."""
+        """Return a contender that runs quilt, from a Debian package unpacked in this directory."""
         home = self.directory / "quilt-package"
         if not home.is_dir():
             packages = self.directory / "packages"

@@ -2,8 +2,9 @@
 """Make an upstream project from two real wheels, a real patch series and generated patches.
 
 Binary files are left out. The real patches come first, except those that do not apply to the old
-wheel or need a decision on the new one. Each generated patch inserts or replaces a line of a Python
-file that differs between the wheels, at a place where three lines on each side are equal in both.
+wheel or need a manual decision on the new one. Each generated patch inserts or replaces a line of a
+Python file that differs between the wheels, where the three lines on each side are the same in both
+wheels.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _texts(wheel: Path) -> dict[str, str]:
 
 
 def _usable(series: Series, old: Mapping[str, str], new: Mapping[str, str]) -> list[Patch]:
-    """Return the patches of the series that merge into the new release without a decision."""
+    """Return the patches of the series that merge into the new release without manual decisions."""
     before, after = (
         DictSnapshot(label, {path: Blob(text.encode()) for path, text in texts.items()})
         for label, texts in (("old", old), ("new", new))

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return the peers that options add: a venv with another torch release, and PARs."""
+    """Return the peers that the options add: a venv with another torch release, and PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))

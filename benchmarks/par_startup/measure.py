@@ -119,7 +119,7 @@ def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
-    """Return a summary of each program in `samples`. Ratios are relative to the program `base`."""
+    """Return a summary of each program in `samples`. Ratios are relative to `base`."""
     return [
         Summary(
             name=name,

@@ -61,7 +61,7 @@ def test_first_starts_find_no_cache(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_ratio_compares_within_rounds() -> None:
-    """Ratios must not change although the machine is ten times slower in the second round."""
+    """Ratios must not change even if the machine is ten times slower in the second round."""
     samples = {
         "venv": [Sample(1, 1.0, 10), Sample(9, 10.0, 10), Sample(1, 1.0, 10)],
         "par": [Sample(1, 0.5, 5), Sample(9, 6.0, 7), Sample(1, 0.6, 6)],

@@ -43,7 +43,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """Return a workshop in a subdirectory, whose programs use the torch release `release`."""
+        """Return a workshop in a subdirectory, whose programs use torch `release`."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,
@@ -59,9 +59,9 @@ class Workshop:
         caches: dict[str, str] | None = None,
         interpreter: bool = False,
     ) -> measure.Peer:
-        """Return a `Peer` that runs `command`, with the directory of the program `name` as HOME.
+        """Return a `Peer` that runs `command`, with the directory for `name` as HOME.
 
-        `caches` maps environment variables to subdirectories, which they select as caches.
+        `caches` maps the environment variables that select a cache to subdirectories of HOME.
         """
         home = self._home(name)
         directories = {key: home / below for key, below in (caches or {}).items()}
@@ -76,7 +76,7 @@ class Workshop:
         )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """Return the directory of the program `name`.
+        """Return the directory for the program called `name`.
 
         Call `build` to fill it, unless an earlier run built it from the same packers and wheels.
         """
@@ -146,7 +146,7 @@ def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
 
 
 def venv_of(shop: Workshop, release: str) -> measure.Peer:
-    """Return a `Peer` for a venv with the torch release `release`, built in a subdirectory."""
+    """Return a `Peer` for a venv with torch `release`, built in a subdirectory."""
     return venv(shop.beside(release), f"venv, torch {release}")
 
 
@@ -251,7 +251,7 @@ def idle(peer: measure.Peer) -> measure.Peer:
 
 
 def start(peer: measure.Peer, kind: str) -> measure.Peer:
-    """Return a `Peer` that starts the same program in the way `kind`, a key of STARTS."""
+    """Return a `Peer` that starts the same program in another way; `kind` is a key of STARTS."""
     environment = {**peer.environment, "PYTHONPATH": str(PROGRAM.parents[2])}
     if kind == "door, -c":
         command = (peer.command[0], "-c", "import torch; print(torch.ones(2) + 1)")
@@ -270,7 +270,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return the version of torch in a program; programs in one table may differ."""
+    """Return the version of torch in a program, because programs in one table may differ."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(

@@ -23,7 +23,7 @@ def index() -> str:
 
 
 def compiled_release() -> str:
-    """Return the version, as in `index()`, of the torch release that --config=static compiles."""
+    """Return the version of the torch release that --config=static compiles, as in `index()`."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a stream of changing sizes with one peer, and print its cost per step as JSON.
 
-Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the stream `train`
+Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the `train` stream
 is a forward and backward pass with a new sequence length. A step of `generate` generates one token,
 which extends the KV cache.
 """

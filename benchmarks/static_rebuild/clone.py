@@ -42,7 +42,10 @@ class Build:
 
 
 class Clone:
-    """A clone of the HEAD commit of `source`, in work/clone. Its output base is work/`outputs`."""
+    """A clone of the HEAD commit of `source`, in `work`/clone.
+
+    Its output base is `work`/`outputs`.
+    """
 
     def __init__(
         self, source: Path, work: Path, *, outputs: str = "outputs", options: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ class Way(enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit that inserts a word after the text `find`, which is in an error message.
+    """An edit that inserts a word after the text `find`, which is part of an error message.
 
     `path` is relative to the workspace, or to the tree of torch's sources. `goal` is the build time
     in seconds that we promise, or None.
@@ -102,7 +102,7 @@ def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _patching(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit, given the word, as a new last patch of the series."""
+    """Yield a function that makes the edit, with a given word, by adding a patch to the series."""
     index, patch = places.series / "series", places.series / _PATCH
     listed, before = index.read_text(), _text(edit, places.source / edit.path)
 
@@ -134,7 +134,7 @@ def _edited(edit: Edit, text: str, word: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace a file by a rename: writing to it would also change its other hard links."""
+    """Replace a file by renaming, because writing to it would also change its other hard links."""
     staged = file.with_name(f".{file.name}.edited")
     staged.write_text(text, encoding="utf-8")
     staged.replace(file)

@@ -12,7 +12,8 @@ from types import TracebackType
 _PROC = Path("/proc")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
-# Indices of fields in /proc/PID/stat, counted from the one after the name, which may have spaces.
+# Indices of fields in /proc/PID/stat, counted from the one after the name, which may contain
+# spaces.
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12, 13, 14, 21
 
 

@@ -112,7 +112,7 @@ def test_a_peer_that_fails_is_an_error() -> None:
 
 
 def test_a_speed_compares_within_rounds() -> None:
-    """Speeds must not change although the machine is ten times slower in the second round."""
+    """Speeds must not change even if the machine is ten times slower in the second round."""
     release, static = measure.summarize(
         {
             "venv": [_sample(1.0, 2.0), _sample(10.0, 20.0), _sample(1.0, 2.0)],

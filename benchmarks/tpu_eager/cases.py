@@ -12,7 +12,7 @@ STEPS = ("inductor", "inductor_whole", "compile", "compile_whole", "compile_step
 
 @dataclass(frozen=True)
 class Case:
-    """A case, which the programs `peers` run. Ratios are relative to the first of them.
+    """A case, and the programs (`peers`) that run it. Ratios are relative to the first program.
 
     The kinds are train (one step with its optimizer, including reading the loss), infer, add
     (`x + y` of 8x8 matrices) and record (like add, but only the CPU time of the issuing thread).

@@ -19,7 +19,7 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# The answers of one worker process of each program, one per round.
+# The answers of one worker process of each program, with one answer per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -136,7 +136,10 @@ def interleaved(
 def _measured_rounds(
     name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
 ) -> Answers:
-    """Run a case once per round in each worker, in rotated order: load affects all equally."""
+    """Run a case once per round in each worker.
+
+    Rotate the order of the workers, so that load affects all equally.
+    """
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
     for number in range(-1, rounds):  # Round -1 is a warm-up.
@@ -150,7 +153,7 @@ def _measured_rounds(
 
 
 def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
-    """Return a figure for each program of a case. The error of a program not run is "absent"."""
+    """Return a figure for each program of a case, with the error "absent" if it was not run."""
     return [_figure(peer, case.peers[0], processes) for peer in case.peers]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in plain JAX, with the weights of the torch models: XLA's cost without torch."""
+"""The workloads in plain JAX, with the weights of the torch models, to show XLA's cost alone."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def adamw(
 
 
 def zeros(parameters: Arrays, optimizer: str) -> dict[str, Any]:
-    """Return the initial state, all zeros, of the optimizer `sgd` or `adamw`."""
+    """Return the initial state, all zeros, of `optimizer`, which is `sgd` or `adamw`."""
 
     def each() -> Arrays:
         return {name: value * 0 for name, value in parameters.items()}
