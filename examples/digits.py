@@ -74,7 +74,7 @@ def read(source: Traversable | pathlib.Path) -> Digits:
 
 
 def split(digits: Digits, *, seed: int) -> tuple[Digits, Digits]:
-    """Split the rows into a training and a test set, which is a fifth of them, chosen by `seed`."""
+    """Split the rows into a training set and a test set, which is a random fifth of them."""
     order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(seed))
     held_out = len(digits) // 5
     return digits.select(order[held_out:]), digits.select(order[:held_out])

@@ -25,7 +25,7 @@ def test_the_packed_file_is_the_uci_test_set() -> None:
     assert data.images.shape == (1797, 1, 8, 8)
     assert data.images.min() == 0.0
     assert data.images.max() == 1.0
-    # The number of rows per class in the data set's documentation.
+    # The number of rows per class, according to the data set's documentation.
     assert data.labels.bincount().tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 
 

@@ -131,7 +131,7 @@ def _joined(ranks: int) -> Iterator[bool]:
 
 
 def _losses() -> Iterator[tuple[int, float]]:
-    """Train, and yield the number and the loss of each step. All processes yield equal losses."""
+    """Train, and yield the number and the loss of each step, which all processes agree on."""
     import torch
 
     from examples import digits, distributed_models, distributed_strategies

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language models for `python -m torch_google.tpu.estimate`, which never runs them.
 
-The models have the architectures of GPT-2 and Llama 2. They are on the device `meta`, so they have
+The models have the architectures of GPT-2 and Llama 2. They are on the `meta` device, so they have
 no weights.
 """
 

@@ -24,7 +24,7 @@ class OutputError(OSError):
 def prepare(directory: pathlib.Path) -> None:
     """Create `directory`. Raises OutputError if it is not writable.
 
-    Call this before training: an hour of work must not end with "permission denied".
+    Call this before training, so that an hour of work does not end with "permission denied".
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) > 1:
         return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
     if "WORLD_SIZE" in os.environ:
-        # torchrun sets WORLD_SIZE: this process is one of several.
+        # torchrun has set WORLD_SIZE, so this process is one of several.
         distributed.init_process_group(distributed.get_default_backend_for_device(_DEVICE.value))
     try:
         _run()

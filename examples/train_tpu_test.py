@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that training on the device tpu reaches the CPU's accuracy in every mode."""
+"""Test that training on the `tpu` device is as accurate as on the CPU, in every mode."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ quick_compiler.use()
 autoload()  # Register the device, because the entry point may not be installed.
 
 _OPTIONS = training.Options(epochs=5, batch_size=32, learning_rate=3e-3, seed=0, device="cpu")
-# The tolerated difference between the error counts of tpu and the CPU. Dropout differs, because
-# random numbers do. About 5 of the 359 test digits are misclassified, not always the same ones.
+# The tolerated difference between the error counts of tpu and the CPU, whose random numbers for
+# dropout differ. About 5 of the 359 test digits are misclassified, not always the same ones.
 _DIGITS = 7
 
 

@@ -19,7 +19,7 @@ class TrainingError(RuntimeError):
     """Training failed because of the user's options. The message is one line for the user."""
 
 
-# The eager modes of the device tpu, and "compile", which applies torch.compile on any device.
+# The eager modes of the `tpu` device, and "compile", which applies torch.compile on any device.
 MODES = ("strict", "fused", "debug", "compile")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split an image into patches on the device tpu, and print the shape of the result."""
+"""Split an image into patches on the `tpu` device, and print the shape of the result."""
 
 import torch
 
