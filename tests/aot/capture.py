@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture the programs that the device compiles on the CPU, lowered for another platform."""
+"""Capture the programs that the device compiles on the CPU, and lower them for another platform."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_google.tpu.runtime import compiler
 
 
 class Capture:
-    """Captures the programs of calls on the platform cpu, lowered for `platform`.
+    """Captures the programs of calls on the `cpu` platform, and lowers them for `platform`.
 
     A program that this process has compiled before is captured again, but not compiled again.
     """
@@ -53,12 +53,12 @@ class Capture:
     def running(self) -> Iterator[None]:
         """Capture the programs of all threads until the block ends."""
         check = dtypes.check
-        # PJRT calls the platform cuda `gpu`.
+        # PJRT's name for the `cuda` platform is `gpu`.
         platform = {"cuda": "gpu"}.get(self._platform, self._platform)
         with (
             mock.patch.object(jax.stages.Traced, "lower", self._recording_lower()),
             mock.patch.object(compiler, "compiled", self._compile),
-            # Do not reorder matrix products, because only the platform cpu needs that.
+            # Do not reorder matmuls, because only the `cpu` platform needs that.
             mock.patch.object(program, "reordered", return_value=None),
             mock.patch.object(dtypes, "check", lambda dtype, _: check(dtype, platform)),
         ):

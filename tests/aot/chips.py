@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chips for which programs are compiled. Their descriptions suffice: no chip is needed."""
+"""The chips for which programs are compiled. Compiling needs only their descriptions."""
 
 from __future__ import annotations
 

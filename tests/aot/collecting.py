@@ -13,7 +13,7 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# Part of the error of `dtypes.check`, which Capture applies to the platform tpu.
+# Part of the error that `dtypes.check` raises, which Capture runs for the `tpu` platform.
 _DTYPE_REFUSED = "the platform tpu has no torch."
 # The number of cases after which a new child starts, because compiled programs are never freed.
 _CASES = 300
@@ -74,8 +74,8 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
             return [Sample(0, capture.take())]
         found = []
         for index, call in subjects.calls(case, count):
-            # Evict all compiled programs, because a call that finds its program compiled would not
-            # reach Capture.
+            # Evict all compiled programs, because Capture does not see a call whose program is
+            # already compiled.
             _C.clear_programs()
             found.append(_run(capture, index, call))
         return found

@@ -11,7 +11,7 @@ from tests.aot.child import Child, Died, Hung
 from tests.aot.rows import Compilation, Outcome
 from tests.aot.store import Store
 
-# The limits on the CPU seconds of compiling one program: an operator, or a whole training step.
+# The limits on the CPU seconds for compiling an operator and a whole training step.
 SECONDS = 120
 STEP_SECONDS = 900
 
@@ -23,7 +23,7 @@ _PROGRAMS = 400
 def compile_programs(
     digests: Sequence[str], store: Store, chip: str, *, seconds: float = SECONDS
 ) -> Iterator[Compilation]:
-    """Compile those of the programs that have no outcome for `chip` yet. Yield all outcomes."""
+    """Compile programs that `chip` has no outcome for, and yield the outcomes of all programs."""
     known = store.compilations(chip)
     with Child(_serve, chip, seconds=seconds, most=_PROGRAMS) as child:
         for digest in digests:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Pallas kernels to compile, with their gradients: `custom_kernel`s, and torch's attention.
 
-Their programs are lowered but not run, because Pallas would interpret them on the platform cpu.
+Their programs are lowered but not run, because Pallas would interpret them on the `cpu` platform.
 """
 
 from __future__ import annotations

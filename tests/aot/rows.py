@@ -50,7 +50,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Sample:
-    """The programs of one sample. `error` is set if the call failed on the platform cpu."""
+    """The programs of one sample. `error` is set if the call failed on the `cpu` platform."""
 
     index: int
     programs: tuple[Program, ...]
@@ -88,7 +88,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Return whether the device accepts at least one sample on the platform cpu."""
+        """Return whether the device accepts at least one sample on the `cpu` platform."""
         return self.outcome is not Outcome.EMPTY
 
     @property
@@ -103,7 +103,7 @@ class Row:
 def judge(
     case: Case, chip: str, samples: Sequence[Sample], compiled: Mapping[str, Compilation]
 ) -> Row:
-    """Return the row of a case from its samples and the outcomes `compiled`, by digest.
+    """Return the row of a case, given its samples and the outcomes by digest (`compiled`).
 
     Raises KeyError if `compiled` lacks one of the case's programs.
     """

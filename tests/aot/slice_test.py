@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the outcomes of some representative cases match the golden files."""
+"""Test that the outcomes of selected cases match the golden files."""
 
 from __future__ import annotations
 

@@ -202,6 +202,6 @@ class _Handler(BaseHTTPRequestHandler):
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
-        # `rfile` also holds the socket open.
+        # Close `rfile` as well, because it also keeps the socket open.
         self.rfile.close()
         self.connection.close()

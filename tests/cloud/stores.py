@@ -43,7 +43,7 @@ class Store:
         )
 
     def run(self, checkpoint: str, *flags: str) -> tuple[str, str]:
-        """Run cloud_checkpoint to its end, and return the two lines that it prints."""
+        """Run cloud_checkpoint to completion, and return the two lines that it prints."""
         with self.start(checkpoint, *flags) as process:
             try:
                 out, error = process.communicate(timeout=60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the device computes the same results with torch's CPU kernels and compiled programs.
+"""Test that torch's CPU kernels and the compiled programs give the same results on the device.
 
 The other tests in this directory compare only the compiled programs with the CPU. The samples are
 those of op_db. The default run covers some of the operators, the full run all of them.
@@ -20,7 +20,7 @@ from tests.conformance import samples, verify
 from tests.conformance.tolerances import tolerance
 from tools.par.testing import budget
 
-# The default run takes about this many operators, at equal distances in the sorted list.
+# The default run takes about this many operators, evenly spaced in the sorted list.
 _PARTS = 31
 _DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 

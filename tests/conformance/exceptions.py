@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 
 class Judged(Protocol):
-    """A row with an outcome. A protocol, because tests/aot has its own row class."""
+    """A row with an outcome. This is a protocol, because tests/aot has its own row class."""
 
     @property
     def key(self) -> tuple[str, str, str]: ...

@@ -28,17 +28,17 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# The check `permuted` covers every operator, because any of torch's meta kernels may compute
+# The `permuted` check covers every operator, because any of torch's meta kernels may compute
 # strides that differ from the CPU's.
 PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
-# The check `refused` covers every operator and dtype, because each rejection is implemented
+# The `refused` check covers every operator and dtype, because each rejection is implemented
 # separately. It compiles nothing unless the device accepts a sample that the CPU rejects.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Record for tools/presubmit/account.py that these test cases run on the device tpu."""
+    """Record for tools/presubmit/account.py that these test cases run on the `tpu` device."""
     record_property("device", "tpu")
 
 

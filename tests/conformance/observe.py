@@ -32,7 +32,7 @@ class Seen:
     result: Any = None  # The unflattened result, for checks of single operators.
     random: bool = False
     parts: int = 0  # The number of values per call; 0 if there was only one call.
-    # For the check `out` on the CPU: the values written to out=. `values` then holds the results of
+    # For the `out` check on the CPU: the values written to out=. `values` then holds the results of
     # a call without out=.
     own: list[Any] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
     """Record a forward call with arguments whose dimensions have another order in memory.
 
-    The strides of the results become facts to compare.
+    Add the strides of the results to `facts`, so that they are compared.
     """
     observation = forward(op, samples.permuted(sample), place)
     observation.facts += observation.layouts

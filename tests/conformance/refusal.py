@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the check `refused`: the device must reject every sample that the CPU rejects.
+"""Run the `refused` check: the device must reject every sample that the CPU rejects.
 
 The device's error must have the same type as the CPU's.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the check `refused` reports samples that the CPU rejects and the device accepts."""
+"""Test that the `refused` check reports samples that the CPU rejects and the device accepts."""
 
 from __future__ import annotations
 

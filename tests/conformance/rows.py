@@ -31,7 +31,7 @@ CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused"
 class Row:
     """The outcome of a check. Of `total` samples, `taken` were run; `samples` of those count.
 
-    A sample counts if the CPU accepts it or, in the check `refused`, rejects it. A row's samples
+    A sample counts if the CPU accepts it or, in the `refused` check, rejects it. A row's samples
     have a fixed order. `first` is the position of the first failure, which `message` describes.
     """
 
@@ -66,7 +66,7 @@ class Row:
 
     @property
     def ended(self) -> bool:
-        """Whether the last sample crashed the process, or ran when the process was killed."""
+        """Whether the last sample crashed the process, or was running when it was killed."""
         return self.outcome in (Outcome.CRASHED, Outcome.SLOW) and self.first == self.taken - 1
 
     def failing(self, taken: int) -> int | None:

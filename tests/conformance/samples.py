@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 class Sample:
     """The arguments of a call, on the CPU.
 
-    `finish` is a function of op_db that extracts the part of a result that is unique.
+    `finish` is a function of op_db that extracts the part of a result that is uniquely determined.
     """
 
     index: int

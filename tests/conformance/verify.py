@@ -30,7 +30,7 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
 def rebuilt(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Check the results of an operator that has several correct ones by reconstruction.
+    """Check, by reconstruction, the results of an operator for which several are correct.
 
     Return how they are wrong, or "". Return None if the operator has only one correct result.
     """
@@ -140,7 +140,7 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
     """Return a checker that compares the elements selected by indices, not the indices themselves.
 
-    Equal elements may thus be in any order. `position` is that of the argument `dim`, which
+    Equal elements may thus be in any order. `position` is that of the `dim` argument, which
     defaults to -1.
     """
 
@@ -260,8 +260,8 @@ def _low_rank(
     )
 
 
-# The CPU's error, which widens the allowed error, is clamped to this many tolerances; other dtypes
-# have 1000.
+# The allowed error grows with the CPU's own error, but at most with an error of this many
+# tolerances. For other dtypes, the limit is 1000.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one or two test cases per feature with two ranks. Tests of the full run cover all cases."""
+"""Run one or two test cases per feature with two ranks. The full run covers all cases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases in which a rank is late: the other rank continues until it needs late values."""
+"""Test cases with a late rank: the other rank continues until it needs the late rank's values."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Rank:
 def equal(
     actual: Sequence[float], expected: Sequence[float], *, tolerance: float = TOLERANCE
 ) -> float:
-    """Return the largest absolute difference. Raises AssertionError if that exceeds `tolerance`."""
+    """Return the largest absolute difference. Raises AssertionError if it exceeds `tolerance`."""
     assert len(actual) == len(expected), f"{len(actual)} numbers instead of {len(expected)}"
     differences = [abs(a - e) for a, e in zip(actual, expected, strict=True)]
     largest = max(differences, default=0.0)
@@ -61,7 +61,7 @@ def equal(
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor, *, tolerance: float = TOLERANCE) -> float:
-    """Return the largest difference of two tensors.
+    """Return the largest difference between two tensors.
 
     Raises AssertionError if it exceeds `tolerance`, or if the shapes or dtypes differ.
     """

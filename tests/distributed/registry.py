@@ -73,7 +73,7 @@ def all_cases() -> dict[str, Case]:
 
 
 def of_ranks(*ranks: int) -> list[tuple[str, str]]:
-    """Return the (name, mode) pairs of all test cases with one of these numbers of ranks."""
+    """Return the (name, mode) pairs of all test cases for one of the given numbers of ranks."""
     return [
         (each.name, mode)
         for each in all_cases().values()

@@ -4,7 +4,7 @@
 A case is a function that takes a `Run` and returns tensors, in dicts, lists or dataclasses. It runs
 on the CPU first, then on tpu in each of its modes, and the tensors must be equal within a
 tolerance. A case must not depend on its mode: it creates its model on the CPU, moves it to
-`run.device`, and passes it to `run.compiled`, which compiles it only in the mode `compile`.
+`run.device`, and passes it to `run.compiled`, which compiles it only in `compile` mode.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from torch_google.tpu.testing import quick_compiler
 
-# Set these before the imports below: the device and some libraries read them only once.
+# Set these variables before the imports below, because the device and some libraries read them only
+# once.
 quick_compiler.use()
 os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -87,7 +88,7 @@ def outcome(row: Case, mode: str, expected: Values) -> tuple[Verdict, str]:
 
 
 def compare(row: Case, expected: Values, actual: Values) -> str:
-    """Return the first difference between the CPU's and tpu's tensors, or an empty string."""
+    """Return the first difference between the tensors from the CPU and from tpu, or ""."""
     if not expected:
         return "the case returns no tensor"
     if expected.keys() != actual.keys():

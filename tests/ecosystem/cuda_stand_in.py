@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build stubs of the CUDA libraries that PyPI's torchvision links against, so that it loads.
 
-PyPI has torchvision only as built for CUDA. The reference for tpu is its CPU operators, but its
-library does not load with torch's CPU build. The stubs define the functions that it imports from
-CUDA's libraries. They fail as on a machine without a GPU, and nothing calls them for CPU tensors.
+PyPI's torchvision is built for CUDA. Its CPU operators are the reference for tpu, but its library
+does not load with torch's CPU build. The stubs define the functions that it imports from CUDA's
+libraries. They fail as on a machine without a GPU, and nothing calls them for CPU tensors.
 """
 
 from __future__ import annotations

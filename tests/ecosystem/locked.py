@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the wheels of the virtual environment: torch, the device's, and those of the libraries."""
+"""List the wheels for the virtual environment: torch's, the device's and the libraries'."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _ended(item: pytest.Item) -> Ran:
 
 
 def _summary(text: str) -> str:
-    """Return the first line of an error, or of the rank's error whose traceback it quotes."""
+    """Return the first line of an error, or the line of a rank's error if the text quotes one."""
     lines = text.splitlines() or [""]
     if lines[0].endswith(("exception:", "worker process:")):
         errors = [line for line in lines[1:] if _ERROR.match(line)]

@@ -73,7 +73,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
             )
             return abs(status)
         outcomes.confirm(results, status, before)
-        # In the next process, do not repeat tests that have already failed again.
+        # In the next process, do not run failed tests again, because they have already run again.
         environment[recording.AGAIN] = ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select a share of torch's tables of tests (op_db, module_db, optim_db), the same everywhere."""
+"""Select a share of torch's test tables (op_db, module_db, optim_db), the same on every machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the random program for a seed on tpu, in each eager mode, with the CPU."""
+"""Run a seed's random program on the CPU and, in each eager mode, on tpu; compare the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ autoload()
 
 @dataclass(frozen=True)
 class Finding:
-    """A random program whose results on tpu, in one eager mode, differ from the CPU's."""
+    """A random program whose results on tpu, in one eager mode, differ from those on the CPU."""
 
     seed: int
     mode: str

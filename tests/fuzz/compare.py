@@ -23,7 +23,7 @@ _OF_INDICES = {"IndexError", "RuntimeError"}
 
 
 def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
-    """Return the first difference as one line; empty if the runs agree."""
+    """Return the first difference as one line, or an empty string if the runs agree."""
     for number, (expected, actual) in enumerate(zip(cpu.errors, device.errors, strict=True)):
         line = program.lines[number]
         is_alike = line in program.by_value and {expected, actual} <= _OF_INDICES
@@ -35,8 +35,8 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
             return f"{name}: the CPU has {cpu_error or 'no error'} at the end, tpu {device_error or 'none'}"
     if [*cpu.tensors] != [*device.tensors]:
         return f"{sorted({*cpu.tensors} ^ {*device.tensors})}: a tensor on one device only"
-    # Use the tolerance of the least precise dtype in the program: a cast to a more precise dtype
-    # does not remove rounding errors.
+    # Use the tolerance of the least precise dtype in the program, because a cast to a more precise
+    # dtype does not remove rounding errors.
     coarsest = max(
         (
             _TOLERANCE.get(observed.values.dtype, _LEAST)

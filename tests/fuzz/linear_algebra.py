@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates for matrix products, and for decompositions of small, well-conditioned matrices."""
+"""Templates for matmuls, and for decompositions of small, well-conditioned matrices."""
 
 from __future__ import annotations
 

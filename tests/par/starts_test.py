@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes start and exit fast: no garbage collection scans torch; no teardown runs."""
+"""Child processes start and exit fast.
+
+No garbage collection scans torch's objects, and no teardown runs.
+"""
 
 from __future__ import annotations
 

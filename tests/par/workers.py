@@ -51,7 +51,7 @@ def fail(rank: int) -> None:
 
 
 def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tensor) -> None:
-    """Join a gloo group by a file rendezvous, and all-reduce a tensor."""
+    """Join a gloo group through a file rendezvous, and all-reduce a tensor."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doors, the environment variables that change how a PAR starts, work as documented.
 
-Other tools can read a PAR as a zip file.
+The tests also check that other tools can read a PAR as a zip file.
 """
 
 from __future__ import annotations

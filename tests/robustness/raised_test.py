@@ -101,7 +101,7 @@ def test_a_variable_is_ignored(raised: pathlib.Path, variable: str, value: str) 
 def test_no_directory_holds_its_libraries(
     folder: pathlib.Path, raised: pathlib.Path, variable: str
 ) -> None:
-    """The PAR must not unpack libraries to a directory of its caller.
+    """The PAR must not unpack libraries to a directory that its caller owns.
 
     With only setgid or capabilities, the process has the user id of its caller, so the owner of
     a directory proves nothing.
@@ -138,7 +138,7 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
 
 
 def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
-    """A PAR in parts loads files from its directory, which a caller can choose by a hard link."""
+    """A PAR in parts loads files from its directory, which a caller can choose with a hard link."""
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
     data[flags] |= 2  # the flag PAR_SEAL_IN_PARTS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare results from tpu with the CPU's: values, dtypes, sizes and strides."""
+"""Compare results on tpu with those on the CPU: values, dtypes, sizes and strides."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows for optim_db, torch's table of optimizers.
 
-They compare steps, exchanged states and changes of the learning rate with the CPU's.
+They compare steps, exchanged states and changes of the learning rate with those on the CPU.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _through_a_file(training: Training, device: str) -> Any:
 def _change_of_lr(actual: Training, expected: Training) -> None:
     """Check that a step after a change of the learning rate does not compile a program.
 
-    The learning rate must be an input of the programs that exist already.
+    The learning rate must be an input of the existing programs.
     """
     for training in (actual, expected):
         for group in training.optimizer.param_groups:

@@ -52,7 +52,7 @@ class Row:
 class Result:
     """The result of a row.
 
-    `samples` is the number of samples that ran, without those that the CPU rejects. `message`
+    `samples` is the number of samples that ran, excluding those that the CPU rejects. `message`
     describes the first failure. `seconds` is the CPU time, including compilation.
     """
 
@@ -64,7 +64,7 @@ class Result:
 
 
 class Mismatch(Exception):
-    """Raised if tpu and the CPU differ. The message says in what and by how much."""
+    """Raised if tpu and the CPU differ. The message says which property differs and by how much."""
 
 
 def judge(
@@ -105,6 +105,6 @@ def outcome_of(error: Exception) -> Outcome:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's type and the first line of its message; only the line for a Mismatch."""
+    """Return an error's type and the first line of its message; for a Mismatch, only that line."""
     line = (str(error).strip().splitlines() or [""])[0][:300]
     return line if isinstance(error, Mismatch) else f"{type(error).__name__}: {line}"

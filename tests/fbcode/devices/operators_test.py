@@ -40,7 +40,7 @@ _NOT_UNIQUE = {
     "svd",
     "svd_lowrank",
 }
-# The dtypes that a device does not support: JAX lacks complex32.
+# The dtypes that a device does not support. JAX lacks complex32.
 _NOT_ON = {"tpu": {torch.complex32}}
 
 

@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Tests of process groups without an explicit backend, which each tensor's device selects."""
+    """Tests of process groups without an explicit backend: the device of each tensor selects it."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()

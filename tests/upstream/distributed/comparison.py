@@ -16,7 +16,8 @@ from tests.upstream.distributed import catalogue, device_use
 from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
-# Both files are lists of entries. `tests` is a pattern for file::Class::test, `reason` is text.
+# Each of these files is a list of entries. `tests` is a pattern for file::Class::test, and `reason`
+# is text.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes from which TABLE.md is generated.
@@ -53,7 +54,7 @@ class Outcomes:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A test with its verdict. `use` is that of Outcomes."""
+    """A test with its verdict. `use` has the same meaning as in Outcomes."""
 
     file: str
     name: str

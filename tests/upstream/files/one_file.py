@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     sys.argv[1:] = [*_OPTIONS, *(f"-p{plugin}" for plugin in plugins)]
     sys.argv += [f"--rootdir={folder}", *options, str(folder / f"{name}.py")]
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
-        # Some tests leave files in the current directory.
+        # Change the directory, because some tests leave files in the current one.
         os.chdir(scratch)
         try:
             return pytest_main.run(__file__, __name__, [])
