@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python module `_absl`, which gives access to Abseil's C++ log and flags
-// in an interpreter that is linked with Abseil. Policy is up to its callers.
+// in an interpreter that is linked with Abseil. Its callers decide how to use
+// them.
 
 #include <Python.h>
 #include <errno.h>

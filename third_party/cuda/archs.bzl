@@ -22,7 +22,7 @@ ARCHS = [
 ]
 
 def arch_problem(archs):
-    """Return the problem with the attribute `archs` of a target.
+    """Return the problem with the `archs` attribute of a target.
 
     Args:
       archs: a list of names.

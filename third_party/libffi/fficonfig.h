@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libffi's ./configure detects on Linux x86-64 with glibc and gcc or
+// The results of libffi's ./configure on Linux x86-64 with glibc and gcc or
 // clang.
 #define EH_FRAME_FLAGS "a"
 #define FFI_EXEC_STATIC_TRAMP 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GNU make's ./configure detects on Linux x86-64 with glibc. Translated
+// The results of GNU make's ./configure on Linux x86-64 with glibc. Translated
 // messages, Guile and loadable objects are off, because no build here needs
 // them.
 #ifndef _GNU_SOURCE

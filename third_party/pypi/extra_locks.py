@@ -83,8 +83,8 @@ def update(
 
 
 def _check(inputs: Mapping[str, Sequence[str]], base: Base, upgrade: Collection[str]) -> None:
-    # Import `resolve` late: it needs `packaging`, and update.py may put pip's copy of that on
-    # sys.path.
+    # Import `resolve` here, because it needs `packaging`, and update.py may have to add pip's copy
+    # to sys.path first.
     from third_party.pypi import resolve
 
     for file, lines in inputs.items():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Update the locks for changed inputs, with as few requests to pip as possible.
 
-Locked versions do not change without need. If requirement lines were only added or removed, pip
+Locked versions change only when necessary. If requirement lines were only added or removed, pip
 resolves only the new lines, with every locked version as a constraint. Otherwise, pip resolves all
-lines. A package has only one version across all locks, because `@pypi//NAME` is one wheel: the main
-lock is resolved first, then all groups together.
+lines. A package has only one version across all locks, because `@pypi//NAME` is one wheel.
+Therefore the main lock is resolved first, then all groups together.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _main(
     ask: Ask,
     torch_needs: Callable[[], tuple[str, ...]],
 ) -> Lock:
-    # Import `resolve` late: it needs `packaging`, and update.py may put pip's copy of that on
-    # sys.path.
+    # Import `resolve` here, because it needs `packaging`, and update.py may have to add pip's copy
+    # to sys.path first.
     from third_party.pypi import resolve
 
     alone = inputs.alone

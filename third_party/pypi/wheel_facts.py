@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read facts about a wheel from its files: its licence, and whether modules use their own paths."""
+"""Read a wheel's licence, and which of its modules use their own paths, from its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWING = {"print", "repr", "str", "warn", "warn_explicit"}
 
 @dataclass(frozen=True)
 class WheelFacts:
-    """The facts about a wheel that add.py needs.
+    """The properties of a wheel that add.py needs.
 
     `licence` is an SPDX expression, or "" if the metadata has none. `by_path` lists the modules
     that compute paths from their own `__file__`.
@@ -30,7 +30,7 @@ class WheelFacts:
 
 
 def read_facts(wheel: Path) -> WheelFacts:
-    """Read the facts from a wheel. Raises a zipfile.BadZipFile if the wheel is damaged."""
+    """Read the properties of a wheel. Raises a zipfile.BadZipFile if the wheel is damaged."""
     with zipfile.ZipFile(wheel) as archive:
         names = sorted(archive.namelist())
         metadata = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]

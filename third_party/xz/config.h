@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What xz's ./configure detects on Linux x86-64 with glibc, except features of
-// the build machine's processor: the library detects CLMUL at run time.
+// The results of xz's ./configure on Linux x86-64 with glibc, except features
+// of the build machine's processor, because the library detects CLMUL at run
+// time.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif

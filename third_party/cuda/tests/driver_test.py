@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call of a kernel raises a one-line error if the driver is too old, finds no GPU or fails.
+"""A kernel call raises a one-line error if the driver is too old, finds no GPU or fails.
 
 The driver is a stub, because test machines have no driver. The CUDA runtime that loads it is real.
 """

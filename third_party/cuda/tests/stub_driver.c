@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stub of libcuda.so.1 that returns the values of environment variables.
-// NVIDIA's own runtime loads it, and fails after these two calls.
+// NVIDIA's own runtime loads it, calls both functions, and then fails.
 
 #include <stdlib.h>
 

@@ -101,7 +101,7 @@ def pin_of(
 
 
 def metadata_lines(pin: dict[str, object]) -> list[str]:
-    """Return the requirement lines of the group torch_cuda."""
+    """Return the requirement lines of the `torch_cuda` group."""
     requires = pin["requires"]
     assert isinstance(requires, list)
     return [str(line) for line in requires]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By default, hooks behave like upstream's code. Entry points run first in `import torch`."""
+"""By default, hooks behave like upstream's code. `import torch` calls the entry points first."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extension points make torch work in a PAR where no patch is needed; each has a test here.
+"""torch works in a PAR through extension points, if no patch is needed. Each has a test here.
 
 Like the tests of the patches, each test runs in a PAR and unpacked. `torch._utils_internal` is the
 seam, a module that the build adds to torch without a patch.
@@ -190,7 +190,7 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 
 def test_no_toolkit_is_the_string_none() -> None:
-    """An absent toolkit is None, as in wheels. v2.6.0's Bazel rules write the string 'None'."""
+    """An absent toolkit is None, as in wheels, but v2.6.0's Bazel rules write the string 'None'."""
     for version in (torch.version.cuda, torch.version.hip, torch.version.xpu):
         assert version is None or version[0].isdigit()
 

@@ -98,7 +98,7 @@ def test_nothing_that_a_rule_guards_is_left(patched: DictSnapshot, modules: Modu
     ids=lambda patch: patch.name,
 )
 def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, modules: Modules) -> None:
-    """If one of these patches is reverted, the guard reports the code that needs it."""
+    """If one of these patches is reverted, `check_guards` reports the code that needs it."""
     for diff in patch.files:
         blob = patched.read(diff.path)
         assert blob is not None

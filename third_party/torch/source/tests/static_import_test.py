@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch is linked into the interpreter, needs no shared library, and runs no code until import."""
+"""torch is linked into the interpreter, needs no shared library, and runs no code before import."""
 
 from __future__ import annotations
 
