@@ -50,7 +50,7 @@ def rows(sizes: Sizes) -> list[Row]:
             lambda folder: _ensure_saved(folder, tensor),
         ),
     ]
-    # A patched torch saves to a path through gfile. Compare that with upstream's own code.
+    # A patched torch saves to paths through gfile, so compare it with upstream's own code.
     if find_spec("torch._seam") is not None:
         before, after = _by_path(tensor, hooked=False), _by_path(tensor, hooked=True)
         table.append(

@@ -27,7 +27,7 @@ class Row:
     """A comparison of two functions, `ours` and `plain`, which do the same work in a directory.
 
     We promise that the ratio of their CPU times is at most `most`, and that `ours` takes at most
-    `most_added` seconds more; None means no promise. `prepare` runs before each of them, untimed.
+    `most_added` seconds more; None means no promise. `prepare` runs before each function, untimed.
     `found` runs after `ours` and returns a description of the result.
     """
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a seed, generate three releases of an upstream project, and patches to the first one.
 
-Files resemble PyTorch's: 1 to 100 kB, most of them small; a few of their lines occur in many files,
-and most are unique. Each later release changes every twentieth file and all patched ones. It
-inserts lines near the top and replaces one line, which is next to a patch in about every third
-patched file.
+Files resemble PyTorch's: they have 1 to 100 kB, and most are small. A few of their lines occur in
+many files; the others are unique. Each later release changes every twentieth file and all patched
+ones: it inserts lines near the top and replaces one line, which is next to a patch in about a third
+of the patched files.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _patched(
 ) -> str:
     """Return `text` with one to three hunks applied.
 
-    Append a line above each hunk to `places[name]`. Later releases change some of these lines.
+    Append to `places[name]` a line from above each hunk, which a later release may change.
     """
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):

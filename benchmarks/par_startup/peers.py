@@ -270,7 +270,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return the version of torch in a program, because programs in one table may differ."""
+    """Return a program's version of torch, which may differ between the programs in one table."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -287,7 +287,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """Return a `Peer` that copies torch's libraries, which is the lower bound of a first start."""
+    """Return a `Peer` that copies torch's libraries, which is a lower bound for the first start."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")

@@ -23,7 +23,7 @@ def index() -> str:
 
 
 def compiled_release() -> str:
-    """Return the version of the torch release that --config=static compiles, as in `index()`."""
+    """Return the version, including +cpu, of the torch release that --config=static compiles."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

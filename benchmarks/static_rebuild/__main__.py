@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
-    # Make SIGTERM revert the current edit and stop Bazel, like Ctrl-C.
+    # Make SIGTERM revert the current edit and stop Bazel, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load {load:.1f}; Bazel's output is in {options.work}/bazel.log")

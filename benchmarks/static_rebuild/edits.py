@@ -33,7 +33,7 @@ class Way(enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit that inserts a word after the text `find`, which is part of an error message.
+    """An edit that inserts a word after `find`, which is part of an error message.
 
     `path` is relative to the workspace, or to the tree of torch's sources. `goal` is the build time
     in seconds that we promise, or None.
@@ -74,8 +74,8 @@ EDITS = {
 class Places:
     """The directories that edits read and change.
 
-    Edits change files in `workspace`, in `tree`, a copy of torch's sources, or in the patch series
-    `series`. They never change `source`, torch's sources as unpacked by the build.
+    Edits change files in `workspace`, in `tree`, a copy of torch's sources, or in `series`, the
+    patch series. They never change `source`, torch's sources as unpacked by the build.
     """
 
     workspace: Path

@@ -41,5 +41,5 @@ def results(figures: Sequence[Figure]) -> list[Result]:
 
 
 def details(figures: Sequence[Figure]) -> dict[str, object]:
-    """Return all figures as dicts, by edit name."""
+    """Map the name of each edit to its figure, as a dict."""
     return {figure.name: dataclasses.asdict(figure) for figure in figures}
