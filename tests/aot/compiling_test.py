@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that libtpu's aborts and errors become outcomes, and later programs are still compiled."""
+"""Test that libtpu's aborts and errors become outcomes, and do not stop later programs."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _attention_vjp(
     )
 
 
-# For each subject, an operator of the namespace `aot` (or `attention`, for torch's operator), and
+# For each subject, an operator in the `aot` namespace (or `attention`, for torch's operator), and
 # the shape of its arguments.
 KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "doubled": ("doubled", (256, 256)),

@@ -52,7 +52,7 @@ class Store:
         self._append(f"{chip}.jsonl", asdict(result) | {"outcome": result.outcome.value})
 
     def compilations(self, chip: str) -> dict[str, Compilation]:
-        """Return the outcomes for a chip, by the program's digest."""
+        """Return the outcomes for a chip, by program digest."""
         lines = self._lines(f"{chip}.jsonl")
         results = [Compilation(**line | {"outcome": Outcome(line["outcome"])}) for line in lines]
         return {result.digest: result for result in results}

@@ -74,7 +74,7 @@ def _exists(name: str, dtype: str, check: str) -> bool:
     if check == "kernel":
         return dtype in kernels.DTYPES
     if check == "module":
-        # Omit lazy modules, which become ordinary modules in their first call.
+        # Omit lazy modules, which become ordinary modules when first called.
         return dtype in ("float32", "bfloat16") and "Lazy" not in name
     return applies(samples.operators()[name], getattr(torch, dtype), check)
 

@@ -54,7 +54,7 @@ def _ranks(actual: np.ndarray, reference: np.ndarray) -> str:
     actual, reference = np.sort(actual), np.sort(reference)
     near = max(1e-5 * float(np.abs(reference).max()), _SMALLEST)
     distance = np.concatenate([_ahead(actual, reference, near), _ahead(reference, actual, near)])
-    # The elements of one draw may be correlated. Only those of separate runs are independent.
+    # The elements of one draw may be correlated; only those of separate runs are independent.
     bound = 2.2 * np.sqrt(2 / max(RUNS, actual.size / 8))
     if distance.max(initial=0.0) > bound:
         return f"distributions are {distance.max():.3f} apart, at most {bound:.3f} expected"

@@ -19,7 +19,7 @@ from tests.conformance.samples import Sample, placed
 
 
 def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
-    """Run the samples. Yield the row before the first one and after each.
+    """Run the samples. Yield the row before the first sample and after each one.
 
     Only samples that the CPU rejects count.
     """

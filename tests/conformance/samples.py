@@ -59,7 +59,7 @@ def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype of the samples to cast to `dtype`, or None if the operator has none."""
+    """Return the dtype of the samples that are cast to `dtype`, or None if there are none."""
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 

@@ -43,7 +43,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return how many samples gate_test.py runs; compiling a sample takes about 0.05 s."""
+    """Return how many samples gate_test.py runs. Compiling each takes about 0.05 s."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1
@@ -185,9 +185,9 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
     try:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:
-            # Some CPU kernels write wrong values to out=, so compare with a call without out=.
-            # Also accept the values that were written: on every device, torch composes some out=
-            # variants from other operators.
+            # Some CPU kernels write wrong values to out=, so compare with a call without out=. Also
+            # accept the values that were written, because torch composes some out= variants from
+            # other operators on every device.
             observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
             observation.values = values * (len(observation.values) // max(len(values), 1))

@@ -35,7 +35,7 @@ def rebuilt(
     Return how they are wrong, or "". Return None if the operator has only one correct result.
     """
     checker = _CHECKERS.get(name)
-    # The operator subtracts the argument `M`, if given. The difference is not low-rank, so its
+    # The operator subtracts the `M` argument, if given. The difference is not low-rank, so its
     # low-rank approximation is random.
     if checker is None or sample.kwargs.get("M") is not None:
         return None
@@ -260,8 +260,8 @@ def _low_rank(
     )
 
 
-# The allowed error grows with the CPU's own error, but at most with an error of this many
-# tolerances. For other dtypes, the limit is 1000.
+# The CPU's own error widens the tolerance, but only up to this many tolerances (1000 for other
+# dtypes).
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}

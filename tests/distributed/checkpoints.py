@@ -76,7 +76,7 @@ def dcp_save_and_load(rank: Rank) -> float:
 def dcp_async_save(rank: Rank) -> float:
     """Save a checkpoint asynchronously during training.
 
-    The checkpoint must contain the state at the time of the call of async_save.
+    The checkpoint must contain the state at the time when async_save was called.
     """
     model, optimizer, losses = _first_half(rank)
     future = dcp.async_save(_state(model, optimizer), checkpoint_id=rank.directory)

@@ -17,8 +17,8 @@ from tests.distributed.problems import Problem
 from tests.distributed.rank import Rank, equal
 from tests.distributed.registry import case
 
-# A size of DDP's buckets, in megabytes, so small that each layer has its own bucket and several
-# all_reduces overlap.
+# A bucket size for DDP, in megabytes, that is so small that each layer has its own bucket and
+# several all_reduces overlap.
 SMALL_BUCKETS = 0.001
 
 

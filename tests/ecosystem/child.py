@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run cases on the CPU and on tpu: `python -m tests.ecosystem.child RESULTS LIBRARY/CASE:MODE...`.
 
-It appends a line to RESULTS as soon as an outcome is known, because a case may crash the process.
-The line `{"begins": KEY}` says which case and mode runs next.
+The program appends a line to RESULTS as soon as an outcome is known, because a case may crash the
+process. The line `{"begins": KEY}` says which case and mode runs next.
 """
 
 from __future__ import annotations

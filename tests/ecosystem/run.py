@@ -120,7 +120,8 @@ def _rows(
 def _lost(current: str, todo: list[str], verdict: Verdict, cause: str) -> Row:
     """Return the row of the case that was running when the process ended.
 
-    If the case was still running on the CPU, the row of its first mode is broken.
+    If the case was still running on the CPU, return a row for its first mode, with the verdict
+    BROKEN.
     """
     if current not in todo:  # it is running on the CPU, for the first of its modes
         current, verdict = todo[0], Verdict.BROKEN

@@ -64,7 +64,7 @@ def _reasons(title: str, results: Sequence[Ran]) -> list[str]:
 
 
 def failures(results: Sequence[Ran]) -> list[str]:
-    """Return the lines of a section that lists the failed tests; empty if none failed."""
+    """Return the lines of a section that lists the failed tests, or [] if none failed."""
     failed = sorted((r for r in results if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
     if not failed:
         return []

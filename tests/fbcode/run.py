@@ -73,7 +73,8 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
             )
             return abs(status)
         outcomes.confirm(results, status, before)
-        # In the next process, do not run failed tests again, because they have already run again.
+        # In the next process, do not rerun failed tests, because this process has already rerun
+        # them.
         environment[recording.AGAIN] = ""
 
 

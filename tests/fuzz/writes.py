@@ -206,8 +206,8 @@ PROMOTION = [
     row("{out} = torch.where({x}, <scalar>, {y})", (is_mask,), X),
     row("{out} = torch.full({x}.shape, <scalar>, device=device)", X),
     row("{out} = torch.full_like({x}, 2) + {x}.new_tensor([1])", X),
-    # Complex infinities are excluded: the CPU negates {y} by a complex multiplication by -1, which
-    # turns infinity into NaN.
+    # Complex infinities are excluded: the CPU negates {y} with a complex multiplication by -1,
+    # which turns infinity into NaN.
     row("{out} = {x} - {y}", X, (lambda x: not x.is_complex() or is_finite(x),)),
     row("{out} = {x} == <scalar>", X, sharp=True),
     row("{out} = torch.floor_divide({x}, 3) + torch.true_divide({x}, 4)", (is_real,), sharp=True),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources, source lines, tracebacks and other module features of Python work in a PAR."""
+"""Python's module features, such as resources, source lines and tracebacks, work in a PAR."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_modules_of_a_package_are_listed() -> None:
 
 
 def test_a_packages_init_is_a_module_of_it_too() -> None:
-    """torch's C++ code imports the package torch.onnx as the module `torch.onnx.__init__`."""
+    """torch's C++ code imports the torch.onnx package as `torch.onnx.__init__`."""
     again = importlib.import_module("json.__init__")
     assert (again.__name__, again.__package__) == ("json.__init__", "json")
     assert again.loads("[1]") == [1]

@@ -47,7 +47,7 @@ def allocate() -> None:
 
 
 class Start(Dataset[torch.Tensor]):
-    """A data set whose only item is the number of scans of torch in the process that reads it."""
+    """A data set whose only item counts the scans of torch in the process that reads it."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -62,7 +62,7 @@ class Start(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Write the number of scans to the file argv[1], and let a teardown create the file argv[2]."""
+    """Write the number of scans to the file argv[1], and let teardown create the file argv[2]."""
     output, mark = sys.argv[1:]
     sys.mark = TeardownMark(mark)  # type: ignore[attr-defined]
     allocate()

@@ -111,7 +111,10 @@ def test_a_variable_is_data(folder: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("option", ["error::antigravity.x", "error:::a,once::antigravity.x:m:1"])
 def test_a_category_imports_no_module(folder: pathlib.Path, option: str) -> None:
-    """A PAR does not import a warning category's module. antigravity would run $BROWSER."""
+    """A PAR does not import the module of a warning category.
+
+    For example, importing antigravity would run $BROWSER.
+    """
     browser = f"touch {folder}/started"
     outcome = subject.run(
         [subject.PROBE],

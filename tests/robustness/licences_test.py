@@ -47,7 +47,7 @@ _PHRASES = {
 
 
 def _texts() -> dict[str, str]:
-    """Return the concatenated licence texts of each project linked into the launcher."""
+    """Map each project linked into the launcher to its concatenated licence texts."""
     texts: dict[str, str] = {}
     with zipfile.ZipFile(subject.PROBE) as archive:
         for name in archive.namelist():

@@ -2,7 +2,7 @@
 """A small program for tests to start. It loads one native library and prints its state.
 
 With the argument "wait", it waits for a line on stdin, then imports another module. With "spawn",
-it starts a child process with the start method spawn.
+it starts a child process with the `spawn` start method.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tpu works in the static PAR. The cases cover features that need code not in torch's wheel."""
+"""tpu works in the static PAR. The cases cover features that need code outside torch's wheel."""
 
 from __future__ import annotations
 

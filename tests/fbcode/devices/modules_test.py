@@ -23,7 +23,7 @@ _SAMPLES = 2
 
 
 class TestModules(TestCase):
-    # Only in eval mode, because some modules apply random dropout in training.
+    # Test only eval mode, because some modules apply random dropout in training mode.
     @modules(_MODULES, allowed_dtypes=[torch.float32], train_eval_mode=TrainEvalMode.eval_only)
     def test_agrees_with_itself_in_double_precision(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites for two processes with gloo, which torch's harness starts. They import this module."""
+"""Suites for two processes with gloo, which torch's harness starts and which import this module."""
 
 from __future__ import annotations
 

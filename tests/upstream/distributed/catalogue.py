@@ -113,7 +113,7 @@ ADAPTED = (
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the test files that `names`, a list of files and areas, selects; all if it is empty.
+    """Return the test files that `names` lists by file or area, or all test files if it is empty.
 
     Raises a ValueError if a name is neither a file nor an area.
     """

@@ -55,7 +55,7 @@ def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
 
 
 def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
-    """Return a table of test counts: by area, with a total, or by file."""
+    """Return a table of test counts by area, with a total, or by file."""
     titles = ["tests", "apply", "passed", "", "of these on host"]
     titles += [verdict.value for verdict in _OTHERS]
     lines = [f"| {'file' if by_file else 'area'} | {' | '.join(titles)} |"]
