@@ -95,7 +95,7 @@ exports_files({libraries} + ["versions.json"])
 _cc_runtime_repository = repository_rule(
     implementation = _cc_runtime_impl,
     environ = ["CC"],
-    # Run the rule again whenever the Bazel server starts, because the compiler may be new.
+    # Run the rule again whenever the Bazel server starts, because the compiler may have changed.
     local = True,
 )
 

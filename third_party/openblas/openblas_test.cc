@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests products and decompositions, called as torch calls them, by checking
-// the equations that define their results.
+// Tests BLAS products and LAPACK decompositions, called as torch calls them, by
+// checking the equations that define their results.
 #include <dirent.h>
 
 #include <algorithm>

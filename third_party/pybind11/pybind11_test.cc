@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a builtin module, which is what torch's C++ module is in a static
-// program.
-// usage: pybind11_test STDLIB_DIRECTORY
+// Tests a built-in module, because torch's C++ module is one in a static
+// program. usage: pybind11_test STDLIB_DIRECTORY
 #include "pybind11/pybind11.h"
 
 #include <cstdio>

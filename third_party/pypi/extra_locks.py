@@ -18,7 +18,7 @@ _TORCH = "torch"
 
 
 class PinnedError(Exception):
-    """Raised if a workspace asks for another version of a package than torch_google pins."""
+    """Raised if a workspace asks for a version of a package that torch_google does not pin."""
 
 
 @dataclass(frozen=True)

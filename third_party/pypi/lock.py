@@ -70,7 +70,7 @@ class Lock:
     resolved_with: Mapping[str, str] = field(default_factory=dict)
 
     def dumps(self) -> str:
-        """Return the lock's text in canonical form: equal locks have equal texts."""
+        """Return the lock's text in canonical form, so that equal locks have equal texts."""
         packages = {
             key: {**asdict(package), "requires": sorted(package.requires)}
             for key, package in self.packages.items()

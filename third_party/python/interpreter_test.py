@@ -124,7 +124,7 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(list(values), [1, 2, 3, 4])
 
     def test_executable_exports_the_c_api(self) -> None:
-        # Extension modules find the C API in the executable. So does ctypes.pythonapi.
+        # Extension modules and ctypes.pythonapi find the C API in the executable.
         for name in (
             "PyObject_Call",
             "PyCapsule_New",

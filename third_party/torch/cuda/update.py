@@ -79,7 +79,7 @@ def pin_of(
 ) -> dict[str, object]:
     """Return the contents of pin.json.
 
-    Raises a WheelError if the wheel was built from another commit than `release`.
+    Raises a WheelError if the wheel was not built from the commit of `release`.
     """
     if metadata.commit != release["commit"]:
         raise WheelError(

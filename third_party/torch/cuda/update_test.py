@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metadata of a CUDA wheel is read correctly, and a wheel of another commit is rejected."""
+"""The metadata of a CUDA wheel is read correctly, and a wheel from another commit is rejected."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def functions_of(lines: Iterable[str]) -> Functions:
 
 
 def differences(together: Functions, apart: Functions) -> Iterator[str]:
-    """Yield a line for each function that refers to other names in the unit than separately."""
+    """Yield a line for each function whose references change when it is compiled in the unit."""
     if apart and not together:
         yield "the unit is empty, but its files are not"
     for name in sorted(together):

@@ -55,8 +55,8 @@ class SourceError(UserError):
     """Raised if the source tree does not match the pin. The message gives the next step."""
 
 
-# Suffixes of files that wheels do not contain: C++ sources, kernels for other devices, templates of
-# CMake.
+# Suffixes of files that wheels do not contain: C++ sources, kernels for other devices, CMake
+# templates.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
 # Packages that compile C++ at run time. Wheels contain their C++ files.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
