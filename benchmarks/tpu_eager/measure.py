@@ -95,7 +95,7 @@ def environment(threads: int) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
-        # Run compiled programs only, as on a TPU. ../size_streams measures CPU kernels.
+        # Run only compiled programs, as on a TPU; ../size_streams also measures CPU kernels.
         "TORCH_TPU_CPU_KERNELS": "0",
         "JAX_PLATFORMS": "cpu",
     }
