@@ -46,7 +46,7 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device `name`. Raises TrainingError if it cannot compute a sum."""
+    """Return the device called `name`. Raises TrainingError if it cannot compute a sum."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
