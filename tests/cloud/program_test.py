@@ -30,7 +30,7 @@ def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"
     # In the second run, make every upload hang, and kill the program while it waits. The server
-    # thus receives nothing of this save.
+    # thus receives no part of that save.
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:

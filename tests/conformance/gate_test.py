@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the outcomes of a part of the comparison match the golden files.
+"""Test that a part of the comparison has the outcomes in the golden files.
 
 The default run checks a quarter of the operators in float32. The full run checks all operators in
 float32, all refusals, and a part of the operators with the other dtypes and checks.
@@ -28,8 +28,8 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# The `permuted` check covers every operator, because any of torch's meta kernels may compute
-# strides that differ from the CPU's.
+# The `permuted` check covers every operator, because the strides from any of torch's meta kernels
+# may differ from those of the CPU kernels.
 PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
 # The `refused` check covers every operator and dtype, because each rejection is implemented
 # separately. It compiles nothing unless the device accepts a sample that the CPU rejects.

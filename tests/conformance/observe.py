@@ -204,7 +204,7 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 @contextmanager
 def _seeded(place: Place, observation: Seen) -> Iterator[None]:
-    """Seed the generators of both devices, and record whether the CPU's was used."""
+    """Seed the generators of both devices, and record whether the CPU generator was used."""
     torch.default_generator.manual_seed(place.seed)
     torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()

@@ -40,7 +40,7 @@ REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
-    """Return how a call differed from the error that op_db declares, or None if it raised it."""
+    """Return how a call differed from the error op_db declares, or None if it raised that error."""
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class `Row`: the outcome of one check of one operator in one dtype."""
+"""The `Row` class: the outcome of one check of one operator in one dtype."""
 
 from __future__ import annotations
 

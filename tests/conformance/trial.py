@@ -181,7 +181,7 @@ def _look(op: Any, check: str, sample: Sample, place: Place) -> Seen:
 
 
 def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
-    """Return the CPU's results, or None if the CPU rejects the sample."""
+    """Return the results on the CPU, or None if the CPU rejects the sample."""
     try:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:

@@ -96,7 +96,7 @@ def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A model and its training data, which is on the CPU and equal on all ranks."""
+    """A model and its training data, which is on the CPU and the same on all ranks."""
 
     new_model: Callable[[], nn.Module]
     inputs: torch.Tensor  # [STEPS, BATCH, ...]

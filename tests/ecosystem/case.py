@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of cases, and the class `Run`, with which a case runs a library's model.
+"""The table of cases, and the `Run` class, with which a case runs a library's model.
 
 A case is a function that takes a `Run` and returns tensors, in dicts, lists or dataclasses. It runs
 on the CPU first, then on tpu in each of its modes, and the tensors must be equal within a

@@ -23,7 +23,7 @@ _NO_DEVICE = 100
 
 
 def build(site: Path) -> None:
-    """Compile the stubs for the torchvision in the site-packages directory `site`.
+    """Compile the stubs for the torchvision in `site`, a site-packages directory.
 
     This needs `nm` and a C compiler (CC or cc). Raises CalledProcessError if one of them fails.
     """

@@ -23,7 +23,7 @@ class Program:
 
     `exact` names the tensors whose values must be equal on both devices; other tensors may differ
     by rounding. `by_value` contains the lines that the CPU rejects because of the values in a
-    tensor; tpu checks values only in debug mode.
+    tensor, which tpu checks only in debug mode.
     """
 
     lines: tuple[str, ...]

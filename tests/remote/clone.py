@@ -26,7 +26,7 @@ class Build:
 
 
 class Clone:
-    """A clone of the workspace's last commit, in the directory `root`."""
+    """A clone of the workspace's last commit. `root` is its directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

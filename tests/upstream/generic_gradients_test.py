@@ -3,7 +3,7 @@
 """Gradients on tpu agree with finite differences, which are also computed on tpu.
 
 These tests use torch's device-generic test framework. tests/conformance compares the gradients of
-all operators with the CPU's.
+all operators with those on the CPU.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ def judge(
 ) -> Result:
     """Run the named samples of a row. The row fails if any of them fails.
 
-    `expected` returns the CPU's result, or None if the CPU rejects the sample. `compare` raises an
-    error if tpu's result differs. Its last argument is true for the first sample that the CPU
-    accepts.
+    `expected` returns the result on the CPU, or None if the CPU rejects the sample. `compare`
+    raises an error if the result on tpu differs. Its last argument is true for the first sample
+    that the CPU accepts.
     """
     tried, began = 0, time.process_time()
     for name, sample in samples:

@@ -68,7 +68,7 @@ class TestOptimizers(TestCase):
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
-    """Return the first few of torch's configurations of an optimizer that are not fused."""
+    """Return the first few non-fused configurations that torch has for an optimizer."""
     configurations = (
         each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused")
     )

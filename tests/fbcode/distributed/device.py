@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E402, PT009 - the device must be registered first; torch's own TestCase compares tensors
-"""Suites that use the device in two processes, which import these classes by name."""
+"""Suites that use the device in two processes. Each process imports the classes by name."""
 
 from __future__ import annotations
 

@@ -99,7 +99,10 @@ def run_file(
 
 
 def _run_forked(file: str, environment: dict[str, str], for_pytest: Sequence[str]) -> int:
-    """Run a file in a forked process; return its exit status, or the negated number of a signal."""
+    """Run a file in a forked process.
+
+    Return its exit status, or the negated number of the signal that ended it.
+    """
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
         process = os.fork()
         if not process:

@@ -60,7 +60,7 @@ def run_files(
     *,
     again: bool = False,
 ) -> None:
-    """Run the tests of some files that have no outcome on `device` yet.
+    """Run the tests in `files` that have no outcome on `device` yet.
 
     On the CPU, run only the tests that failed on tpu.
     """

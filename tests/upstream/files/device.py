@@ -2,7 +2,7 @@
 """A pytest plugin that selects the device for torch's device-generic tests.
 
 On the CPU, all tests of a file run. On tpu, only the classes that torch instantiates for each
-device run; the other classes do not use the device.
+device run, because the others do not use the device.
 """
 
 from __future__ import annotations
