@@ -63,9 +63,9 @@ def ensurepip_wheels() -> Path | None:
 
 
 def _is_installed() -> bool:
-    """Return whether pip is among this interpreter's packages; False in a virtual environment.
+    """Return whether pip is among this interpreter's packages.
 
-    With -S, `site` does not know the packages of a virtual environment.
+    The result is False in a virtual environment, because `site` does not know its packages with -S.
     """
     executable = Path(sys.executable)
     if any((folder / "pyvenv.cfg").exists() for folder in executable.parents[:2]):
@@ -132,7 +132,8 @@ def _download(scratch: Path) -> Path:
     """Fetch pip's wheel from Debian with apt, without changing the system's apt state."""
     download = _apt_download(scratch, ())
     if download.returncode:
-        # The system has no package lists (as in a fresh image) or stale ones: fetch private lists.
+        # The system has no package lists, as in a fresh image, or stale ones, so fetch private
+        # lists.
         private = _private_state(scratch)
         update = _apt(scratch, [*private, "update"])
         download = _apt_download(scratch, private)

@@ -30,7 +30,7 @@ class UnpackError(Exception):
 
 
 def unpack(wheel: Path, site: Path) -> None:
-    """Unpack `wheel` into the directory `site`, which must not exist yet."""
+    """Unpack `wheel` into `site`, a directory that must not exist yet."""
     scratch = site.with_name(site.name + ".partial")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)

@@ -204,7 +204,7 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
     """Yield a function that asks pip to resolve requirements, with a small stand-in for torch.
 
-    The stand-in has the requirements `needs`, which must be those of the real torch.
+    `needs` lists the stand-in's requirements, which must be those of the real torch.
     """
     pip = host_pip.find()
     if pip.root:

@@ -228,10 +228,10 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
 class _Site:
-    """An unfinished tree. `members` describes all its files; the folder `root` may lack some.
+    """An unfinished tree. `members` describes all its files, of which `root` may lack some.
 
-    Only the files that patches, the seam and the stamps need must be on disk; the hash of the tree
-    can be computed from the hashes of the others.
+    Only the files that patches, the seam and the other steps of `finish` need must be on disk,
+    because the tree's hash follows from the hashes of all files.
     """
 
     def __init__(self, root: Path) -> None:
@@ -269,7 +269,7 @@ class _Site:
                     self.members[path] = known[path]
 
     def finish(self, series: Series, seam: Path, pin: Pin | None = None) -> TreeBuild:
-        """Patch the tree, add the seam and the stamps, and hash the result."""
+        """Patch the tree, add the seam, update the cache key and RECORD, and hash the result."""
         text = (self.root / VERSION).read_text(encoding="utf-8")
         version, commit = (_stated(text, name) for name in ("__version__", "git_version"))
         if pin is not None:

@@ -66,7 +66,7 @@ _OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of `prepare`. The file `contents` lists the source files that a wheel contains."""
+    """The inputs of `prepare`. `contents` is a file that lists the source files in a wheel."""
 
     tree: Path
     pin: Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source tree is patched, is of the pinned release, and has a site for the Python packages."""
+"""`prepare` checks the release, patches the tree, and makes a site of the Python packages."""
 
 from __future__ import annotations
 

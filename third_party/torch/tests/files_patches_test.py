@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The patches for files call the seam's hooks, whose defaults behave like upstream's code.
 
-These tests store files in a dictionary, under names with the scheme `kept://`.
+These tests store files in a dictionary, under names with the `kept://` scheme.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch works in a PAR through extension points, if no patch is needed. Each has a test here.
+"""torch works in a PAR through extension points where no patch is needed.
 
-Like the tests of the patches, each test runs in a PAR and unpacked. `torch._utils_internal` is the
-seam, a module that the build adds to torch without a patch.
+Each extension point has a test here. Like the tests of the patches, each test runs in a PAR and
+unpacked. `torch._utils_internal` is the seam, a module that the build adds to torch without a
+patch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's C++ code opens archives through the seam's hooks, as torch's Python code does.
 
-These tests store files in a dictionary, under names with the scheme `kept://`.
+These tests store files in a dictionary, under names with the `kept://` scheme.
 """
 
 from __future__ import annotations
