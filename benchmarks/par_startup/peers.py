@@ -20,7 +20,7 @@ PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """A packer or pip failed. The message ends with the last lines of its output."""
+    """A packer or pip failed. The message ends with the last lines of the command's output."""
 
 
 class Workshop:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from benchmarks.tpu_eager.measure import environment, pin
 
-# The number of processes that run with a filled cache. Their median is reported.
+# The number of processes that run with a filled cache, whose median is reported.
 WARM_RUNS = 3
 
 
