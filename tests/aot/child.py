@@ -96,7 +96,8 @@ class Child:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            # Spawn, because forking is unsafe once this process has loaded libtpu or used a device.
+            # Use spawn, because forking is unsafe once this process has loaded libtpu or used a
+            # device.
             context = multiprocessing.get_context("spawn")
             self._connection, child_end = context.Pipe()
             self._process = context.Process(

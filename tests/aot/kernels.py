@@ -48,7 +48,7 @@ def _doubled(x: jax.Array) -> jax.Array:
 
 
 def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-    """Compute scaled_dot_product_attention with the device's lowering of it."""
+    """Compute scaled_dot_product_attention with the device's own lowering."""
     key = jax.random.key(0)
     return attention.efficient_attention(q, k, v, None, False, is_causal=True, key=key)[0]
 

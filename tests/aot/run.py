@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _selected(options: argparse.Namespace) -> list[Case]:
-    # Imported lazily: the module loads torch's op_db, which --finished does not need.
+    # Import this module lazily, because it loads torch's op_db, which --finished does not need.
     from tests.aot import subjects
 
     return subjects.cases(

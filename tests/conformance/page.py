@@ -98,7 +98,7 @@ def _extent(rows: list[Row]) -> str:
 
 
 def _totals(rows: list[Row]) -> str:
-    """Return tables of the most important percentages, and of the counts by dtype and check."""
+    """Return a table of the main percentages, and tables of the counts by dtype and check."""
     forward = [row for row in rows if row.check == "forward"]
     accepted = [row for row in rows if row.check != "refused"]
     passes: dict[tuple[str, str], bool] = {}

@@ -59,7 +59,7 @@ def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype of the samples that are cast to `dtype`, or None if there are none."""
+    """Return the dtype from which the samples for `dtype` are cast, or None if there is none."""
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 

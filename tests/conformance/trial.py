@@ -220,7 +220,8 @@ def _line(error: BaseException) -> str:
     return lines[0][:300]
 
 
-# Operators that return uninitialized memory. Only shape and dtype of their results are compared.
+# Operators that return uninitialized memory, so only the shapes and dtypes of their results are
+# compared.
 _UNDEFINED = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )

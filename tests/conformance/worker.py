@@ -70,7 +70,7 @@ class Worker:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            # Spawn, because forking is unsafe once this process has used a device.
+            # Use spawn, because forking is unsafe once this process has used a device.
             context = multiprocessing.get_context("spawn")
             self._connection, worker_end = context.Pipe()
             self._process = context.Process(target=_serve, args=(worker_end,), daemon=True)
@@ -104,7 +104,7 @@ def _serve(connection: Connection) -> None:
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
     # Disable CPU kernels, because the checks test the lowerings.
     os.environ["TORCH_TPU_CPU_KERNELS"] = "0"
-    # Imported lazily: only the worker process needs these modules.
+    # Import these modules lazily, because only the worker process needs them.
     import torch
     from jax._src.interpreters import mlir
 

@@ -115,7 +115,7 @@ class _Normalized(nn.Module):
     def __init__(self, norm: type[nn.Module] = nn.BatchNorm1d) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            # No bias, because the normalization would cancel it.
+            # Omit the bias, because the normalization would cancel it.
             nn.Linear(8, 16, bias=False),
             norm(16),
             nn.GELU(),

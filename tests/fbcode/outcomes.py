@@ -98,7 +98,7 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
 def announce(results: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
     """Print the counts of tests per group, and the failures.
 
-    Return whether there are tests and none failed.
+    Return whether there are any tests and none of them failed.
     """
     account = Account()
     for ran in results:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the page has a row for each suite and device, and shows every reason."""
+"""Test that the page has a row for each suite and device, and shows every reason for a skip."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.fuzz.program import Observed, Outcome, Program
 
-# Relative tolerances for inexact values. They allow for the rounding errors of about 20 operators.
+# Relative tolerances for inexact values, which allow for the rounding errors of about 20 operators.
 _TOLERANCE = {
     torch.bfloat16: 6e-2,
     torch.float16: 2e-2,

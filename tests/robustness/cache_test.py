@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PARs handle a cache of libraries that is shared, full, incomplete or another user's."""
+"""PARs handle a cache of libraries that is shared, full, incomplete or owned by another user."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# The machine's libraries that a PAR may use. torch's published wheel needs no others either.
+# The machine's libraries that a PAR may use, which are also all that torch's published wheel needs.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",

@@ -83,7 +83,7 @@ def probe(cache: pathlib.Path, *, par: pathlib.Path = PROBE) -> Outcome:
 
 
 def bundles(cache: pathlib.Path) -> list[str]:
-    """Return the complete bundles in a cache. Hidden entries are locks and partial directories."""
+    """Return the complete bundles in a cache, ignoring locks and partial directories."""
     return sorted(
         entry.name
         for entry in cache.iterdir()

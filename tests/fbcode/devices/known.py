@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report the known failures in known.json, which is written by hand, as skips."""
+"""Report known failures as skips. known.json, which is written by hand, lists them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _NOT_UNIQUE = {
     "svd",
     "svd_lowrank",
 }
-# The dtypes that a device does not support. JAX lacks complex32.
+# The dtypes that a device does not support, such as complex32, which JAX lacks.
 _NOT_ON = {"tpu": {torch.complex32}}
 
 

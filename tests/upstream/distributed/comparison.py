@@ -153,7 +153,7 @@ def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-# The part of a path before its last folder named `torch`. It depends on the machine.
+# The part of a path before its last folder named `torch`, which depends on the machine.
 _FOLDERS = re.compile(r"(?<![\w.])(/[\w.+-]+)+/(?=torch/)")
 
 

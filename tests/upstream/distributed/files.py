@@ -47,7 +47,7 @@ _COMPLETED = (
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
-# The time limit for one test, in seconds. Some tests take up to ten minutes.
+# The time limit for one test, in seconds. It is long, because some tests take up to ten minutes.
 _TIMEOUT = 1200.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TABLE.md has a row for each test file and shows every reason."""
+"""TABLE.md has a row for each test file, and shows every reason for a failure or skip."""
 
 from __future__ import annotations
 
