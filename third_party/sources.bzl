@@ -58,7 +58,8 @@ _SOURCES = {
         integrity = "sha512-ttWpzpmW7uOy8J85EV964Xj+TUgUzDWwSaWdBKgiKOJoqlLQc8MHzLVqQnQoYilA4cd/AEyZhR38oNOl2ANliw==",
         strip_prefix = "cpuinfo-877328f188a3c7d1fa855871a278eb48d530c4c0",
     ),
-    # Fetched only from Debian, which has dated archives. Netlib overwrites its only archive.
+    # Fetch only from Debian, which keeps dated archives, because Netlib overwrites its only
+    # archive.
     "f2c": dict(
         version = "20240504",
         licences = ["src/Notice"],

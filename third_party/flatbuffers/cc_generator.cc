@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a schema's C++ header, like `flatc --cpp --gen-mutable
-// --scoped-enums`. usage: cc_generator SCHEMA HEADER
+// Writes a schema's C++ header, as `flatc --cpp --gen-mutable --scoped-enums`
+// does.
+// usage: cc_generator SCHEMA HEADER
 #include <cstdio>
 #include <string>
 

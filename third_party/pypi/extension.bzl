@@ -38,7 +38,7 @@ def _packages(mctx, tags):
     return packages
 
 def _annotations(mctx, tags, packages):
-    # torch_google also annotates packages of its development locks. Other workspaces lack these.
+    # torch_google also annotates packages of its development locks, which other workspaces lack.
     annotations, error = merge_annotations(
         {
             _name(tag.annotations): (json.decode(mctx.read(tag.annotations)), is_root)

@@ -69,7 +69,8 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
 def portable_variables(source: str) -> str:
     """Return the source of a _sysconfigdata module, with paths made relative to the interpreter."""
     variables = ast.literal_eval(source.partition("build_time_vars = ")[2])
-    # configure's command line describes the interpreter's build. No extension module needs it.
+    # Omit configure's command line, which describes the interpreter's build and which no extension
+    # module needs.
     variables["CONFIG_ARGS"] = ""
     for name, value in variables.items():
         if isinstance(value, str):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA wheel's pin matches torch's pin, and its lock matches both. Nothing is downloaded."""
+"""Test offline that the CUDA wheel's pin matches torch's pin, and that its lock matches both."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ _UNWINDING = re.compile(
 )
 
 _STARTUP = ".text.startup"
-# GCC's functions in the start-up section contain the name of the file's first function.
+# Names of GCC's start-up functions. They are not compared, because they contain the name of the
+# file's first function.
 _STARTUP_OF_GCC = re.compile("__static_initialization_and_destruction_0|_GLOBAL__sub_I_")
 
 Functions = dict[str, set[frozenset[str]]]

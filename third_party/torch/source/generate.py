@@ -90,7 +90,7 @@ def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
                 "third_party/torch/source/lists.bzl, or to the files that generate.py skips"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Some sources contain the path of `output` in #include lines. Remove it.
+        # Remove the path of `output`, which some sources contain in #include lines.
         target.write_bytes(file.read_bytes().replace(f"{output}/".encode(), b""))
     for name in remaining:
         raise GenerateError(

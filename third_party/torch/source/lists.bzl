@@ -89,7 +89,7 @@ PYTHON_GENERATED = [
     "torch/csrc/autograd/generated/python_variable_methods.cpp",
 ]
 
-# Files in upstream's lists that need ONNX's protobufs. onnx_absent.cpp replaces them.
+# Files in upstream's lists that need ONNX's protobufs and that onnx_absent.cpp replaces.
 _WITHOUT_ONNX = [
     "torch/csrc/jit/serialization/onnx.cpp",
     "torch/csrc/onnx/init.cpp",
