@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Adopt the loggers that torch has registered, to which their descendants propagate."""
+    """Adopt the loggers that torch has registered. Their descendants propagate to them."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:

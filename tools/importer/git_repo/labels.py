@@ -6,7 +6,7 @@
     Imported-Tag: v2.13.0
     Imported-At: third_party/py/torch
     Imported-Keep: torch/google/**
-    Imported-Tree: <git's tree id of the written files, without kept files>
+    Imported-Tree: <git tree ID of the imported files, excluding kept files>
     Series-Digest: <sha256 of the patch series>
 
 Vendoring has no state other than the labels, so nothing is stored outside the repository.

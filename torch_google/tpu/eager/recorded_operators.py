@@ -24,8 +24,8 @@ _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
 )
-# Operators, in addition to the elementwise ones, that need no separate program for each value of a
-# number. Such numbers, for example a learning rate, may change often.
+# Operators, in addition to the elementwise ones, whose scalar arguments are inputs of the program.
+# So a new value needs no new program: a scalar such as a learning rate may change often.
 _SCALAR_INPUTS = (
     "aten::_amp_update_scale_",
     "aten::_fused_ada",

@@ -23,12 +23,12 @@ Function = Callable[[Sequence[jax.Array]], Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether to trace a function with 64 bits, and the trace or error that decided it.
+    """Whether to trace a function with 64-bit types, and the trace or error that decided it.
 
-    `x64` is True if an argument or a result has 64 bits. Otherwise, it is False if the function
-    calls a Pallas kernel or cannot be traced with 64 bits, and None if 64 bits may stay enabled. If
-    the function was traced with 64 bits, `trace` is the trace, and `structure` is the structure of
-    the results. If tracing failed, `error` is the exception.
+    `x64` is True if an argument or a result has a 64-bit dtype. Otherwise, it is False if the
+    function calls a Pallas kernel or cannot be traced with 64-bit types, and None if 64-bit types
+    may be left enabled. If the function was traced with 64-bit types, `trace` is the trace, and
+    `structure` is the structure of the results. If tracing failed, `error` is the exception.
     """
 
     x64: bool | None

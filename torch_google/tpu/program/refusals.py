@@ -153,8 +153,8 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
     """Replace masks with indices, unless there is exactly one value to write.
 
-    The stand-in for the values has one element, and for a single value, a mask would select a
-    different CPU kernel.
+    The stand-in for `values` always has one element. With a mask and a single value, the CPU runs a
+    different kernel, which is right only if the real call has a single value, too.
     """
     if values.numel() == 1:
         return indices
