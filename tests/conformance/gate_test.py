@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a part of the comparison has the outcomes in the golden files.
+"""Test that a subset of the comparison has the outcomes in the golden files.
 
-The default run checks a quarter of the operators in float32. The full run checks all operators in
-float32, all refusals, and a part of the operators with the other dtypes and checks.
+The default run covers a quarter of the operators in float32. The full run covers all operators in
+float32, all refusals, and a subset of the operators for the other dtypes and kinds of check.
 """
 
 from collections.abc import Callable

@@ -20,7 +20,7 @@ from tests.conformance.worker import Worker
 
 @dataclass(frozen=True)
 class Task:
-    """A check to run for an operator and a dtype. `strides` is no task, but a part of `forward`."""
+    """A check to run for an operator and a dtype. `strides` is part of `forward`."""
 
     op: str
     dtype: str

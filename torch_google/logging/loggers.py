@@ -82,7 +82,7 @@ class TorchLogger(OneStreamLogger):
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, and adopt registered loggers, which torch sets up at the same time."""
+        """Add a handler. torch registers its loggers before it adds one, so adopt them here."""
         adopt_registered()
         super().addHandler(hdlr)
 

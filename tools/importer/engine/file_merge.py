@@ -190,7 +190,7 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
 
 
 def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
-    """Return a text that consists of one conflict between the whole files."""
+    """Return the merged contents as one conflict that spans the entire file."""
     return b"".join(
         [
             b"<<<<<<< %s\n" % labels.ours.encode(),

@@ -37,8 +37,8 @@ class Text:
         return b"".join(self.lines)
 
 
-# A file is split into lines for merging, judging and rendering, and as the next patch's base. The
-# cache saves three of the four passes.
+# A file would be split into lines four times: to merge it, to check the result, to render the
+# patch, and to be the base of the next patch. The cache saves three of the four passes.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))

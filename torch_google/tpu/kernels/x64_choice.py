@@ -53,10 +53,10 @@ def choose(function: Function, arrays: Sequence[Any]) -> Choice:
 
 
 def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any:
-    """Return the function's results, with 64 bits on or off. If `x64` is None, `choose` decides.
+    """Return the function's results, with 64-bit types on or off; `choose` decides if it is None.
 
-    If `choose` turns 64 bits off, but the function can be traced only with them, they stay on. If
-    the function fails both ways, the error of its trace with 64 bits is raised.
+    If `choose` turns 64-bit types off, but the function can be traced only with them, they stay on.
+    If tracing fails both ways, the error from the 64-bit trace is raised.
     """
     choice = choose(function, arrays) if x64 is None else Choice(x64)
     if choice.trace is not None and choice.x64 is not False:
