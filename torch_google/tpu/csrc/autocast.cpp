@@ -11,8 +11,8 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-// torch's macros expect the library to be named `m`, and to be expanded inside
-// the namespace at::autocast, in which they look up their policies.
+// torch's macros expect the library to be named `m`. They are expanded inside
+// the namespace at::autocast, where they look up their policies.
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define TORCH_GOOGLE_LOWER(...) \
   KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

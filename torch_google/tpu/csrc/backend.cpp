@@ -41,7 +41,7 @@ class Backend final : public c10d::Backend {
   // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. Each
   // has its own connections, because gloo matches the calls on a connection by
   // their order. `transport` moves the data of collectives between devices. If
-  // it is null, the data moves through the host, by gloo.
+  // it is null, gloo moves the data through the host.
   Backend(c10::intrusive_ptr<c10d::Backend> gloo,
           c10::intrusive_ptr<c10d::Backend> cpu,
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,

@@ -43,7 +43,8 @@ void all_reduce(const Collective& collective, const Tensor& output,
 
 void reduce(const Collective& collective, const Tensor& input,
             const Tensor& output, c10d::Backend& gloo, int root) {
-  // gloo may write to the tensor on any rank, so reduce a copy of the input.
+  // gloo may write to the tensor on every rank, not only on the root, so reduce
+  // a copy of the input.
   Tensors numbers{reducible(input)};
   if (numbers[0].is_alias_of(input)) {
     numbers[0] = numbers[0].clone();

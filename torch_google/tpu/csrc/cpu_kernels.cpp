@@ -29,11 +29,11 @@ namespace py = pybind11;
 // end_round().
 constexpr uint32_t kRounds = 3;
 // If a kind has occurred with more than kManySizes sizes, a call must occur in
-// kManyRounds rounds instead, because a program for one of so many sizes is
-// unlikely to be reused for long.
+// kManyRounds rounds instead of kRounds, because a program for one of so many
+// sizes is unlikely to be reused for long.
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
-// A round ends after this many calls if the host does not read a value earlier.
+// A round ends after this many calls, unless the host reads a value earlier.
 constexpr uint64_t kLongestRound = 4096;
 // The counts of an operator are reset after it has been called with this many
 // different sizes.
@@ -371,7 +371,7 @@ class HostCall {
     }
     // The dispatcher resolves the conj, neg and zero-tensor keys before it
     // calls a kernel, but this call bypasses the dispatcher. Reading such a
-    // tensor here would give wrong values, and a zero tensor even lacks memory.
+    // tensor here would give wrong values, and a zero tensor has no memory.
     is_lazy_ = is_lazy_ || tensor.is_conj() || tensor.is_neg() ||
                tensor._is_zerotensor();
     if (is_lazy_ || !tensor.device().is_privateuseone()) {

@@ -46,9 +46,8 @@ class CpuKernels {
 
   // Runs the call with a CPU kernel if the policy allows it. If the kernel
   // throws, nothing has been written, and the result is `compile`: the caller
-  // then compiles a program, or Python raises the error. If `may_record` is
-  // true, the current mode can record programs, so a call that recurs gets a
-  // program.
+  // then compiles a program, or Python raises the error. Set `may_record` if
+  // the current mode can record programs, so that recurring calls get one.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
               bool scalars_are_inputs, bool may_record);

@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the folder for object files, one for each torch, set of flags and checkout."""
+    """Return the folder for the object files of this torch, these flags and this checkout."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
@@ -87,7 +87,7 @@ def _generate(objects: Path) -> None:
 
 
 def _prefix(objects: Path) -> Path:
-    """Return the header that all sources include first, after precompiling it if necessary."""
+    """Precompile the header that all sources include first, if necessary, and return its path."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)

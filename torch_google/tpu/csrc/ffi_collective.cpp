@@ -33,8 +33,8 @@ struct Kind {
   OpType type;
 };
 
-// These names equal those of eager collectives, so that one rank may run a
-// collective in a compiled program while another runs it eagerly.
+// These names match those of eager collectives, so that one rank may run a
+// collective in a compiled program while another rank runs it eagerly.
 constexpr Kind kKinds[] = {
     {"all_gather_into_tensor", OpType::_ALLGATHER_BASE},
     {"all_gather_into_tensor_coalesced", OpType::_ALLGATHER_BASE},

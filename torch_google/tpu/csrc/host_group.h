@@ -28,10 +28,10 @@
 
 namespace torch_google::tpu {
 
-// Before a collective moves any data, all ranks exchange a description of it.
-// If the descriptions differ, every rank throws an error that lists them.
-// Without the exchange, gloo would abort a process that receives more than it
-// expects. The data of small collectives travels with the descriptions.
+// Before a collective moves any data, the ranks exchange descriptions of their
+// calls. If the descriptions differ, every rank throws an error that lists
+// them. Without the exchange, gloo would abort a process that receives more
+// than it expects. The data of small collectives travels with the descriptions.
 //
 // If the connection fails, every rank learns about it from the store within a
 // fraction of a second. The group is then broken, and each later call throws.

@@ -81,10 +81,11 @@ bool is_of(const Number& number, at::ScalarType dtype) {
   }
 }
 
-// Returns a bit mask of the first 63 numbers. A bit is set if the dtype of some
-// tensor cannot represent the number, such as 300 in int8. torch rejects some
-// of these calls. Therefore they get separate keys, and the first call with
-// each key runs on the CPU as a check.
+// Returns a bit mask with one bit for each of the first 63 scalar arguments.
+// The bit is set if the dtype of some tensor cannot represent the scalar, as
+// int8 cannot represent 300. torch rejects some of these calls. Therefore they
+// get separate keys, and the first call with each key runs on the CPU as a
+// check.
 int64_t misfits(const Call& call) {
   uint64_t dtypes = 0;
   for (const at::Tensor* tensor : call.tensors) {

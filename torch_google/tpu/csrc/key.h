@@ -23,9 +23,9 @@ struct KeyHash {
 // A Python number that is passed to the program as an input.
 using Number = std::variant<double, int64_t>;
 
-// Returns whether an operator accepts the numbers of a call: a distribution's
-// parameters must be in range, and the dtype must be able to represent a fill
-// value.
+// Returns whether an operator accepts a call's scalar arguments: a
+// distribution's parameters must be in range, and the dtype must be able to
+// represent a fill value.
 struct Call;
 using Admits = bool (*)(const Call& call, c10::ArrayRef<c10::IValue> arguments);
 
@@ -36,7 +36,8 @@ struct SchemaInfo {
   // The schema that these fields describe. The recorder compares it with the
   // operator's current one, because an operator may be redefined.
   const c10::FunctionSchema* schema;
-  // The types of Python numbers that may be program inputs for one argument.
+  // Whether a Python float or integer passed for an argument may be a program
+  // input.
   struct Argument {
     bool doubles = false;
     bool integers = false;
@@ -45,7 +46,7 @@ struct SchemaInfo {
   bool writes = false;
   // If this function returns false, the call gets a distinct key. It then
   // always misses the cache, and Python raises the error. Null if the operator
-  // accepts all numbers.
+  // accepts all scalars.
   Admits admits = nullptr;
 
   bool is_number(size_t argument, const c10::IValue& value,

@@ -24,8 +24,8 @@ class MemoryHistory {
   struct Stack {
     // The code object and instruction offset of each frame, innermost first.
     std::vector<std::pair<SharedObject, int>> frames;
-    // The label of the thread that allocated the storage, at that time. See
-    // set_label().
+    // The label that the allocating thread had at the time of the allocation.
+    // See set_label().
     std::string label;
   };
   using StackRef = std::shared_ptr<const Stack>;

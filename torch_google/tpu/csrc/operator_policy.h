@@ -8,7 +8,7 @@
 
 namespace torch_google::tpu {
 
-// A condition that the numbers of a call must meet. operator_policy.py
+// A condition that a call's scalar arguments must meet. operator_policy.py
 // documents the conditions.
 enum class NumberCheck : uint8_t {
   none,

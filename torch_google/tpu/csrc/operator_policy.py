@@ -18,7 +18,7 @@ from typing import Final
 
 
 class NumberCheck(enum.Enum):
-    """The condition that an operator imposes on a call's numbers. key.cpp implements each member.
+    """A condition that a call's scalar arguments must meet. key.cpp implements each member.
 
     A call that fails the check gets a distinct key, so it always misses the cache and Python raises
     the error. Without the check, such a call would run a program that was compiled for an accepted
@@ -89,8 +89,8 @@ POLICIES: Final = (
     ),
 )
 
-# Names of scalar arguments, of any operator, whose integer values are always part of the key. alpha
-# in add(x, y, alpha=1), for example, is nearly always the integer 1.
+# Scalar arguments with these names have their integer values in the key, whatever the operator.
+# alpha in add(x, y, alpha=1), for example, is nearly always the integer 1.
 KEYED_INTEGERS: Final = ("alpha",)
 
 

@@ -15,7 +15,8 @@ from torch_google.tpu import release
 from torch_google.tpu.csrc import operator_policy
 from torch_google.tpu.csrc.operator_policy import POLICIES, NumberCheck, Policy, Releases
 
-# A kernel's registration names its operator without a namespace: `library.impl("view", view)`.
+# Matches an operator's name with its namespace. Kernel registrations do not match, because they
+# omit the namespace: `library.impl("view", view)`.
 _NAME = re.compile(r'"\w+::\w')
 
 

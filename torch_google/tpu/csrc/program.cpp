@@ -160,8 +160,8 @@ Results Program::run(const Call& call, bool debug) const {
     if (!is_up_to_date(call, owned)) {
       continue;
     }
-    // Destroy the replaced objects after the loop, because their destructors
-    // may release the GIL, and all values must be stored before.
+    // Destroy the replaced objects only after the loop has stored all values,
+    // because their destructors may release the GIL.
     std::vector<Ref> replaced;
     Py_ssize_t next = 0;
     each_target(call, results, [&](Box& box) {

@@ -73,21 +73,21 @@ class Program : public LastUse {
   const std::string& name() const { return name_; }
   // Indices of the tensor arguments that are inputs of the function.
   c10::ArrayRef<size_t> inputs() const { return inputs_; }
-  // The types of the numbers, which are passed after the tensors: 'f' for a
-  // float, 'i' for an integer. The seed and the offset are included.
+  // The types of the scalar inputs, which are passed after the tensors: 'f' for
+  // a float, 'i' for an integer. The seed and the offset are included.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
-  // Returns the sharding of an array that is replicated on this program's mesh,
-  // or kOneDevice if the program runs on one device.
+  // Returns the sharding of an array that is replicated across this program's
+  // mesh, or kOneDevice if the program runs on one device.
   Sharding mesh() const { return mesh_; }
   // Returns the sharding of the value that the program returns at index
   // `value`.
   Sharding sharding(size_t value) const {
     return mesh_ == kOneDevice ? kOneDevice : shardings_[value];
   }
-  // Replaces each input that is on a single device with a replicated copy on
-  // the mesh. `arguments` has the same format as in call(). `owned` keeps the
-  // copies alive.
+  // Replaces each input that is on a single device with a copy that is
+  // replicated across the mesh. `arguments` has the same format as in call().
+  // `owned` keeps the copies alive.
   void replicate(c10::SmallVectorImpl<PyObject*>& arguments,
                  c10::SmallVectorImpl<Ref>& owned) const;
   PyObject* compiled() const { return compiled_.get(); }

@@ -23,14 +23,14 @@ c10d::ReduceOp gloo_op(const c10d::ReduceOp& op, c10::ScalarType dtype);
 // Returns the tensor in a dtype that gloo can reduce: a view if possible,
 // otherwise a copy.
 at::Tensor reducible(const at::Tensor& tensor);
-// Multiplies the numbers by PREMUL_SUM's factor. A no-op for other reductions.
+// Multiplies `numbers` by PREMUL_SUM's factor. A no-op for other reductions.
 void scale(const at::Tensor& numbers, const c10d::ReduceOp& op);
-// Computes `output` from the reduced numbers: divides by `size` for AVG, and
+// Computes `output` from the reduced `numbers`: divides by `size` for AVG, and
 // converts to the dtype of `output`.
 void complete(const at::Tensor& output, at::Tensor numbers,
               const c10d::ReduceOp& op, int size);
-// Combines another rank's numbers into `total`. `op` must be an operation that
-// gloo supports.
+// Combines another rank's values, `more`, into `total`. `op` must be an
+// operation that gloo supports.
 void combine(const at::Tensor& total, const at::Tensor& more,
              const c10d::ReduceOp& op);
 

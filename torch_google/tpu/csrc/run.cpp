@@ -41,9 +41,10 @@ FusedProgramCache& cache() {
 
 FusedCounts fused_counters{};
 
-// Disables Python's garbage collector while a trace runs, because boxes have no
-// values during the run and a finalizer could read one. If several threads run
-// traces at the same time, the last one to finish enables the collector again.
+// Disables Python's garbage collector while a trace runs. Otherwise, a
+// finalizer could read a box, which has no value during the run. If several
+// threads run traces concurrently, the last one to finish enables the collector
+// again.
 class NoCollection {
  public:
   NoCollection() {

@@ -61,7 +61,7 @@ inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 namespace c10d {
 
-// v2.6 has these under names that contain NCCL.
+// In v2.6, the names of the following class and function contain NCCL.
 using PreMulSumSupplement = NCCLPreMulSumSupplement;
 template <typename Factor>
 ReduceOp makePreMulSum(const Factor& factor) {

@@ -76,7 +76,7 @@ class FusedTrace {
   std::vector<Wire> wires;
   std::vector<Slot> slots;
   std::vector<External> externals;
-  // The numbers of all steps in order, including seeds and offsets.
+  // The scalar inputs of all steps in order, including seeds and offsets.
   std::vector<double> floats;
   std::vector<int64_t> integers;
   // The part of the fused program's key that describes the steps and their
