@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 class CompiledOp:
     """A compiled program. A tensor's index is its position among all tensors in the arguments.
 
-    `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
+    `function` takes the arrays of `inputs`, then every scalar, then (if `random`) a seed and an
     offset. It returns new arrays for `written`, then one for each NewTensor in `results`. In
     `results`, an int is the index of an argument that is itself the result; None is an undefined
-    tensor. `numbers` has an `f` for each float among the numbers and an `i` for each integer,
+    tensor. `numbers` has an `f` for each float among the scalars and an `i` for each integer,
     including the seed and the offset. `function` is compiled from `body`. `fingerprint` identifies
     the program uniquely within this version of the package.
 
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
 
-    If a tensor is sharded, `mesh` identifies the sharding that replicates an array on that tensor's
+    If a tensor is sharded, `mesh` identifies the sharding that replicates an array across its
     devices. `input_shardings` are the shardings of `inputs`, and `shardings` those of the returned
     arrays. An input that is on only one device is replicated before the call.
     """
@@ -162,9 +162,8 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
         def compile_body(body: Body) -> jax.stages.Compiled:
             return plan.executable(body, results, fingerprint)
     else:
-        # Another package's lowerings may change between processes. The fingerprint must therefore
-        # include the text of the program, also because it identifies the operator in fused
-        # programs.
+        # Another package's lowerings may change between processes, so the fingerprint must include
+        # the text of the program. The fingerprint also identifies the operator in fused programs.
         text = body.traced.lower().as_text()
         fingerprint += f" {sha256(text.encode()).hexdigest()}"
 
@@ -432,7 +431,7 @@ def _resharding(call: NormalizedCall) -> int | None:
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether this package defines the lowering, so that its version identifies it."""
+    """Return whether the package version identifies the lowering, as for our own lowerings."""
     return lowerings.is_pinned(call.pure.op)
 
 

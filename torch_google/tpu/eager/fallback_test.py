@@ -34,7 +34,7 @@ def _allowed() -> Iterator[None]:
         yield
 
 
-# Each function takes a tensor of six numbers and writes to some of them.
+# Each function takes a tensor with six elements and writes to some of them.
 OVERLAPS: dict[str, Callable[[torch.Tensor], Any]] = {
     "a tensor twice": lambda x: ops.add_(x, x),
     "views that overlap": lambda x: ops.add_(x[1:4], x[2:5]),

@@ -103,7 +103,7 @@ def normalize(call: OpCall) -> OpCall:
 
 
 def check(call: OpCall) -> OpCall:
-    """Check for overlapping tensors and invalid numbers, which the cache key does not determine."""
+    """Check for overlapping tensors and invalid scalars. The cache key determines neither."""
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())
@@ -144,7 +144,7 @@ def _unplaced(call: OpCall) -> str:
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:
-    """Run a scatter into a strided view on a copy of its storage, to keep the strides."""
+    """To keep the strides, run a scatter into a strided view on a copy of the view's storage."""
     results = strided_scatter.run(call.op, call.call)
     return call if results is None else call.done(results)
 

@@ -90,8 +90,8 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
     """Count the offsets of a call whose program is in the compile cache.
 
-    Otherwise, this process would compile programs for offsets that already kept changing in the
-    process that filled the cache.
+    Without this count, the process would compile programs for offsets that already kept changing in
+    the process that filled the cache.
     """
     if _blocks(op, call) is not None:
         _count(call, describe)

@@ -20,7 +20,8 @@ from torch_google.tpu.runtime.strides import View, natural
 if TYPE_CHECKING:
     from torch_google.tpu.program import LoweredProgram
 
-# A tensor's storage: its array's shape, its dtype, its identity, and the index of its sharding.
+# Describes a tensor's storage: the shape of its array, its dtype, its identity, and its sharding's
+# index.
 Base = tuple[tuple[int, ...], torch.dtype, int, int]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with Python numbers need only a few programs, however many values the numbers take."""
+"""Operators with Python scalar arguments need few programs, however many values they take."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUES = [0.5 + number / 8 for number in range(24)]
 FEW = 12
 MODES = ["strict", "debug", "fused"]
 
-# Each function takes a matrix and a number.
+# Each function takes a matrix and a scalar.
 AT_ONCE: dict[str, Callable[[Tensor, Any], Any]] = {
     "sum": lambda x, n: x + n - n * x,
     "quotient": lambda x, n: n / x + x / n,

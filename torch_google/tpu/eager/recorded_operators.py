@@ -16,16 +16,16 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# This many values of a number get their own programs before the number becomes a program input.
+# This many values of a scalar get their own programs before the scalar becomes a program input.
 _MOST_BAKED = 8
-# Operators whose best program depends on a number's value: x**2, for example, is computed as a
+# Operators whose best program depends on a scalar's value: x**2, for example, is computed as a
 # product. A division by an integer can likewise be specialised for its divisor.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
 )
 # Operators, in addition to the elementwise ones, whose scalar arguments are inputs of the program.
-# So a new value needs no new program: a scalar such as a learning rate may change often.
+# A scalar such as a learning rate may change often, and a new value then needs no new program.
 _SCALAR_INPUTS = (
     "aten::_amp_update_scale_",
     "aten::_fused_ada",

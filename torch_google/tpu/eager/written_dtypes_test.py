@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result written to a tensor of another dtype is computed in the same dtype as on the CPU."""
+"""A result written to a tensor of a different dtype is computed in the same dtype as on the CPU."""
 
 from __future__ import annotations
 

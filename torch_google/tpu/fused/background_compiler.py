@@ -29,7 +29,7 @@ class BackgroundCompiler:
         self._thread: threading.Thread | None = None
 
     def submit(self, make: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Queue a task, which passes the result of `make` to `done`, or None if `make` raises."""
+        """Queue a task that passes the result of `make` to `done`, or None if `make` raises."""
         with self._changed:
             if self._closed:
                 return

@@ -80,10 +80,10 @@ _UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:
     """Return `value` with the same bits, but computed after all of `reads`.
 
-    Each read yields a 0, which is subtracted from the value's bits. Subtracting it from the number
-    instead could flush a denormal to zero, as XLA does in some threads. The 0 comes from two shifts
-    that clear all 32 bits, which XLA's simplifier does not notice. Only floating-point values are
-    ordered.
+    Each read yields a 0, which is subtracted from the value's bits as an integer. A floating-point
+    subtraction could flush a denormal to zero, as XLA does in some threads. The 0 comes from two
+    shifts that clear all 32 bits, which XLA's simplifier does not notice. Only floating-point
+    values are ordered.
     """
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value

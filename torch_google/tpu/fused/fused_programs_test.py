@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs of views, writes, reads and deletions match the CPU in every mode."""
+"""Random sequences of views, writes, reads and deletions match the CPU in every mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tools.par.testing.budget import examples
 
-# The operations that a step may apply to the tensors a and b and a number. All tensors are 4 x 4.
+# The operations that a step may apply to the tensors a and b and a scalar. All tensors are 4 x 4.
 STEPS: dict[str, Any] = {
     "add": lambda a, b, n: a + b,
     "mul": lambda a, b, n: a * (n / 8),

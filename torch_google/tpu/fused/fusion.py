@@ -190,7 +190,7 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots, which are those in the keys of later operators.
+        """Return the shardings of the kept slots, as the cache keys of later operators state them.
 
         On a mesh, a tensor that belongs to one device is replicated. C++ then extracts that
         device's copy.

@@ -30,8 +30,9 @@ __all__ = [
     "names",
 ]
 
-# For each name, the module that fills the table that it needs, and the module that defines it.
-# `lowering` needs the full table to reject a second lowering for an operator.
+# Maps each name to two modules: the one that fills the table before the name can be used, and the
+# one that defines the name. `lowering` needs the full table to reject a second lowering for an
+# operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),

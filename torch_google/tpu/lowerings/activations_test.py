@@ -37,7 +37,7 @@ BACKWARD: dict[str, list[Any]] = {
     "leaky_relu_backward": [(0.1, False)],
     "softplus_backward": [(1, 20), (2, 3)],
     "threshold_backward": [(0,), (0.5,)],
-    # v2.6 returns different gradients at the two corners of hardswish.
+    # At the two corners of hardswish, v2.6 returns different gradients than later releases.
     "hardswish_backward": [] if V2_6 else [()],
     "hardsigmoid_backward": [()],
     "softshrink_backward": [(0.5,)],

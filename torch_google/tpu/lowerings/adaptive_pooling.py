@@ -113,7 +113,7 @@ def _adaptive_avg_backward(grad: jax.Array, x: jax.Array, rank: int) -> jax.Arra
 
 
 def _adaptive_windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the indices in each output's window, a mask of the valid indices, and their number."""
+    """Return the indices in each output's window, a mask of the valid ones, and their counts."""
     begin = np.arange(out) * size // max(out, 1)
     end = -(-(np.arange(out) + 1) * size // max(out, 1))
     count = end - begin

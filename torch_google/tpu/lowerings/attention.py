@@ -229,7 +229,7 @@ def _backward(
 ) -> tuple[jax.Array | None, ...]:
     """Return gradients for q, k, v and the bias. The last is None if the bias is a mask or None.
 
-    `out` and `logsumexp` may cover more keys than `k`: context parallelism passes a part of the
+    `out` and `logsumexp` may cover more keys than `k`: context parallelism passes a subset of the
     keys at a time, together with the results for all keys.
     """
 
@@ -303,7 +303,7 @@ def _backward_of_scores(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Cast `rows` to the dtype of `precise`, and use its values if they agree within rounding."""
+    """Cast `rows` to the dtype of `precise`. Use `precise` where the two agree within rounding."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 

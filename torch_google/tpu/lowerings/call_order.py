@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the collectives of a program in order, with a token that each call takes and returns.
 
-XLA may run independent calls in any order, or at the same time. Ranks could then wait for each
-other in different collectives. The token makes each call depend on the previous one.
+XLA may run independent calls in any order, or concurrently. Ranks could then wait for each other in
+different collectives. The token makes each call depend on the previous one.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _channels_last(
 ) -> jax.Array:
     """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`.
 
-    A TPU has no int64 convolutions, so it computes them from int8 convolutions.
+    A TPU has no int64 convolution, so int64 arrays are convolved in int8 pieces.
     """
     if x.dtype != jnp.int64:
         return _convolved(x, weight, window, groups, wide)
@@ -175,7 +175,7 @@ def _channels_last(
 
 
 def exact_convolution(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> jax.Array:
-    """Convolve int64 arrays like `_convolved`, but by means of int8 convolutions."""
+    """Convolve int64 arrays like `_convolved`, but with int8 convolutions."""
     channels = weight.shape[1]
 
     def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that create tensors from numbers. Uninitialised tensors are filled with zeros."""
+"""Operators that create tensors from scalars. Uninitialised tensors are filled with zeros."""
 
 from __future__ import annotations
 

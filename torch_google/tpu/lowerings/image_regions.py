@@ -156,8 +156,8 @@ def roi_pool_backward(
     batch = _batch(rois)[:, None, None, None]
     channel = jnp.arange(channels)[None, :, None, None]
     flat = jnp.zeros((batch_size, channels, height * width), opmath(grad).dtype)
-    # Negative indices would count from the end. Give empty bins an index past the end, which drops
-    # the write.
+    # Negative indices would count from the end. Give empty bins an index past the end, so that
+    # their writes are dropped.
     index = jnp.where(argmax < 0, height * width, argmax)
     flat = flat.at[batch, channel, index].add(opmath(grad), mode="drop")
     return flat.reshape(batch_size, channels, height, width)

@@ -144,7 +144,7 @@ def _pool(x: torch.Tensor, scale: float, own: bool, less: int = 1) -> torch.Tens
 
 
 def _gradient(function: Callable[[torch.Tensor], torch.Tensor], channels: int = 6) -> Any:
-    """Return random cotangents of a function of images, and the gradient for them."""
+    """Return random cotangents for a function's output, and the gradient that they produce."""
     x = _images(channels).requires_grad_()
     output = function(x)
     cotangent = torch.randn(output.shape, generator=torch.Generator().manual_seed(4))

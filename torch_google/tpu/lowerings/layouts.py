@@ -244,9 +244,9 @@ def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: A
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Combine the strides of all operands, which torch's decompositions do incorrectly.
+    """Combine the strides of all operands. torch's decompositions combine them incorrectly.
 
-    The CPU treats a number among the first two arguments as a tensor without dimensions. That
+    The CPU treats a Python scalar among the first two arguments as a zero-dimensional tensor. That
     matters for the strides of dimensions of size 1, on which the layout of later results depends.
     """
     operands = [
@@ -297,7 +297,7 @@ _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     3: torch.addcmul,
 }
 
-# Operators with an argument that may be a number.
+# Operators with an argument that may be a Python scalar.
 _BINARY = (
     *("add", "sub", "rsub", "mul", "div", "true_divide", "remainder", "fmod"),
     *("eq", "ne", "lt", "le", "gt", "ge"),

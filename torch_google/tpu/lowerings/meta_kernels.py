@@ -80,7 +80,7 @@ def _multi_margin_loss(
 def _multilabel_margin_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a loss without dimensions for a row, whereas torch's meta kernel adds a dimension."""
+    """Return a zero-dimensional loss for a single row; torch's meta kernel adds a dimension."""
     rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
     return x.new_empty(rows), x.new_empty(target.shape)
 

@@ -19,12 +19,12 @@ def opmath(x: jax.Array) -> jax.Array:
 
 
 def scalar(value: Any, like: jax.Array) -> Any:
-    """Return a Python or traced number in a form that does not promote the dtype of `like`."""
+    """Return a Python or traced scalar in a form that does not promote the dtype of `like`."""
     if isinstance(value, bool | int | float | complex):
         return value
     return jnp.asarray(value).astype(like.dtype)
 
 
 def is_zero(value: Any) -> bool:
-    """Return whether a number is known at trace time to be 0."""
+    """Return whether a scalar is known at trace time to be 0."""
     return isinstance(value, bool | int | float | complex | np.number) and value == 0

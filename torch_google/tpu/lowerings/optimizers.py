@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused optimizer steps on lists of parameters, and two operators of the gradient scaler.
+"""Fused optimizer steps on lists of parameters, and two operators for the gradient scaler.
 
 The lowerings implement the functional variants, which return new lists. If `found_inf` is set, the
 new values equal the old ones.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise arithmetic on two tensors, or on a tensor and a number."""
+"""Elementwise arithmetic on two tensors, or on a tensor and a scalar."""
 
 from __future__ import annotations
 

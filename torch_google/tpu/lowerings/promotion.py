@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's type promotion, for lowerings that compute with several dtypes.
 
-There are three kinds of operand: tensors with dimensions, tensors without dimensions, and numbers.
+There are three kinds of operand: tensors with dimensions, zero-dimensional tensors, and numbers.
 The highest category (bool < integer < float < complex) of all operands wins. If several kinds have
 operands in that category, the kind that is listed first decides. A number is a Python number or a
 traced scalar that JAX marks as weakly typed.
@@ -29,7 +29,7 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 def is_number(value: Operand) -> bool:
-    """Return whether the operand is a number for torch, not a tensor without dimensions."""
+    """Return whether torch treats the operand as a number, not as a zero-dimensional tensor."""
     if isinstance(value, bool | int | float | complex):
         return True
     return value.ndim == 0 and bool(getattr(value, "weak_type", False))
@@ -70,7 +70,7 @@ def result_type(*operands: Operand) -> torch.dtype:
 
 
 def floating(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype if it can hold fractions, otherwise torch's default dtype."""
+    """Return the dtype if it is floating-point or complex, otherwise torch's default dtype."""
     if dtype.is_floating_point or dtype.is_complex:
         return dtype
     return default_dtype()

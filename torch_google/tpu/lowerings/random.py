@@ -33,7 +33,7 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
     """Cast x to a dtype, within [low, high). If the interval is empty, return `low`."""
-    # In half precision, the cast may round a number just below `high` up to `high`.
+    # In half precision, the cast may round a sample just below `high` up to `high`.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
     return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
@@ -228,7 +228,7 @@ def bernoulli_p(self: Array, p: Operand = 0.5, *, generator: Any = None, key: Ar
 @lowering("aten::exponential", random=True)
 def exponential(self: Array, lambd: Operand = 1.0, *, generator: Any = None, key: Array) -> Array:
     dtype = _real(self)
-    # torch never returns zero here, because callers divide by the number or take its logarithm.
+    # torch never returns zero here, because callers divide by the sample or take its logarithm.
     return jnp.maximum(random.exponential(key, self.shape, dtype), jnp.finfo(dtype).eps / 2) / lambd
 
 

@@ -26,7 +26,7 @@ Dims = Sequence[int] | int | None
 
 
 def axes(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the axes to reduce, as non-negative numbers. None or an empty `dim` means all axes."""
+    """Return the axes to reduce, as non-negative indices. None or an empty `dim` means all axes."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
     named = (dim,) if isinstance(dim, int) else dim

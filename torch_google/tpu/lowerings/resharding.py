@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines `torch_google::shard`, which returns the same values with a different sharding.
 
-The operator occurs in graphs of torch.compile and in operations on sharded tensors. The spmd
-package decides when to use it.
+The operator occurs in torch.compile graphs and in operations on sharded tensors. The spmd package
+decides when to use it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Operand = None,
 ) -> Array:
-    """Reduce each segment, starting from `initial`. Without it, the mean of no elements is NaN."""
+    """Reduce each segment, starting from `initial`. By default, an empty segment's mean is NaN."""
     (x,) = computed(data)
     axis %= max(x.ndim, 1)
     if lengths is not None:
@@ -78,7 +78,7 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Return the gradient, which tied extrema share equally and which is exact for zero factors."""
+    """Return the gradient. Tied extrema share it equally, and it is exact even for factors of 0."""
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:

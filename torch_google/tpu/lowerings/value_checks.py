@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of values other than indices: probabilities, rates, lengths, pivots, finite matrices.
+"""Checks of values other than indices, such as probabilities, rates, lengths and pivots.
 
 The error types and messages match the TORCH_CHECKs in torch's CPU kernels. Each function takes the
 arguments of its operator.

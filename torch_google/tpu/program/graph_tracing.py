@@ -141,7 +141,7 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
 
 
 # Decompose and functionalize in separate steps: in torch 2.13, the process crashes if functionalize
-# is combined with decompositions into views of the prims namespace.
+# is combined with decompositions into the views in the prims namespace.
 def _decomposed(
     function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:

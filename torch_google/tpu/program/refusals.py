@@ -3,7 +3,7 @@
 
 Before an operator first runs on the device, it has a trial run on the CPU (`probe.py`). This module
 chooses the stand-ins for its tensors. Elementwise operators get stand-ins with one element. If a
-result is written to a tensor of another dtype, the stand-ins are zeros with the actual sizes.
+result is written to a tensor of a different dtype, the stand-ins are zeros with the actual sizes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def check(op: OpOverload, args: list[Any]) -> None:
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
-        # The dtypes can represent all numbers, so the CPU checks at most the types of the numbers.
-        # Replace the numbers with ones.
+        # The dtypes can represent all scalars, so the CPU checks at most the types of the scalars.
+        # Replace the scalars with ones.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
@@ -92,7 +92,7 @@ def _lacks(dtype: torch.dtype, number: float) -> bool:
 def check_written(
     op: OpOverload, args: list[Any], written: Sequence[tuple[torch.Tensor, torch.dtype]]
 ) -> None:
-    """Raise Refusal if the CPU rejects writing a result to a tensor of another dtype.
+    """Raise Refusal if the CPU rejects writing a result to a tensor of a different dtype.
 
     `written` lists each tensor to write and the dtype of the result computed for it.
     """
