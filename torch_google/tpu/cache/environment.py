@@ -25,7 +25,7 @@ _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "fl
 def environment(devices: Sequence[jax.Device]) -> str:
     """Return a string that is equal in two processes only if they can share executables.
 
-    It describes the host's processor only if programs run on it.
+    The string describes the host's processor only if programs run on that processor.
     """
     return "\n".join(
         (
@@ -34,8 +34,8 @@ def environment(devices: Sequence[jax.Device]) -> str:
             *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
             f"{devices[0].client.platform} {devices[0].client.platform_version}",
             *(
-                # A program for one CPU device can be loaded on any CPU device, so its number is
-                # left out.
+                # A program for one CPU device can be loaded on any CPU device, so leave out the
+                # device's id.
                 device.device_kind
                 if on_any_device(devices)
                 else f"{device.id} {device.device_kind}"

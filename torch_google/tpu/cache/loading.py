@@ -161,7 +161,8 @@ def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
 def _described(sharding: Any) -> list[Any]:
     """Return the memory kind and, for several devices, the sharding as a string.
 
-    Instead of the string, None stands for a value that is replicated on all devices of the program.
+    Instead of the string, None stands for a value that is replicated across all of the program's
+    devices.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return [sharding.memory_kind]

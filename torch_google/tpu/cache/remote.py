@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores cache entries below a URL of any scheme that gfile supports."""
+"""Stores cache entries under a URL of any scheme that gfile supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch_google import gfile
 
 
 class Remote:
-    """Cache entries below a URL. `read` and `write` raise OSError if they fail. Writes are atomic.
+    """Cache entries under a URL. `read` and `write` raise OSError if they fail. Writes are atomic.
 
     The constructor raises ValueError if no filesystem can open the URL.
     """
@@ -30,7 +30,7 @@ class Remote:
         return self._url
 
     def fits(self, size: int) -> bool:
-        """Return True: the entries below a URL have no size limit."""
+        """Return True: the entries under a URL have no size limit."""
         return True
 
     def read(self, name: str) -> bytes | None:

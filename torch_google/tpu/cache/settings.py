@@ -48,9 +48,9 @@ _state = _CacheState()
 
 
 def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | None = None) -> None:
-    """Store compiled programs in a directory or below a URL. None disables the cache.
+    """Store compiled programs in a directory or under a URL. None disables the cache.
 
-    If the directory exceeds `max_bytes`, the least recently used entries are evicted; below a URL,
+    If the directory exceeds `max_bytes`, the least recently used entries are evicted; under a URL,
     the size is not limited. Raises ValueError for a limit below 1, for a value that is not a path,
     and for a URL that no filesystem can open.
     """

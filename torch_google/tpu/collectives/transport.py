@@ -3,7 +3,7 @@
 
 A collective is one program over the devices of the group. On TPUs, all ranks must run the same
 program, although their tensors may differ in shape and strides. If the views are equal on all
-ranks, the program can include the copies from and to the views. Otherwise each rank makes the
+ranks, the program can include the copies from and to the views. Otherwise, each rank makes these
 copies in separate programs, before and after the collective.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts the device arguments of users (an index, a name or a torch.device) to device indices."""
+"""Converts users' device arguments (an index, a name or a torch.device) to device indices."""
 
 from __future__ import annotations
 

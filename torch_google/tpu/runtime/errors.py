@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports errors of programs with the operator's name and the line that called it."""
+"""Reports a program's errors with the name of the operator and the line that called it."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _start() -> list[jax.Device]:
 
 @contextmanager
 def _threads_for_all_devices() -> Iterator[None]:
-    """Give PJRT's CPU client enough threads for several devices, unless the user set the number.
+    """Give PJRT's CPU client enough threads for several devices, unless the user set their number.
 
     For each device, a sharded program needs a thread to run its part, because the parts wait for
     each other, and a second thread to start the part. A thread that starts programs blocks while 32
@@ -138,7 +138,7 @@ def _threads_for_all_devices() -> Iterator[None]:
     if devices == 1 or _THREADS in os.environ:
         yield
         return
-    # Allow for two Python threads that start programs at the same time: four threads per device.
+    # Allow two Python threads to start programs concurrently: this needs four threads per device.
     os.environ[_THREADS] = str(max(4 * devices, len(os.sched_getaffinity(0))))
     try:
         yield

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits the number of compiled programs in the process.
 
-Each new shape needs programs of about 0.3 MiB. At the limit, the least recently used half of the
-programs is evicted, and the freed memory is returned to the system. If an evicted program is needed
-again, it is compiled again or loaded from the compile cache.
+Each new shape needs programs of about 0.3 MiB each. At the limit, the least recently used half of
+the programs is evicted, and the freed memory is returned to the system. If an evicted program is
+needed again, it is compiled again or loaded from the compile cache.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Topology:
-    """A slice of TPUs. `devices` are compile-only devices of JAX.
+    """A slice of TPUs. `devices` are JAX's compile-only devices for the slice.
 
     A v2, v3, v4 or tpu7x chip has two devices; any other chip has one.
     """
@@ -110,7 +110,7 @@ def _require_libtpu() -> None:
 
 
 def _requirement() -> str:
-    """Return the installed JAX's requirement for libtpu, in the syntax of pip."""
+    """Return the installed JAX's requirement for libtpu, in pip's syntax."""
     try:
         lines = requires("jax") or []
     except PackageNotFoundError:

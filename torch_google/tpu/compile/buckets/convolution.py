@@ -84,7 +84,7 @@ def _in_front(call: RuleCall, x: PaddedArray) -> PaddedArray:
 
 
 def _images(call: RuleCall, x: PaddedArray) -> int:
-    """Return the number of non-spatial dimensions. Raises PaddingRefusal if others are padded."""
+    """Return the number of non-spatial dimensions. The spatial ones must not be padded."""
     spatial = 3 if "3d" in call.op.name() else 2
     require(call.op.name(), x.dims[len(x.dims) - spatial :])
     return len(x.dims) - spatial
