@@ -75,7 +75,7 @@ def _into(x: torch.Tensor) -> Any:
 
 
 def _imperative(x: torch.Tensor) -> Any:
-    """Call collectives of torch.distributed, which Dynamo replaces with functional ones."""
+    """Call torch.distributed collectives, which Dynamo replaces with functional ones."""
     gathered = torch.empty(2 * x.shape[0], device=x.device)
     dist.all_gather_into_tensor(gathered, x)
     part, other = torch.empty(x.shape[0] // 2, device=x.device), torch.empty_like(x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch.compile backend, which compiles each graph of AOTAutograd to one program."""
+"""The torch.compile backend, which compiles each AOTAutograd graph to one program."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Allocator final : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
-  // Sets the maximum number of bytes in all storages on a device. Unlimited by
-  // default.
+  // Sets the maximum total size of all storages on a device, in bytes. By
+  // default, there is no limit.
   void set_limit(c10::DeviceIndex device, size_t bytes);
   size_t limit(c10::DeviceIndex device) const;
   // Returns the bytes in live storages and the limit, as text for an error

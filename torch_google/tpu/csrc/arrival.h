@@ -20,8 +20,8 @@ namespace torch_google::tpu {
 // signals.
 inline constexpr std::chrono::milliseconds kPollInterval{200};
 
-// A box holds an arrival until its value is needed, and only then reads the
-// results. Therefore the delivering thread does not need the GIL. All member
+// A box holds an arrival, and reads the results only when the box's value is
+// needed. Therefore the delivering thread does not need the GIL. All member
 // functions are thread-safe.
 class Arrival {
  public:

@@ -77,7 +77,7 @@ def _objects() -> Path:
 
 
 def _generate(objects: Path) -> None:
-    """Write the operator policy table, unless it is unchanged, so that it keeps its timestamp."""
+    """Write the operator policy table. If it is unchanged, the file keeps its timestamp."""
     command = [sys.executable, str(_HERE / "operator_policy.py")]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     table = objects / _HERE.relative_to(_ROOT) / "operator_policy_table.inc"

@@ -226,7 +226,7 @@ std::string full_name(const c10::OperatorHandle& handle) {
                                     : name.name + "." + name.overload_name;
 }
 
-// Handles operators of other libraries, and torch operators that
+// Handles operators that other libraries define, and torch operators that
 // record_operators() has not registered.
 void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator* recorded;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces, which fused mode records: operator calls that have not run yet.
+// A trace is a sequence of operator calls that fused mode has recorded but not
+// yet run.
 #pragma once
 
 #include <array>

@@ -313,7 +313,7 @@ class _CallPlan:
         return specs + self._examples
 
     def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str) -> None:
-        """Register the operator's value checks, for debug mode and to explain failed runs."""
+        """Register the value checks that debug mode runs, and that explain failed runs."""
         make = lowerings.check_of(self._pure.name())
         if make is None:
             return

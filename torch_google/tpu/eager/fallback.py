@@ -19,7 +19,7 @@ from torch_google.tpu.runtime.transfer import host_view, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
-    """Return the error for an operator without a lowering. It is raised when fallback is off."""
+    """Return the error that an operator without a lowering raises when fallback is off."""
     leaves = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     dtype_names = (
         ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"

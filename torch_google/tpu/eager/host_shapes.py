@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs operators whose result shapes depend on input values, eagerly, on concrete arrays."""
+"""Runs operators on concrete arrays if their result shapes depend on input values."""
 
 from __future__ import annotations
 

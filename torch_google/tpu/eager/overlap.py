@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejects writes to memory that overlaps or is also read, if torch rejects them on the CPU."""
+"""Rejects writes to tensors that overlap themselves or an input, if the CPU rejects them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to memory that overlaps or is also read have the same outcome as on the CPU."""
+"""Writes to tensors that overlap themselves or an input have the same outcome as on the CPU."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each case has two numbers of the same type. The dtype can represent only the first one.
+# Each case has two scalars of the same type. The dtype can represent only the first one.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (
@@ -294,7 +294,7 @@ FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
 }
 
 
-# Other operators that convert a number to the dtype of a tensor argument.
+# Other operators that convert a scalar to the dtype of a tensor argument.
 _CONVERTING: list[tuple[str, Callable[[torch.Tensor, Any], Any], torch.Tensor, float, float]] = [
     ("clamp", lambda x, n: x.clamp(max=n), torch.ones(3).char(), 2, 200),
     ("clamp_", lambda x, n: x.clone().clamp_(min=n), torch.ones(3).int(), 2, 2**40),

@@ -133,8 +133,8 @@ class Fusion:
         pairs: int,
     ) -> None:
         self.name = f"a trace of {len(steps)} operators"
-        # C++ flushes a trace before an operator that uses another mesh, so a trace has at most one
-        # mesh.
+        # C++ flushes a trace before an operator that uses a different mesh, so a trace has at most
+        # one mesh.
         meshes = [compiled.mesh for compiled, _ in steps if compiled.mesh != ONE_DEVICE]
         self._placement = Placement(platform.device(device), *meshes[:1])
         self._steps = steps

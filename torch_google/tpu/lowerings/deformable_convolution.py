@@ -75,7 +75,7 @@ def deform_conv2d_backward(
 
 
 def _bilinear(image: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
-    """Interpolate an image (C, H, W), which is 0 outside, at points. Return (C, *points)."""
+    """Interpolate an image (C, H, W), padded with 0, at points. Return (C, *points)."""
     height, width = image.shape[1:]
     y_low, x_low = (jax.lax.stop_gradient(jnp.floor(place)) for place in (y, x))
     flat = image.reshape(image.shape[0], height * width)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fake quantization for quantization-aware training: the values stay floating-point numbers.
 
-The formulas are the same as in torch's CPU kernels, which round half to even. Masks mark the
-elements within the quantization range, which are the only ones that propagate gradients.
+The formulas are the same as in torch's CPU kernels, which round half to even. Only elements within
+the quantization range propagate gradients, so masks mark these elements.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _is_mask(index: Array) -> bool:
 
 
 def _whole(indices: Indices) -> tuple[object, ...]:
-    """Convert masks to indices, which requires concrete arrays, and None to a full slice."""
+    """Convert masks, which must be concrete arrays, to indices, and None to a full slice."""
     items: list[object] = []
     for index in indices:
         if index is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes the strides that results have on the CPU.
 
-The rules are for operators whose meta kernels describe another device, and for results whose shapes
-depend on values, for which torch has no meta kernel.
+The rules are for operators whose meta kernels describe a different device, and for operators whose
+result shapes depend on values, because torch has no meta kernels for these.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _append(
 
 
 def _as(number: Any, like: jax.Array) -> jax.Array:
-    """Convert a Python number, traced number or one-element tensor to the computation dtype."""
+    """Convert a Python scalar, traced scalar or one-element tensor to the computation dtype."""
     return jnp.asarray(number).astype(like.dtype).reshape(())
 
 

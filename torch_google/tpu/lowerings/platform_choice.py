@@ -37,7 +37,7 @@ def choose(
 ) -> Any:
     """Return `tpu(*arrays)` on a TPU and `default(*arrays)` on other platforms.
 
-    Both functions must return the same dtypes, take only arrays, and use no other traced values. If
+    Both functions must return the same dtypes, take only arrays, and close over no traced value. If
     `x64` is False, `tpu` is traced and lowered with jax_enable_x64 off. `tpu` may raise
     NotImplementedError. If `one_device` is True, programs that XLA partitions over several devices
     use `default`, because XLA cannot partition Pallas kernels.

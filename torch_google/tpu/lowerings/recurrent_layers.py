@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer of an LSTM, GRU or plain RNN in one direction over a sequence, and single cells.
+"""A single LSTM, GRU or plain RNN layer that reads a sequence in one direction, and single cells.
 
 One matmul computes the terms that do not depend on the previous state for all steps, and a scan
 computes the rest. The gradient reuses the saved gates, so its scan also needs only one matmul per

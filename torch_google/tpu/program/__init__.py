@@ -2,7 +2,7 @@
 """Conversion of torch operators and graphs to programs: functions of JAX arrays.
 
 Eager cache misses, torch.compile and export all use this package. Its modules are imported on first
-use, because they load the table of lowerings and torch's tracing. A process that finds all its
+use, because they load the table of lowerings and torch's tracer. A process that finds all its
 programs in the compile cache never imports them.
 """
 

@@ -14,7 +14,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class FunctionalForm:
-    """The functional form of an operator, `source`: a pure operator, `op`, and how they correspond.
+    """The functional form of an operator: how the pure operator `op` corresponds to `source`.
 
     `written`: the positions, in `source`'s schema, of the arguments that `source` writes to.
     `values`: for each of these arguments, the position of its new value in the results of `op`.

@@ -32,7 +32,7 @@ _MOST_ELEMENTS = 4096
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators with an argument of offsets that must match the other tensors' sizes. They have no
+# Operators with an offsets argument that must match the other tensors' sizes. They have no
 # trial, because a stand-in for the offsets would not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
@@ -48,8 +48,8 @@ class Refusal(Exception):
 def check(op: OpOverload, args: Sequence[Any]) -> None:
     """Raise Refusal if the CPU rejects the dtypes of a call or, for a small call, other arguments.
 
-    Errors caused by tensor values or by missing CPU kernels are ignored. Operators of other
-    libraries are not tried, because their CPU kernels may have side effects.
+    Errors caused by tensor values or by missing CPU kernels are ignored. Operators that other
+    libraries define are not tried, because their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
