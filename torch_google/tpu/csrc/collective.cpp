@@ -274,8 +274,8 @@ void finish_exchange(const Collective& collective, const Tensors& ranks) {
     return;
   }
   const auto numbers_of = [&](const Tensor& raw) {
-    // Clone the bytes to align them, because a tensor can be viewed as another
-    // dtype only if it is aligned.
+    // Clone the bytes to align them, because a tensor can be viewed as a
+    // different dtype only if it is aligned.
     Tensor numbers =
         reducible(raw.clone().view(output.scalar_type()).view(output.sizes()));
     scale(numbers, collective.op);

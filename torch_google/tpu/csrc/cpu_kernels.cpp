@@ -299,8 +299,8 @@ class HostCall {
   }
 
   // Creates the results on the device, and only then stores the written values,
-  // so that nothing is written if memory runs out. Returns what the operator
-  // returns.
+  // so that nothing is written if memory runs out. Returns the operator's
+  // return values.
   std::vector<c10::IValue> store() {
     std::vector<at::Tensor> created;
     for (const auto& result : results_) {

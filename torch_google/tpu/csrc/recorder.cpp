@@ -78,7 +78,7 @@ bool transferred(torch::jit::Stack& stack) {
 }
 
 // Moves the index tensors of x[i] to x's device. Zero-dimensional indices stay
-// on the CPU, because they are treated as numbers. uint8 masks cause a warning,
+// on the CPU, because they are treated as scalars. uint8 masks cause a warning,
 // as on every device.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);

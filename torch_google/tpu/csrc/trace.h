@@ -23,7 +23,7 @@ struct Limits {
 };
 Limits& limits();
 
-// A sequence of program calls that have not run yet. Each value that they
+// A sequence of program calls that have not run yet. Each value that the calls
 // compute has a slot, and a box waits for it. Each value that existed before
 // the trace is an external. Under the GIL, all threads record into the same
 // trace for a device.
@@ -89,7 +89,7 @@ class FusedTrace {
 
   // Finds the slots that are still referenced (`kept`) and the externals to
   // which only this trace refers (`donated`), and removes the donated externals
-  // from their boxes. Returns a number N of pairs: for i < N, kept[i] is the
+  // from their boxes. Returns the number of pairs, N: for i < N, kept[i] is the
   // next value of the box that held donated[i]. The other entries of each list
   // are in ascending order. Call it once, before the run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);

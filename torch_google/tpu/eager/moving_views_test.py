@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changing view offsets and changing numbers lead to only a bounded number of programs."""
+"""Changing view offsets and changing scalars need only a bounded number of programs."""
 
 from __future__ import annotations
 

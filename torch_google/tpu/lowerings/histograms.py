@@ -15,7 +15,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::histc")
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
-    """Count values in equal bins from min to max, inclusive.
+    """Count values in bins of equal width from min to max, inclusive.
 
     If min and max are equal, the range is that of the data.
     """

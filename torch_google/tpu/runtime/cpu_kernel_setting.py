@@ -2,8 +2,8 @@
 """The setting that lets torch's CPU kernels run operators on the `cpu` platform.
 
 A program takes about 50 ms to compile, and each new size needs one; a CPU kernel needs no
-compilation. The setting is process-wide, so that autograd's threads use the same kernels as the
-forward pass; the results of kernels and of programs may differ in the lowest bits.
+compilation. Autograd's threads must use the same kernels as the forward pass, because the results
+of kernels and programs may differ in the lowest bits. So the setting is process-wide.
 """
 
 from __future__ import annotations

@@ -101,9 +101,9 @@ def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) 
     """Limit the live tensors on a device to a fraction (0 to 1) of its memory. The default is 1.
 
     A call that would exceed the limit raises torch.OutOfMemoryError before it computes anything or
-    draws a random number. For a torch.compile graph, all memory that the graph needs while it runs
-    counts. Raises ValueError for a fraction out of range, and NotImplementedError if the platform
-    does not report its memory size.
+    draws a random number. For a torch.compile graph, the limit covers all memory that the graph
+    needs while it runs. Raises ValueError for a fraction out of range, and NotImplementedError if
+    the platform does not report its memory size.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"tpu: a fraction of {fraction} of the memory. Give 0 to 1")

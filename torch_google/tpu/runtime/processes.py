@@ -3,7 +3,7 @@
 
 torch.distributed has two transports (../collectives), which `TORCH_TPU_COLLECTIVES` selects: `host`
 or `xla`. The default is `host` on the `cpu` platform, and `xla` otherwise. The `xla` transport
-needs programs that span the devices of several processes, and hence joined processes.
+needs programs that span the devices of several processes, so the processes must be joined.
 
 Rank 0 runs JAX's coordinator. It chooses a free port and publishes the address in torch's store.
 """

@@ -3,9 +3,9 @@
 
 XLA:CPU maps three memory regions per kernel. The program of a single operator has a few kernels, a
 fused program hundreds. Linux limits the number of mappings of a process (`vm.max_map_count`), and
-XLA aborts the process at that limit. The least recently used programs are therefore evicted
-earlier. If an evicted program is needed again, it is compiled again or loaded from the compile
-cache.
+XLA aborts the process at that limit. The least recently used programs are therefore evicted before
+the limit is reached. If an evicted program is needed again, it is compiled again or loaded from the
+compile cache.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def _grown(mode: str, *, sizes: int, limit: int) -> tuple[float, int, int]:
     return float(grown), int(compiled), int(forgotten)
 
 
-# Bounds in MiB, on the growth in total and per program. A limit of 60 programs gave a growth of 22.
-# Without a limit, each program added 0.3, or 1.5 when JAX still kept the program's text.
+# Bounds on the growth in MiB, in total and per program. With a limit of 60 programs, the growth was
+# 22 MiB. Without one, each program added 0.3 MiB, or 1.5 MiB when JAX still kept its text.
 _BOUND = 100.0
 _BOUND_OF_ONE = 0.7
 

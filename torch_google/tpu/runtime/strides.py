@@ -227,7 +227,7 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return `values` in the dtype and shape of `base`, completed with the last bytes of `base`."""
+    """Return `values` in the dtype and shape of `base`. Missing elements come from `base`."""
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])

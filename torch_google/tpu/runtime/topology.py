@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes TPUs, so that programs can be compiled for them on machines without TPUs.
 
-The compiler comes with the wheel `libtpu`, and needs neither a TPU nor a network. The devices of a
-topology can compile programs, but can neither run them nor hold arrays.
+The compiler comes with the wheel `libtpu`, and needs neither a TPU nor a network. Programs can be
+compiled for the devices of a topology, but these devices can neither run programs nor hold arrays.
 """
 
 from __future__ import annotations
