@@ -51,9 +51,9 @@ class CompiledOp:
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
 
-    If a tensor is sharded, `mesh` identifies the sharding that replicates an array across its
-    devices. `input_shardings` are the shardings of `inputs`, and `shardings` those of the returned
-    arrays. An input that is on only one device is replicated before the call.
+    If a tensor is sharded, `mesh` identifies the sharding that replicates an array across the
+    tensor's devices. `input_shardings` are the shardings of `inputs`, and `shardings` those of the
+    returned arrays. An input that is on only one device is replicated before the call.
     """
 
     name: str
@@ -431,7 +431,7 @@ def _resharding(call: NormalizedCall) -> int | None:
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Return whether the package version identifies the lowering, as for our own lowerings."""
+    """Return whether the versions of torch and this package determine the call's lowering."""
     return lowerings.is_pinned(call.pure.op)
 
 

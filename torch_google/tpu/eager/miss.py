@@ -103,7 +103,7 @@ def normalize(call: OpCall) -> OpCall:
 
 
 def check(call: OpCall) -> OpCall:
-    """Check for overlapping tensors and invalid scalars. The cache key determines neither."""
+    """Check for overlapping tensors and invalid scalars, because a cache hit rules out neither."""
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())

@@ -190,7 +190,7 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _out_shardings(self) -> Any:
-        """Return the shardings of the kept slots, as the cache keys of later operators state them.
+        """Return the shardings of the kept slots, which must match the keys of later operators.
 
         On a mesh, a tensor that belongs to one device is replicated. C++ then extracts that
         device's copy.

@@ -165,7 +165,7 @@ def _emitted(log_probs: jax.Array, states: jax.Array) -> jax.Array:
 
 
 def _skips(states: jax.Array, blank: int) -> jax.Array:
-    """Return whether a state may follow the one two before it, as two different targets may."""
+    """Return whether a state may follow the state two before it, skipping a blank."""
     before = jnp.pad(states[:, :-2], ((0, 0), (2, 0)), constant_values=blank)
     before = before[:, : states.shape[1]]
     return (jnp.arange(states.shape[1]) % 2 == 1) & (states != before)

@@ -26,7 +26,7 @@ vision: Any = torch.ops.torchvision
 
 
 def _pixel(image: torch.Tensor, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Interpolate an image (C, H, W), padded with 0, so that y and x have gradients."""
+    """Interpolate an image (C, H, W), padded with 0, at a point. Differentiable in y and x."""
     top, left = math.floor(y.item()), math.floor(x.item())
     total = image[:, 0, 0] * 0
     for row in (top, top + 1):

@@ -10,8 +10,9 @@ All threads share one arena. It keeps up to 1 GiB of free memory at its end and 
 the system. Blocks above 128 MiB are still mapped separately, because an aligned block does not fit
 into the hole that a freed block of the same size leaves.
 
-`keep` must be called before JAX initialises any platform. When it does, JAX also creates a CPU
-client, and each of the client's threads gets its own arena, in which a block cannot exceed 64 MiB.
+`keep` must be called before JAX initialises any platform, because JAX then also creates a CPU
+client. By default, each of the client's threads gets its own arena, in which a block cannot exceed
+64 MiB.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _start() -> list[jax.Device]:
 
 @contextmanager
 def _threads_for_all_devices() -> Iterator[None]:
-    """Give PJRT's CPU client enough threads for several devices, unless the user set their number.
+    """Give PJRT's CPU client enough threads for several devices. A number set by the user wins.
 
     For each device, a sharded program needs a thread to run its part, because the parts wait for
     each other, and a second thread to start the part. A thread that starts programs blocks while 32

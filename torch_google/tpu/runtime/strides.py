@@ -235,7 +235,7 @@ def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
 
 
 def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
-    """Reinterpret an array's bytes as a dtype. The result is flat if the dtype changes.
+    """Reinterpret an array's bytes as `dtype`. The result is flat if the dtype changes.
 
     An incomplete last element is dropped.
     """
