@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Start the importer, //tools/importer:import with its pinned dependencies, from any python3.
+"""Start the importer (//tools/importer:import), with its pinned dependencies, from any python3.
 
 Bazel builds the importer. If no input of the build has changed since, this script starts the built
 program directly, because Bazel would take seconds to find out that nothing has changed. This script

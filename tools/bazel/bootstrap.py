@@ -89,7 +89,7 @@ def first_available(providers: dict[str, Provider], *, version: str) -> Launcher
 
 
 def shared_rc(directory: Path) -> str:
-    """Return a bazelrc that enables a disk cache below `directory`, the user's cache directory."""
+    """Return a bazelrc that enables a disk cache under `directory`, the user's cache directory."""
     return (
         "# Written by tools/bazel. Results are shared between clones and survive `bazel clean`.\n"
         f"common --disk_cache={directory / 'disk'}\n"

@@ -22,7 +22,7 @@ def is_set_up(cache: Path) -> bool:
 
 
 def provide(*, version: str, cache: Path, lock: int) -> Launcher:
-    """Return a launcher for Debian's Bazel, and build its prefix below `cache` if necessary.
+    """Return a launcher for Debian's Bazel, and build its prefix under `cache` if necessary.
 
     Raises Unavailable if the machine or the archive cannot provide this version.
     """

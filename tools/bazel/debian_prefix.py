@@ -94,7 +94,7 @@ _UNUSED = (
 
 
 class PrefixError(Exception):
-    """Raised if the packages do not form a runnable Bazel. The message is one line."""
+    """Raised if the packages do not yield a working Bazel. The message is one line."""
 
 
 def wanted_packages() -> list[str]:
@@ -168,7 +168,7 @@ def _programs(prefix: Path) -> list[Path]:
 
 
 def relink(staging: Path) -> None:
-    """Make absolute symbolic links relative, such as those to /etc/java-21-openjdk."""
+    """Make absolute symbolic links, such as those to /etc/java-21-openjdk, relative."""
     for directory, names, files in os.walk(staging):
         for path in (Path(directory, name) for name in (*names, *files)):
             if not path.is_symlink():

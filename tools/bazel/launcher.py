@@ -13,7 +13,7 @@ _USER_HAS_DISK_CACHE = (
     """grep -qs '^[^#]*--disk_cache' "$root/.bazelrc.user" "${HOME:-}/.bazelrc\""""
 )
 # Use a UTF-8 locale. If a test was killed, Bazel deletes the test's files the next time it starts.
-# In an ASCII locale, it would crash on every start if one of those files has a non-ASCII name.
+# In an ASCII locale, it would crash on every start if one of those files had a non-ASCII name.
 _LOCALE = "case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac"
 
 

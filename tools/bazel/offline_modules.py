@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-# Maps modules to directories below usr/share/bazel.
+# Maps modules to directories under usr/share/bazel.
 DEBIAN_MODULES: Mapping[str, str] = {
     "bazel_features": "tools/features",
     "bazel_skylib": "tools/skylib",

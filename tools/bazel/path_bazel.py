@@ -68,7 +68,7 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
 
 
 def _no_address(line: str) -> str | None:
-    """Return why a download that bazelisk announces cannot succeed, or None if it may."""
+    """Return why a download that bazelisk announces cannot succeed, or None if it may succeed."""
     match = _DOWNLOAD.search(line)
     # With a proxy, this machine need not resolve host names, because the proxy does.
     if match is None or urllib.request.getproxies():

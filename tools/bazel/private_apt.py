@@ -62,7 +62,7 @@ class Archive:
 
 
 class PrivateApt:
-    """An apt that serves one suite of one archive, and keeps its state below `state`.
+    """An apt that serves one suite of one archive, and keeps its state under `state`.
 
     lock: the descriptor of a lock file. Every apt process inherits it, so the lock stays held.
     sources: whether to use the suite's source packages instead of its binary packages.

@@ -28,7 +28,7 @@ class CredentialsError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """A user and a password, or an identity token, which a token server exchanges."""
+    """A user and a password, or an identity token for a token server."""
 
     user: str = ""
     password: str = dataclasses.field(default="", repr=False)

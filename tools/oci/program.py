@@ -110,5 +110,5 @@ def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
 
 
 def _path(part: parts.Part) -> str:
-    """Return a path made from the part's hash, so that programs share equal parts."""
+    """Return a path made from the part's hash, so that programs share identical parts."""
     return f"{DIRECTORY}/parts/{part.name}-{hashlib.sha256(part.data).hexdigest()[:16]}"

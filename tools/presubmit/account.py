@@ -80,7 +80,7 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """Return (room, file) for a result file, or for every test.xml below a folder."""
+    """Return (room, file) for a result file, or for every test.xml under a folder."""
     if not argument.is_dir():
         return [(argument.stem, argument)]
     pairs = []

@@ -38,7 +38,7 @@ class Tally:
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Print the tables, failures and a summary. Return 0 if there are passes and no failures."""
+    """Print the tables, failures and a summary. Return 0 if a case passed and nothing failed."""
     files = [argument for argument in argv if argument.endswith(".json")]
     tally = Tally()
     for file in files:

@@ -61,7 +61,7 @@ class Kind:
         return _fits(value, self._type)
 
     def _readings(self, text: str) -> Any:
-        """Yield candidate values of `text`, from the most specific type to a plain string."""
+        """Yield candidate values for `text`, from the most specific type to a plain string."""
         for choice in self._choices:
             if isinstance(choice, ast.Subscript) and ast.unparse(choice.value) == "Literal":
                 yield from (value for value in _literals(choice) if str(value) == text)

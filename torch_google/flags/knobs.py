@@ -7,7 +7,7 @@ _WORDS = {"true": 1, "false": 0}
 
 
 def parse_knobs(text: str) -> dict[str, int]:
-    """Return a dict from knob name to number; true becomes 1 and false 0.
+    """Return a dict from knob name to integer; true becomes 1 and false 0.
 
     Raises a ValueError that quotes the malformed part.
     """

@@ -34,7 +34,7 @@ from torch_google.gfile.schemes import filesystem_of
 
 _METADATA = ".metadata"
 _DATA = ".distcp"
-# Errors that pickle raises for a damaged file, or for one written by another version of torch.
+# Errors that pickle raises for a damaged file, or for one written by a different version of torch.
 _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError)
 
 

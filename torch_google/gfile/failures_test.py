@@ -243,7 +243,7 @@ def test_a_rename_whose_answer_is_lost(forgetful: _Forgetful, lose: str) -> None
 
 
 class _Slow(Strict):
-    """A store that loses its first response to mkdir, and where another process creates `raced`."""
+    """A store that loses its first response to mkdir. It acts as if `raced` already existed."""
 
     lose = True
 

@@ -55,7 +55,7 @@ class Filesystem(ABC):
 
     @abstractmethod
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and everything below it, or a file."""
+        """Remove a directory and everything in it, or a file."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""

@@ -45,7 +45,7 @@ _NAMES = _BYTES.map(os.fsdecode).filter(
 
 
 def _content(top: str) -> dict[str, bytes]:
-    """Return the files below a directory, including those that gfile hides."""
+    """Return the files under a directory, including those that gfile hides."""
     return {
         str(path.relative_to(top)): path.read_bytes()
         for path in Path(top).rglob("*")

@@ -111,7 +111,7 @@ def Glob(pattern: PathLike) -> list[str]:
 
 
 def glob_below(base: Location, patterns: list[str]) -> list[str]:
-    """Return the sorted paths below `base` that match `patterns`, one pattern per component."""
+    """Return the sorted paths under `base` that match `patterns`, one pattern per component."""
     matches = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
     # `**` also matches the working directory itself, which would be an empty string here.
     return [str(each) for each in matches if str(each)]
@@ -181,7 +181,7 @@ def Sweep(path: PathLike) -> None:
 
 
 def DeleteRecursively(path: PathLike) -> None:
-    """Remove a directory and everything below it, or a file."""
+    """Remove a directory and everything in it, or a file."""
     filesystem_of(path).remove_tree(os.fspath(path))
 
 

@@ -22,7 +22,7 @@ _CONCURRENCY = 64
 
 @dataclass(frozen=True)
 class Tree:
-    """All files and directories below a directory, as fsspec names them; parents come first.
+    """All files and directories under a directory, as fsspec names them; parents come first.
 
     `files` includes `markers`: empty objects such as `run1/` that stand for a directory.
     """
@@ -46,7 +46,7 @@ class Primitives:
         self._ask = ask
 
     def tree(self, name: str) -> Tree:
-        """Return the tree below a directory; it is empty if the directory does not exist."""
+        """Return the tree under a directory; it is empty if the directory does not exist."""
         self._system.invalidate_cache()
         try:
             if defines(self._system, "find"):
@@ -126,7 +126,7 @@ class Primitives:
         self._ask(lambda: rename(old, new, **options))
 
     def _walked(self, top: str) -> dict[str, dict[str, Any]]:
-        """Return the entries below a directory, by name. This takes one request per directory."""
+        """Return the entries under a directory, by name. This takes one request per directory."""
         entries_by_name: dict[str, dict[str, Any]] = {}
         waiting = [top]
         while waiting:

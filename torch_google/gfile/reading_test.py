@@ -274,7 +274,7 @@ def test_a_forked_process_reads_as_well(tmp_path: Path, scheme: str) -> None:
 
 
 class _Mirror:
-    """A factory for a filesystem that resolves its paths below a URL."""
+    """A factory for a filesystem that resolves its paths relative to a URL."""
 
     def __init__(self, url: str, base: Any) -> None:
         self._url, self._base = url, base

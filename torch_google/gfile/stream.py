@@ -109,7 +109,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """A writer for a file in a store. The file is uploaded on close, and does not exist before."""
+    """A writer for a file in a store. It is uploaded on close, and does not exist until then."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/configs.py: they apply flags of this process or its parent to options.
+"""Hooks for torch/_seam/configs.py: they apply the flags given to this process or its parent.
 
 The hooks import torch_google.flags only if a flag is given.
 """

@@ -24,8 +24,8 @@ _DOORS = (
     "PAR_MAIN",
     "PAR_TRACE_IMPORTS",
 )
-# PAR_MAIN makes a PAR run torchrun. With torchrun's option --tee=3, the template prefixes each line
-# of output with the rank.
+# PAR_MAIN makes a PAR run torchrun. If torchrun gets --tee=3, the other variable makes it
+# prefix each line of output with the rank.
 LAUNCH_VARIABLES = {
     "PAR_MAIN": "torch_google.launch",
     "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",

@@ -68,7 +68,7 @@ def test_a_cycle_is_found_and_printed(line: str) -> None:
 
 @functools.cache
 def _sources() -> dict[str, str]:
-    """Return the source of each module of torch_google.tpu, except for tests."""
+    """Return the source of each module of torch_google.tpu, excluding tests."""
     return dict(_modules(files("torch_google").joinpath("tpu"), _PACKAGE))
 
 

@@ -65,7 +65,7 @@ def prepare_symbols() -> None:
 
 
 def skipped(function: _F) -> _F:
-    """Make Dynamo skip a function and its callees. Return the function or a wrapper of it."""
+    """Make Dynamo skip a function and its callees. Return the function or a wrapper around it."""
     if V2_6:
         return cast(_F, _without_dynamo(function))
     skip = eval_frame._FrameAction.SKIP

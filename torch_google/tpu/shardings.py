@@ -62,7 +62,7 @@ def text_of(number: int) -> str:
 
 
 def parse(text: Any) -> int:
-    """Return the number of the sharding that a text from `text_of` describes.
+    """Return the number of the sharding that a string from `text_of` describes.
 
     Raises ValueError, TypeError, KeyError or RuntimeError if the text is malformed, or if this
     process lacks one of the devices.

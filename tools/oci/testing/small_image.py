@@ -41,7 +41,7 @@ def small_base(directory: Path) -> Path:
 
 
 def small_image(directory: Path, source: str, settings: Settings | None = None) -> Image:
-    """Build an image of a one-module program in `directory`/image."""
+    """Build an image of a one-module program in the subdirectory `image` of `directory`."""
     par = small_par(directory / "small.par", source)
     base = small_base(directory / "below")
     return build_image(

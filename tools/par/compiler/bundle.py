@@ -129,7 +129,7 @@ class Index:
 
 
 def walk(root: str) -> list[tuple[str, str]]:
-    """Return (relative path, path on disk) for each file below a directory, sorted."""
+    """Return (relative path, path on disk) for each file under a directory, sorted."""
     files = []
     for base, directories, names in os.walk(root, followlinks=True):
         directories.sort()
@@ -146,7 +146,7 @@ def add_bundle(
     options: BundleOptions,
     compile_all: CompileAll = sources.compile_all,
 ) -> None:
-    """Add `files`, a sorted list of (path below the import root, path on disk), as a bundle."""
+    """Add `files`, a sorted list of (path under the import root, path on disk), as a bundle."""
     builder = BundleBuilder(writer, index, options, compile_all)
     builder.add(files)
     builder.finish()

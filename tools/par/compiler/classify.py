@@ -29,7 +29,7 @@ class Kind(enum.Enum):
 
 
 def classify(path: str, head: bytes) -> Kind:
-    """Classify a file by its `path` below the import root and its first bytes, `head`."""
+    """Classify a file by its `path` under the import root and its first bytes, `head`."""
     pure = PurePosixPath(path)
     if pure.suffix in (".pyc", ".pyo") or "__pycache__" in pure.parts:
         return Kind.DROP

@@ -15,9 +15,9 @@ from tools.par.compiler.sources import Compiled, Source, compile_runs, runs_of
 class Kept:
     """An LRU cache from sources to compiled code, of at most `most` bytes.
 
-    The bytes that a process compiles depend on what it did before (see sources.py). Each
-    compilation therefore runs in a fork of a child process that does nothing else. The constructor
-    forks this child, so create the cache before the process does other work.
+    The bytes that compilation produces depend on what the process did before (see sources.py).
+    Each compilation therefore runs in a fork of a child process that does nothing else. The
+    constructor forks this child, so create the cache before the process does other work.
     """
 
     def __init__(self, most: int) -> None:

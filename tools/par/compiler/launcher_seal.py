@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write a launcher's record, which says whether a program follows it (see seal.h)."""
+"""Read and write a launcher's record of whether a program follows the launcher (see seal.h)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def link(
 ) -> int:
     """Write the program to `output` atomically, and return its size in bytes.
 
-    files: the program's own files as (path below the import root, path on disk).
+    files: the program's own files as (path under the import root, path on disk).
     doors: whether the program obeys the PAR_* environment variables.
     """
     partial = output.with_name(f"{output.name}.{os.getpid()}.partial")

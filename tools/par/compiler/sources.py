@@ -46,7 +46,7 @@ Source = tuple[str, str, bool]
 
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
-    """Compile `files`, tuples of (path below the import root, path on disk, compress), in order."""
+    """Compile `files`, tuples of (path under the import root, path on disk, compress), in order."""
     if len(files) < _RUN // 4:
         yield from _compile_run(files)
         return

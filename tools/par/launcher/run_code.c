@@ -100,9 +100,9 @@ static int run_module(const wchar_t* name) {
   return status_of_result(result);
 }
 
-// Opens the file `path` if it is Python source. Otherwise, returns NULL without
-// setting an exception: for a directory or archive with a __main__.py, a .pyc
-// file, a terminal, or an error, which Py_RunMain() will report.
+// Opens the file `path` if it is Python source. Returns NULL, without setting
+// an exception, for a directory or archive with a __main__.py, a .pyc file, a
+// terminal, or an error, which Py_RunMain() will report.
 static FILE* open_source(PyObject* name, const char* path) {
   PyObject* importer = PyImport_GetImporter(name);
   int plain = importer == Py_None;

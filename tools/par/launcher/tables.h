@@ -6,9 +6,9 @@
 
 #include <Python.h>
 
-// Returns 1 if the index has every table, and if the types in every row are
-// right, its ranges are inside a file of `size` bytes, and its paths stay below
-// their root. Never sets an exception.
+// Returns 1 if the index has every table, every row has the right types, all
+// ranges are inside a file of `size` bytes, and all paths stay under their
+// root. Never sets an exception.
 int par_index_fits(PyObject* index, uint64_t size);
 
 // Like par_index_fits(), but checks one section of one bundle. `kind` is

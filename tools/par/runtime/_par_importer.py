@@ -21,7 +21,7 @@ _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
 # An import or a program that creates this many objects is large. `import torch` creates 270,000.
 _LARGE_IMPORT = 10_000
 _LARGE_PROGRAM = 100_000
-# Standard modules that par_runtime.adjustments patches.
+# Standard-library modules that par_runtime.adjustments patches.
 _ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))
 
 
@@ -35,7 +35,7 @@ def read_file(path):
 class Bundle:
     """A packed directory: a wheel, the standard library, or the program's own files.
 
-    The __file__ of a module is a path below `root`. If the files are on disk, `root` is their
+    The __file__ of a module is a path under `root`. If the files are on disk, `root` is their
     directory. If they are packed, `root` is a path that starts with the PAR's own path.
     """
 
@@ -129,7 +129,7 @@ class Loader:
         return _external.decode_source(self.get_data(self.get_filename(name)))
 
     def get_data(self, path):
-        """Return the contents of a file below the bundle's root, whether packed or on disk."""
+        """Return the contents of a file under the bundle's root, whether packed or on disk."""
         path = posix.fspath(path)
         bundle = self.bundle
         if not bundle.on_disk:
@@ -146,7 +146,7 @@ class Loader:
         return resources.reader(self.bundle, self.get_filename(name))
 
     def native_path(self, relative):
-        """Return the path on disk of a file below the import root, and unpack it if needed.
+        """Return the path on disk of a file under the import root, and unpack it if needed.
 
         Native libraries are always unpacked. Headers and linker scripts are unpacked when a path to
         them, or to a directory above them, is first requested. Raises OSError if no directory is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set the number of property-test examples: a tenth by default, all with `--config=full`."""
+"""Set how many examples property tests run: a tenth by default, all with `--config=full`."""
 
 from __future__ import annotations
 

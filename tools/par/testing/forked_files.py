@@ -32,7 +32,7 @@ def run(
     """Run `session(file, folder)` in a forked child for each file of this shard.
 
     In a child, this function returns `session`'s status immediately, and the caller must exit with
-    it. Only the parent goes on to the next files. Each child gets its own folder below `scratch`.
+    it. Only the parent goes on to the next files. Each child gets its own folder under `scratch`.
     The parent merges the `results.xml` files from these folders into `results`.
 
     Returns:

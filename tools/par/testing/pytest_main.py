@@ -32,9 +32,9 @@ def run(
     sample: int = 1,
     in_full_run: bool = True,
 ) -> int:
-    """Run `tests` (paths below the workspace) and return pytest's exit status.
+    """Run `tests` (paths under the workspace) and return pytest's exit status.
 
-    main_file: the __file__ of the generated main module, which is also below the workspace.
+    main_file: the __file__ of the generated main module, which is also under the workspace.
     forked: whether each file runs in its own process, forked from a parent that has imported
       `warm_imports`. Each shard then gets some of the files instead of some of the test cases.
     sample: without `--config=full`, run one in this many cases of each test function.

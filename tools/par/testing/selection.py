@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deselect test cases that run only with `--config=full`.
 
-They are the cases marked with `@pytest.mark.full` and, of each test function's other cases, all but
-one in `sample`, an attribute of par_test and par_tests. Each CI run runs some of the targets with
-the tag `full` or `budget` in full.
+All cases marked with `@pytest.mark.full` are deselected. Of each test function's other cases, one
+in `sample`, an attribute of par_test and par_tests, is kept. Each CI run runs some of the targets
+with the tag `full` or `budget` in full.
 """
 
 from __future__ import annotations

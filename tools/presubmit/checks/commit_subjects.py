@@ -18,7 +18,7 @@ _SUBJECT = re.compile(
     r"(?!Merge:)(?P<areas>[\w.][\w./+-]*(?:, [\w.][\w./+-]*)*): (?P<verb>[a-z][\w-]*)(?: .*\S)?"
 )
 _REVERT = re.compile(r'Revert ".+"')
-# A pattern for third-person, past and -ing forms, and the imperatives that it wrongly matches.
+# _OTHER_FORM matches third-person, past and -ing forms, and wrongly matches the verbs in _VERBS.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
 _VERBS = frozenset(
     {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}

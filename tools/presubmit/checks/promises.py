@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check tables of promises (tested properties): rows name existing tests, and a page links to all.
+"""Check tables of promises (tested properties): each row names existing tests.
 
-The tables are recognised by their column headers.
+Also check that tests/README.md links to every README that has such a table. The tables are
+recognised by their column headers.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yield the test files below a room, or below its parent folder if that is a room as well."""
+    """Yield the test files under a room, or under its parent folder if that is a room as well."""
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))

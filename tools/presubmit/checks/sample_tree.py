@@ -17,7 +17,7 @@ def write(
 ) -> tree.Tree:
     """Write `contents`, which maps paths to text, and copy the workspace's `settings` files.
 
-    Returns the tree of the files in `contents`, below `root`.
+    Returns the tree of the files in `contents`, under `root`.
     """
     for path, content in contents.items():
         file = root / path

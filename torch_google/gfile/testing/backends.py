@@ -46,7 +46,7 @@ QUICK = gfile.Retry(attempts=6, first=0.001)
 
 @dataclass(frozen=True)
 class Backend:
-    """A filesystem with CONTENT below `root`.
+    """A filesystem with CONTENT under `root`.
 
     real_directories: whether a directory must be created before it is used.
     urls: whether paths are URLs, in which special characters are percent-encoded.
@@ -63,7 +63,7 @@ class Backend:
         return urllib.parse.quote(name) if self.urls else name
 
     def path(self, name: str) -> str:
-        """Return the full path of a name below the root."""
+        """Return the full path of a name under the root."""
         if "::" in self.root:
             inner, _, chain = self.root.partition("::")
             return f"{inner}{name}::{chain}"
@@ -272,7 +272,7 @@ WRITABLE = tuple(name for name in NAMES if name not in ("zip", "http"))
 
 @contextmanager
 def backend(name: str, directory: Path, files: Mapping[str, bytes] = CONTENT) -> Iterator[Backend]:
-    """Yield the backend named `name`, with `files` below its root."""
+    """Yield the backend named `name`, with `files` under its root."""
     with ExitStack() as stack:
         created = _create(name, directory, files, stack)
         if created.writable:

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Strict(MemoryFileSystem):
-    """fsspec's memory filesystem, which has real directories, but without patterns."""
+    """fsspec's memory filesystem, which has real directories, but raises on patterns."""
 
     protocol = "strict"
 

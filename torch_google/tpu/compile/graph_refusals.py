@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejects a graph's operator calls if the CPU rejects them, as the eager modes do.
+"""Rejects a graph's operator calls that the CPU rejects, as the eager modes do.
 
 AOTAutograd decomposes operators before the backend sees them, and the smaller operators may accept
 arguments that the original operator rejects. So a call that the CPU rejects is not decomposed. The

@@ -74,7 +74,7 @@ class GraphSignature:
         return self._adapters
 
     def arrays(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments, with the array of its storage in place of each tensor."""
+        """Return the arguments, replacing each tensor with its storage's array."""
         if self._plain:
             return self.adapter().take(args)
         return [
@@ -92,7 +92,7 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument whose final value an output is, or None."""
+        """Return the index of the argument whose final value is the output `node`, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
             return None  # the output is the value before the write
@@ -106,7 +106,7 @@ class GraphSignature:
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
-        """Return the indices of the numeric inputs that need not be constants in a program."""
+        """Return the indices of the scalar inputs that need not be constants in a program."""
         fixed: set[Any] = set()
         for node in nodes:
             meta = node.meta.get("val")
@@ -115,8 +115,8 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
             if lowerings.is_collective(node.target):
-                # Numbers passed to a collective, such as the elements per rank, must be constants
-                # in the program.
+                # Scalars passed to a collective, such as the number of elements per rank, must be
+                # constants in the program.
                 metas = (each.meta.get("val") for each in node.all_input_nodes)
                 fixed |= _symbols(metas)
         return frozenset(

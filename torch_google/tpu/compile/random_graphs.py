@@ -122,7 +122,7 @@ STEPS: dict[str, _Function] = {
 class GraphStep:
     """A step of a random function: STEPS[name](x, y, a, b).
 
-    `first` and `second` select the operands x and y among the values computed so far. `a` and `b`
+    `first` and `second` select the operands x and y from the values computed so far. `a` and `b`
     are integers from which the step derives dimensions and options.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results and gradients of random graphs on padded arrays match the CPU."""
+"""The results and gradients of random graphs on padded arrays match those on the CPU."""
 
 from __future__ import annotations
 

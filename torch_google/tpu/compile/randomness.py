@@ -80,7 +80,7 @@ def is_random(node: Node) -> bool:
 
 
 def _refuse_drawn_again(joint: GraphModule) -> None:
-    """Reject subgraphs that draw random numbers, such as cond's, if the gradient recomputes them.
+    """Reject recomputed subgraphs, such as branches of cond, that draw random numbers.
 
     The recomputed subgraph would not draw the same numbers as the forward pass, so the gradient
     would be wrong.

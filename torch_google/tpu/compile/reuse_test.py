@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal graphs share programs, also across processes, but only if their options are equal."""
+"""Identical graphs with the same options share programs, even across processes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -329,7 +329,7 @@ class Specialization:
 
 
 def _constraints(graph: GraphModule) -> list[int]:
-    """Return the sharding numbers that occur in a graph's calls of `torch_google::shard`."""
+    """Return the sharding numbers that occur in a graph's calls to `torch_google::shard`."""
     return [
         parse(node.args[1])
         for module in graph.modules()

@@ -141,8 +141,8 @@ class _SymbolicProgram:
         if not isinstance(meta, torch.Tensor) or result is None:
             return None
         array = jax.lax.convert_element_type(jax.numpy.asarray(result), dtypes.to_jax(meta.dtype))
-        # torch's result is empty for values that torch does not need, such as some statistics, but
-        # a lowering may compute them. So do not compare empty shapes.
+        # torch returns an empty tensor for a result that it does not need, such as some
+        # statistics, but a lowering may compute the result. So do not compare empty shapes.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
                 f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "

@@ -26,7 +26,7 @@ def compile_step(
 
     `loss` returns a scalar, or a tuple of a scalar and other values, and the step returns the same
     values, detached. Gradients are None before and after a step. `options` are those of
-    torch.compile. A change of the learning rate never causes a recompilation.
+    torch.compile. Changing the learning rate never causes a recompilation.
 
     The optimizer may read and set its own attributes, and call `super()` without arguments.
 

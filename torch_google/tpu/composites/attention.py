@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention, with a fused forward operator and a fused backward operator.
 
-torch (v2.6 and v2.13) calls fused operators only on a fixed list of devices. On all others, it does
-not ask `_fused_sdp_choice`, but uses the math (unfused) implementation, a series of smaller
-operators. So this module calls the fused operator itself.
+torch (v2.6 and v2.13) calls fused operators only on a fixed list of devices. On all others, it uses
+the math (unfused) implementation, a series of smaller operators, without calling
+`_fused_sdp_choice`. So this module calls the fused operator itself.
 """
 
 from __future__ import annotations

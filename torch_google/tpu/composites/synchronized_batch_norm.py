@@ -35,7 +35,7 @@ def _gather_stats_with_counts(
     """Return the mean and the inverse standard deviation over all ranks.
 
     Also update the running statistics. `mean` and `invstd` have a row for each rank, and `counts`
-    has the number of elements of each rank.
+    has the number of elements on each rank.
     """
     share = (counts / counts.sum()).unsqueeze(1).to(mean.dtype)
     total = (mean * share).sum(0)

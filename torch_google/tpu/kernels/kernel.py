@@ -24,8 +24,9 @@ from torch_google.tpu.runtime import platform
 class Kernel:
     """A JAX function that is a torch operator. `title` names it in error messages.
 
-    `function` takes arrays in place of tensors. `x64` says whether it is traced with 64 bits; if it
-    is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it differentiates.
+    `function` takes arrays in place of tensors. `x64` says whether it is traced with 64-bit types;
+    if it is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it
+    differentiates.
     """
 
     name: str
@@ -112,7 +113,7 @@ class Kernel:
         return lambda arrays: self.results(self.signature.with_tensors(values, arrays))
 
     def _x64(self, values: Sequence[Any], arrays: Sequence[Any]) -> bool | None:
-        """Return whether to trace with 64 bits, or None if `x64_choice` must decide."""
+        """Return whether to trace with 64-bit types, or None if `x64_choice` must decide."""
         wide = [str(array.dtype) for array in arrays if is_64_bit(array)]
         if self.x64 is False and wide:
             raise TypeError(
@@ -198,7 +199,7 @@ def _loses_gradients(items: Sequence[torch.Tensor | None]) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Replace a symbolic number with its value, and return any other value unchanged."""
+    """Replace a symbolic scalar with its value, and return any other value unchanged."""
     if isinstance(value, torch.SymInt):
         return int(value)
     if isinstance(value, torch.SymFloat):

@@ -33,11 +33,11 @@ def custom_kernel(
     part of the program), under torch.vmap, and on CPU tensors. On a CPU, Pallas kernels are
     interpreted.
 
-    `x64` says whether JAX traces the function and its gradient with jax_enable_x64. By default, 64
-    bits are on if an argument or a result has 64 bits. Otherwise, they are off if the function
-    calls Pallas or cannot be traced with 64 bits, and on for all other functions. With 64 bits off,
-    JAX's default dtypes have 32 bits, but a dtype that the function names explicitly is kept. With
-    `x64=False`, 64-bit arguments raise TypeError.
+    `x64` says whether JAX traces the function and its gradient with jax_enable_x64. By default,
+    64-bit types are enabled if an argument or a result has a 64-bit dtype. Otherwise, they are
+    disabled if the function calls Pallas or cannot be traced with them, and enabled for all other
+    functions. If they are disabled, JAX's default dtypes have 32 bits, but a dtype that the
+    function names explicitly is kept. With `x64=False`, 64-bit arguments raise TypeError.
 
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
     TypeError's message names the function, the argument and the invalid value.

@@ -38,7 +38,7 @@ class Choice:
 
 
 def choose(function: Function, arrays: Sequence[Any]) -> Choice:
-    """Choose whether to trace a function with 64 bits, given its arrays (or tracers or specs)."""
+    """Choose whether to trace a function with 64-bit types, given arrays, tracers or specs."""
     if any(is_64_bit(array) for array in arrays):
         return Choice(True)
     try:
@@ -53,10 +53,11 @@ def choose(function: Function, arrays: Sequence[Any]) -> Choice:
 
 
 def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any:
-    """Return the function's results, with 64-bit types on or off; `choose` decides if it is None.
+    """Return the function's results. `x64` says whether 64-bit types are enabled.
 
-    If `choose` turns 64-bit types off, but the function can be traced only with them, they stay on.
-    If tracing fails both ways, the error from the 64-bit trace is raised.
+    If `x64` is None, `choose` decides. If `choose` disables 64-bit types, but the function can be
+    traced only with them, they stay enabled. If the function fails both ways, the error from its
+    trace with 64-bit types is raised.
     """
     choice = choose(function, arrays) if x64 is None else Choice(x64)
     if choice.trace is not None and choice.x64 is not False:
@@ -75,13 +76,13 @@ def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any
 
 @contextmanager
 def enabled(x64: bool) -> Iterator[None]:
-    """Turn 64 bits on or off for tracing. 64-bit dtypes named explicitly are never truncated."""
+    """Enable or disable 64-bit types for tracing. Explicit 64-bit dtypes are never truncated."""
     with jax.enable_x64(x64), explicit_x64_dtypes(ExplicitX64Mode.ALLOW):
         yield
 
 
 def is_64_bit(array: Any) -> bool:
-    """Return whether an array or spec has a dtype that JAX supports only with 64 bits enabled."""
+    """Return whether an array or spec has a dtype that JAX supports only in x64 mode."""
     return str(array.dtype) in {"int64", "uint64", "float64", "complex128"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that kernels without 64-bit support are traced with 32 bits, but keep 64-bit dtypes."""
+"""Tests that kernels without 64-bit support are traced in 32-bit mode, but keep 64-bit dtypes."""
 
 from __future__ import annotations
 

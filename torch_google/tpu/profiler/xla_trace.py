@@ -16,7 +16,7 @@ from torch_google.tpu.runtime import memory_history
 
 
 class Trace:
-    """The files of a trace, which exist once the block of `trace` has ended."""
+    """The files of a trace, which exist once the `trace` block has ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

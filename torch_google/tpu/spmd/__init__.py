@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SPMD in one process: tensors sharded over several devices, with the names of torch_xla's API.
+"""SPMD in one process: tensors sharded over several devices. The names are from torch_xla's API.
 
 A sharded tensor is on one tpu device, which represents all devices of the mesh. Operators on the
 tensor run on all these devices, and XLA (GSPMD) inserts the communication.

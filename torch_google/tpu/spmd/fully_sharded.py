@@ -38,8 +38,8 @@ class FullyShardedDataParallel(nn.Module):
     along its first dimension, the batch.
 
     `auto_wrap_policy` chooses submodules to wrap first. Each is wrapped by
-    `auto_wrapper_callable(module, **options)`, which is this class by default, and its output is
-    sharded in the same way.
+    `auto_wrapper_callable(module, **options)`, which is this class by default. The submodules'
+    outputs are sharded in the same way.
 
     A module on the CPU is copied to tpu in shards. Create the optimizer after wrapping the module.
     """
@@ -106,7 +106,7 @@ class FullyShardedDataParallel(nn.Module):
         return (None,) * tensor.dim()
 
     def _split(self, output: Any) -> Any:
-        """Shard the output's first tensor along its batch dimension, if it divides evenly."""
+        """Shard the output's first tensor along its batch dimension, if that divides evenly."""
         leaves, structure = pytree.tree_flatten(output)
         devices = self._mesh.axis_sizes[self._axis]
         for index, leaf in enumerate(leaves):

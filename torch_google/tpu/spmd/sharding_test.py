@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that results of operators on sharded tensors match the CPU, and how they are sharded."""
+"""Tests the values and the shardings of results of operators on sharded tensors."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ _PATIENCE = 120.0
 
 
 class RankFailedError(AssertionError):
-    """Raised if a function failed in a rank, with its traceback, or if the rank ended."""
+    """Raised if a function failed in a rank, or if the rank ended.
+
+    The message has the function's traceback or the rank's exit code.
+    """
 
 
 class Ranks:

@@ -58,7 +58,7 @@ def _device_types(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return the tensor on each device: a copy, or on its own device the tensor itself."""
+    """Return a copy of the tensor on each device, but the tensor itself on its own device."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that optimizers do not load Dynamo, and that torch's own are restored if it is loaded."""
+"""Tests that optimizers do not load Dynamo, and that its import restores torch's own classes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patch standard modules that would look on disk for files that are packed in the PAR."""
+"""Patch standard-library modules that would look on disk for files that are packed in the PAR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVELOPER_SUFFIX = ".dev"
 
 
 def adjust(runtime: Runtime, module: ModuleType) -> None:
-    """Patch a standard module directly after its import."""
+    """Patch a standard-library module directly after its import."""
     if module.__name__ == "sysconfig":
         _place_headers(runtime, module)
     elif module.__name__ == "inspect":

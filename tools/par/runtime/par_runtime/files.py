@@ -35,7 +35,7 @@ def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
 
 @functools.cache
 def library_owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
-    """Map the soname of each library to its bundle and path, except for the machine's libraries."""
+    """Map each library's soname to its bundle and path. Omit copies of machine libraries."""
     owners: dict[str, tuple[Bundle, str]] = {}
     for bundle in runtime.bundles:
         if bundle.name == "cc_runtime":

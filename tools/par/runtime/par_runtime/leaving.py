@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from _par_importer import Runtime
 
 
-# Writable descriptors that are inherited from the caller, such as a build tool's pipes, to which
+# Writable descriptors that were inherited from the caller, such as a build tool's pipes, to which
 # the program rarely writes.
 _inherited = open_files.writable()
 

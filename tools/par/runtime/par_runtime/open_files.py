@@ -45,7 +45,7 @@ def writable() -> set[tuple[int, int, int]]:
 
 
 def _descriptors() -> Iterable[int]:
-    """Return all open descriptors, and possibly closed ones. Without /proc, return 0 to 255."""
+    """Return all open descriptors, and maybe some closed ones. Without /proc, return 0 to 255."""
     try:
         return map(int, os.listdir("/proc/self/fd"))
     except OSError:
