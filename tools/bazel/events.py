@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read how a build's actions were run from the file that `--build_event_json_file` writes."""
+"""Count a build's actions by strategy, using the file that `--build_event_json_file` writes."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def run(
 
 
 def _packaged(distribution: str, *places: str) -> str:
-    """Return the path of an installed distribution's executable, the first found in `places`."""
+    """Return the path of an installed distribution's executable, searching `places` in order."""
     try:
         installed = importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError as error:

@@ -14,8 +14,8 @@ from typing import Any
 PATTERN = re.compile(r"(?:PY)?TORCH[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]")
 _IN_A_LIBRARY = re.compile(rb"\0(" + PATTERN.pattern.encode("ascii") + rb")(?=\0)")
 
-# Strings that look like names of environment variables but are not, with what they are instead.
 _CODE = "a macro or a name in generated C++ code"
+# Maps strings that only look like names of environment variables to what they are instead.
 _NOT_READ = {
     "TORCHSCRIPT_FUNCTION": "a label in profiles",
     "TORCH_CHECK": _CODE,

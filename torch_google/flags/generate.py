@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     output = Path(_OUTPUT.value or workspace / _FOLDER / RESOURCES[version()])
-    # Generating the text takes seconds and may fail, so open the file only once it is complete.
+    # Generating the text takes seconds and may fail, so finish that before opening the file.
     replace(output, registry())
     return 0
 

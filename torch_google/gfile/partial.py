@@ -88,7 +88,7 @@ def is_special(path: str) -> bool:
 
 
 def open_in_place(target: str, mode: str) -> IO[bytes]:
-    """Open a file without replacing it: to append, or because it is a pipe or a device.
+    """Open a file in place, to append to it or because it is a pipe or a device.
 
     Raises PermissionError for a file or link that another user put into a sticky directory.
     """
@@ -221,7 +221,7 @@ class Partial:
 
 @cache
 def machine() -> str:
-    """Return an identifier of this machine's current boot or, without /proc, of its host name."""
+    """Return an identifier of this machine's current boot or, without /proc, of the machine."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             identity = file.read().strip()

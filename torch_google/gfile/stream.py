@@ -196,8 +196,8 @@ class StoreReader(io.RawIOBase):
     """A reader for a file in a store. After a transient failure, it resumes at the same position.
 
     `open_again` opens or reopens the file. If `length` is None, a connection that ends early cannot
-    be told from the end of the file. `check` runs after each read, and raises if the bytes may be
-    from another version.
+    be distinguished from the end of the file. `check` runs after each read, and raises if the bytes
+    may be from a different version.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def _joined(options: list[str]) -> list[str]:
-    """Return the options, and each pair of successive ones joined, to match `--nnodes 1:4`."""
+    """Return the options, then each successive pair as one string, to match `--nnodes 1:4`."""
     return [*options, *(f"{first} {second}" for first, second in itertools.pairwise(options))]
 
 

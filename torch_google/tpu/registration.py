@@ -85,7 +85,7 @@ def receive(*parts: Any) -> Any:
 
 def _install_collectives() -> None:
     """Register the process group backend as `tpu` and under its upstream name `tpu_dist`."""
-    # torch can be built without torch.distributed. Otherwise, `import torch` has already loaded it.
+    # torch can be built without torch.distributed. If it is there, `import torch` has loaded it.
     if torch.distributed.is_available():
         communication_hooks.install()
         for name in ("tpu", "tpu_dist"):

@@ -17,8 +17,8 @@ def find(files: tree.Tree) -> set[finding.Finding]:
     paths = files.python()
     if not paths:
         return set()
-    # The linter and the formatter both report a syntax error. Use a set, so that equal findings are
-    # reported once. On a syntax error, the formatter exits with status 2.
+    # The linter and the formatter both report a syntax error. Use a set, so that identical findings
+    # are reported once. On a syntax error, the formatter exits with status 2.
     return {
         *_run(files, ["check"], paths),
         *_run(files, ["format", "--check"], paths),

@@ -30,9 +30,9 @@ def partition(
     gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Split a joint graph into a forward graph and a backward graph."""
-    # Recompute views in the backward graph, which is free. A saved view would be copied, including
-    # the gaps between its elements, because each output of a program is a separate array. Do not
-    # merge identical collectives, because another rank's graph may keep them separate.
+    # Recompute views in the backward graph, because that is free. A saved view would be copied,
+    # including the gaps between its elements, because each output of a program is a separate array.
+    # Do not merge identical collectives, because another rank's graph may keep them separate.
     merge = not any(lowerings.is_collective(node.target) for node in gm.graph.nodes)
     with functorch_config.patch(recompute_views=True, cse=functorch_config.cse and merge):
         return randomness.partition(

@@ -17,7 +17,7 @@ class Options:
     `donate`: whether a program may overwrite an input in place with the input's new value.
 
     `buckets`: the sizes to which symbolic sizes are padded, in increasing order. True means powers
-    of two from 8; False means no padding, and one program per set of sizes.
+    of two starting at 8; False means no padding, and one program per set of sizes.
 
     `max_programs`: how many programs a graph with symbolic sizes may keep. The least recently used
     program is evicted.

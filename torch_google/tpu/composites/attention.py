@@ -78,7 +78,7 @@ def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: boo
 
 
 def _is_mask(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> bool:
-    """Return whether torch allows the mask's dtype, and the mask broadcasts to the scores."""
+    """Return whether torch allows the mask's dtype and the mask can be broadcast to the scores."""
     scores = (*q.shape[:3], k.shape[2])
     return (
         mask.dtype in (torch.bool, torch.float32, q.dtype)

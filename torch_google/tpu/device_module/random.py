@@ -47,7 +47,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: DeviceLike = "tpu") -> torch.Tensor:
-    """Return the state of a device's generator as a CPU tensor of 16 bytes."""
+    """Return the state of a device's generator as a 16-byte CPU tensor."""
     return _generator(index_of(device)).get_state()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates memory and time on TPUs that this machine lacks.
+"""Estimates memory use and run time on TPUs, without needing a TPU.
 
 The package is callable: `torch_google.tpu.estimate(model, inputs, topology="v5e:4x4")`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates the memory and time of a model on TPUs that this machine lacks."""
+"""Estimates the memory use and run time of a model on TPUs, without needing a TPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes this device accelerate's default, unless the program asks for the CPU."""
+"""Makes this device the default in accelerate, unless the program asks for the CPU."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def to_dtensor(t: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
     """Return a DTensor with the values and placements of a sharded tensor.
 
     The local tensor is the shard at this rank's position in `device_mesh`, which must have the
-    shape of the tensor's mesh. Each rank must pass the whole tensor, with equal values. Raises
+    shape of the tensor's mesh. Each rank must pass the whole tensor, with the same values. Raises
     ValueError in the same cases as `placements_of`.
     """
     from torch.distributed.tensor import DTensor

@@ -155,7 +155,7 @@ def _serve(
     timeout: float,
     environ: Mapping[str, str],
 ) -> None:
-    # Replace the environment inherited from the server, which is that of the module's first ranks.
+    # The environment inherited from the server is that of the module's first ranks, so replace it.
     os.environ.clear()
     os.environ.update(environ)
     quick_compiler.use()

@@ -38,8 +38,8 @@ def install() -> None:
 def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         device_types = set(_device_types(args))
-        # For a module without buffers, torch passes an empty list, which has no device type. It is
-        # handled like host tensors.
+        # For a module without buffers, torch passes an empty list, which has no device type. That
+        # list is handled like host tensors.
         is_ours = "tpu" in device_types or (
             device_types <= {"cpu"} and _get_available_device_type() == "tpu"
         )
