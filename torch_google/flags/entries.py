@@ -150,7 +150,7 @@ class _Written:
         return {key: names for key, names in {**by_key, "read": read}.items() if names}
 
     def same_everywhere(self, entry: str) -> bool:
-        """Return whether the default is the same on all machines without environment variables."""
+        """Return whether all machines have the same default if no environment variable is set."""
         expressions = self._expressions(entry)
         reached = [node for value in expressions for node in self._reached(value)]
         inner = [node for top in reached for node in ast.walk(top)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identical graphs with the same options share programs, even across processes."""
+"""Identical graphs share programs, even across processes, but only if their options match."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -177,8 +177,8 @@ def __getattr__(name: str) -> Any:
 def is_initialized() -> bool:
     """Return whether the platform has started, or the user has selected a device.
 
-    A DeviceMesh selects a device only if the result is False. As with CUDA, it must keep a device
-    that the user has selected.
+    A DeviceMesh selects a device only if the result is False, because, as with CUDA, it must
+    keep a device that the user has selected.
     """
     return bool(_C.started()) or _selected or current_device() != 0
 
