@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create a job's Kubernetes manifest: an Indexed Job with a Service, or a JobSet.
 
-The result is a `List` object that `kubectl apply -f` accepts as JSON. The pods have the user, the
-volumes and the read-only root filesystem that images built by oci_image expect. They start the
+The result is a `List` object that `kubectl apply -f` accepts as JSON. The pods use the user id,
+the volumes and the read-only root filesystem that images built by oci_image expect. They start the
 program with torch_google.launch.
 """
 

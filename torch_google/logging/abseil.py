@@ -79,8 +79,8 @@ def follow() -> None:
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # If the variable equals the level that the flags imply, assume that a parent process has set
-    # it.
+    # If the variable equals the level that the flags imply, assume that the parent process set it,
+    # not the user.
     level = os.environ.get(LEVEL_VARIABLE, "")
     _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)

@@ -240,7 +240,7 @@ class _RemoteFile:
         self._bytes = 0
         self._due = False
         self._due_again = False
-        # The numbers of records that have been queued and stored so far.
+        # How many records have been queued so far, and how many of them are stored.
         self._queued = 0
         self._stored = 0
         self._prompt = True
@@ -260,7 +260,7 @@ class _RemoteFile:
             self._waiting.append(line)
             self._bytes += len(line)
             self._queued += 1
-            # Records logged during an upload do not trigger another one, which could go on forever.
+            # Records logged by an upload do not trigger the next one, or uploads might never end.
             if (urgent or self._bytes >= PART_BYTES) and not _here.uploading:
                 self._due = True
             self._some.notify_all()

@@ -52,7 +52,7 @@ class OneStreamLogger(logging.Logger):
         del value
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, unless it writes to the console, which is the stream's job."""
+        """Add a handler unless it writes to the console, because only the stream writes there."""
         if not _is_console(hdlr):
             super().addHandler(hdlr)
 
@@ -132,7 +132,7 @@ def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
 
 
 def _created(name: str) -> logging.Logger:
-    """Create the logger `name` as a logging.Logger, even if another class is the default."""
+    """Create the logger `name` as a logging.Logger, even if a different class is the default."""
     previous = logging.getLoggerClass()
     logging.setLoggerClass(logging.Logger)
     try:

@@ -130,7 +130,7 @@ def test_adopted_before_torch_is_imported() -> None:
 
 
 def test_the_list_has_every_logger_that_torch_cuts_off_when_it_is_imported() -> None:
-    """Import the torch modules that add console handlers in a process without torch_google."""
+    """In a process without torch_google, import the torch modules that add console handlers."""
     done = subprocess.run(
         [sys.executable, "-c", _CUT_OFF], capture_output=True, text=True, check=True
     )

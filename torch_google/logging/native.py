@@ -2,10 +2,9 @@
 """A relay that turns torch's C++ messages on standard error into log records.
 
 C++ code in the released torch logs only to file descriptor 2. `Relay` replaces the descriptor with
-a pipe that a small process reads. A thread could not replace the process, because C++ code that
-holds the GIL could fill the pipe and deadlock. The relay process also survives a crash of the
-program and reads the pipe to its end, so it does not lose the last messages, which explain the
-crash.
+a pipe that a small process reads. A thread of the program would not do: C++ code that holds the GIL
+could fill the pipe and deadlock. The relay process also survives a crash of the program and reads
+the pipe to its end, so it does not lose the last messages, which explain the crash.
 
 The relay process turns torch's lines into records for the same handlers and passes other text
 through unchanged. Python's sys.stderr still writes to the terminal, not to the pipe.

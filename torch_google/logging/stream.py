@@ -52,13 +52,12 @@ def setup(
     imported before or after the call. Calling `setup` again replaces the earlier settings.
 
     Args:
-      directory: also write to files in this directory, which is any torch_google.gfile path, or ""
-      for none.
+      directory: also write to files in this directory, a torch_google.gfile path; "" for none.
       json: write each record as one JSON object.
       native: also log C++ messages; the default is true in a PAR.
       program: the start of the log files' names; the default is the program's name.
 
-    If an argument is None, the flag applies: see `define_flags` and, for `directory`, Abseil's
+    If an argument is None, its flag applies: see `define_flags` and, for `directory`, Abseil's
     `--log_dir`. If the directory cannot be created, nothing is set up. If it was passed as an
     argument, `setup` raises an OSError naming it, or ValueError for an unknown scheme. If a flag
     set it, the program exits with a one-line message and status 1 (SystemExit).

@@ -34,7 +34,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 @pytest.mark.full
 @every_method
 def test_workers_fail_and_restart(method: str) -> None:
-    # Below tmp_path, the path of the fork server's socket would be too long.
+    # Under tmp_path, the path of the fork server's socket would be too long.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         done = _run(
             *(_SCENARIOS, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),

@@ -76,8 +76,8 @@ def hang_on(parents: Line) -> None:
 def die_with_parent() -> None:
     """Make the kernel kill this process when its parent ends, without a lifeline.
 
-    The parent may be torchrun's agent, for example. The kernel watches the parent's thread that
-    started this process, which is the main thread in the agent.
+    The parent may be torchrun's agent, for example. The kernel watches the thread that
+    started this process; in the agent, that is the main thread.
     """
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:

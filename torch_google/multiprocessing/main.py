@@ -69,8 +69,8 @@ def handle_main(
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
     """Run tests. Call it as `handle_test_main(absltest.main)`, or with pytest.main and arguments.
 
-    It works like `handle_main`, but removes flags from sys.argv before it calls `test_main`, unless
-    that is absl's, which parses flags itself.
+    It works like `handle_main`, but removes flags from sys.argv before it calls `test_main`. It
+    keeps them for absltest.main, which parses flags itself.
     """
     line = list(sys.argv)
     _define_flags()

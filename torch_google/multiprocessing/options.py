@@ -9,8 +9,8 @@ FLAGS = flags.FLAGS
 
 # The first method is the default. spawn starts a new program with the current environment, which
 # inherits no locks from other threads; torch, OpenMP and JAX all start threads. forkserver is as
-# safe, but its children surprise users with the environment that the server started with. fork is
-# the fastest, but safe only while the program has no other threads.
+# safe, but its children get the environment that the server started with, which surprises users.
+# fork is the fastest, but safe only while the program has no other threads.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 

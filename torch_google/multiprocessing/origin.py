@@ -23,7 +23,7 @@ _KEY = "torch_google.multiprocessing"
 
 
 class Origin:
-    """The data that a parent passes to children: lifeline, listener's address and command line."""
+    """The data that a parent passes to children: lifeline, listener address and command line."""
 
     def __init__(self, argv: Sequence[str] | None) -> None:
         """Store `argv` for the children. If it is None, they parse no flags and set up no log."""
@@ -32,7 +32,7 @@ class Origin:
         util.register_after_fork(self, Origin.begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle this object with the lifeline and listener of the process that is running."""
+        """Pickle this object with the current process's lifeline and listener."""
         return _arrive, (self.argv, lifeline.line(), reports.listener().address)
 
     def arrive(self, line: lifeline.Line, address: bytes) -> None:

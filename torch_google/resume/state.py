@@ -89,7 +89,7 @@ class State:
         reader = gfile.CheckpointReader(directory)
         saved = reader.read_metadata().state_dict_metadata
         values = self._values(0)
-        # If the saved run had fewer ranks, it has no generator states for this rank.
+        # If the saved run had fewer ranks, its checkpoint has no generator states for this rank.
         values["random"] = {
             f"{name}_{_rank()}": module.get_rng_state()
             for name, module in self._generators.items()

@@ -162,7 +162,7 @@ class Dispatcher:
                 )
 
     def _schedule(self) -> None:
-        """Pass batches to idle workers, after waiting up to `batch_wait` for each to fill up."""
+        """Pass batches to idle workers. Wait up to `batch_wait` for each batch to fill up."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -190,7 +190,7 @@ class Dispatcher:
                 return
 
     def _seconds_of_queue(self) -> int:
-        """Estimate, from past batches, in how many seconds the queued requests will be done."""
+        """Estimate how many seconds the queued requests will take, based on past batches."""
         batches = self._metrics.batch_seconds
         if not batches.count:
             return 1

@@ -16,8 +16,8 @@ class ServingError(Exception):
 class RequestError(Exception):
     """An error in a request or its handling, which the server sends as the response.
 
-    `where` is a part of the request, such as `inputs.x`. `next_step` tells the client what to do.
-    `retry_after` is the number of seconds to wait before a retry.
+    `where` names a part of the request, such as `inputs.x`. `next_step` tells the client what to
+    do. `retry_after` is the number of seconds to wait before a retry.
     """
 
     status: HTTPStatus
@@ -28,7 +28,7 @@ class RequestError(Exception):
     retry_after: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the body of the response, before its encoding as JSON."""
+        """Return the body of the response, before it is encoded as JSON."""
         return {
             "error": {
                 "what": self.what,

@@ -84,7 +84,7 @@ class Model:
 
 
 def _named(result: Any) -> dict[str, torch.Tensor]:
-    """Return outputs by name. Unless the model names them, they are `output` or `output_0` etc."""
+    """Return outputs by name. The default names are `output`, or `output_0`, `output_1`, ..."""
     if isinstance(result, Mapping):
         outputs = {str(name): value for name, value in result.items()}
     elif isinstance(result, tuple | list) and len(result) != 1:

@@ -54,7 +54,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """The torch dtype and the shape of a model input, without the batch dimension."""
+    """The torch dtype and the shape of a model input, excluding the batch dimension."""
 
     name: str
     dtype: str

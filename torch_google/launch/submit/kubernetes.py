@@ -53,10 +53,11 @@ class Submission:
 
 
 def run(submission: Submission) -> int:
-    """Run a job until it ends. Return 0, 1 if it failed, or 128 plus the signal that cancelled it.
+    """Run a job until it ends.
 
-    Then delete the job, but keep a failed one for the user to inspect. Raises SubmitError if the
-    cluster rejects the job.
+    Return 0 if it succeeded, 1 if it failed, or 128 plus the number of the signal that cancelled
+    it. Delete the job unless it failed, so that the user can inspect a failed one. Raises
+    SubmitError if the cluster rejects the job.
     """
     if shutil.which("kubectl") is None:
         raise SubmitError("kubectl is not on PATH; install it and choose a cluster")

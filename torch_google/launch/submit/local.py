@@ -22,7 +22,10 @@ from torch_google.launch.submit.scheduler import (
 
 
 def run(job: Job) -> int:
-    """Run a job until it ends. Return its status, or 128 plus the signal that cancelled it."""
+    """Run a job until it ends.
+
+    Return its status, or 128 plus the number of the signal that cancelled it.
+    """
     env = _environment()
     processes = Processes(sys.stdout)
     with tempfile.TemporaryDirectory(prefix="submit-") as logs:
@@ -53,7 +56,7 @@ def run(job: Job) -> int:
 
 
 class _Report:
-    """A callback that prints how each machine ended. spare: how many machines may fail."""
+    """A callback that prints the outcome on each machine. spare: how many machines may fail."""
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
@@ -68,7 +71,7 @@ class _Report:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without any scheduler's variables, because submit may run in a job."""
+    """Return the environment without scheduler variables: submit itself may run in a job."""
     names = {name for environment in environments.ENVIRONMENTS for name in environment.variables}
     kept = {name: value for name, value in os.environ.items() if name not in names}
     return kept | LAUNCH_VARIABLES

@@ -89,9 +89,10 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def run(job: Job, options: Options) -> int:
-    """Run a job until it ends. Return its status, or 128 plus the signal that cancelled it.
+    """Run a job until it ends.
 
-    Raises SubmitError if the cluster cannot run the job.
+    Return its status, or 128 plus the number of the signal that cancelled it. Raises
+    SubmitError if the cluster cannot run the job.
     """
     cluster = Cluster(options.address, options.headers)
     submitted: list[str] = []

@@ -83,7 +83,7 @@ class Cluster:
         ]
 
     def has_package(self, name: str) -> bool:
-        """Return whether the cluster has a package. If so, extend its lifetime by some minutes."""
+        """Return whether the cluster has a package. If so, extend its lifetime by a few minutes."""
         try:
             self._call("GET", f"/api/packages/gcs/{name}")
         except HttpError as error:
@@ -149,7 +149,7 @@ class Cluster:
                         failures = 0
                     if socket.close_code == aiohttp.WSCloseCode.OK:
                         if not position:
-                            # A log contains at least some lines from Ray itself.
+                            # Ray itself writes some lines to every log.
                             raise Unreachable(f"{url} is empty; the agent of its node may be gone")
                         if rest:
                             write(rest)

@@ -53,7 +53,7 @@ class Packages:
 
 
 def upload(cluster: Cluster, program: Path, say: Callable[[str], None]) -> Packages:
-    """Upload the pieces of a program that the cluster lacks.
+    """Upload a program's pieces, except those that the cluster already has.
 
     Raises SubmitError if the program cannot be read or an upload fails.
     """

@@ -51,7 +51,7 @@ class Job:
             raise ValueError(f"--max-restarts={self.restarts}: expected 0 or more")
 
     def command(self, log_directory: Path) -> list[str]:
-        """Return the command for one machine. Its lines of output are prefixed with the rank."""
+        """Return the command for one machine. It prefixes each output line with the rank."""
         options = [f"--nproc-per-node={self.processes}", "--tee=3", f"--log-dir={log_directory}"]
         if self.fewest is not None:
             options.append(f"--nnodes={self.fewest}:{self.machines}")

@@ -38,9 +38,10 @@ def command(job: Job, options: list[str]) -> list[str]:
 
 
 def run(job: Job, options: list[str]) -> int:
-    """Run a job until it ends. Return its status, or 128 plus the signal that cancelled it.
+    """Run a job until it ends.
 
-    Raises SubmitError if this machine does not belong to a Slurm cluster.
+    Return its status, or 128 plus the number of the signal that cancelled it. Raises
+    SubmitError if this machine does not belong to a Slurm cluster.
     """
     if shutil.which("srun") is None:
         raise SubmitError("srun is not on PATH; submit from a machine of the Slurm cluster")

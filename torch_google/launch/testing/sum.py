@@ -2,8 +2,8 @@
 """A program that adds up `rank + 1` over all ranks, and prints the sum and other values as JSON.
 
 The argument fail-in-rank-1 makes one process fail. wait-with-pid-in=DIR makes all processes write
-their ids and wait. lose-machine-1 kills torchrun and the process of one machine, as if the machine
-had vanished.
+their ids to DIR and wait. lose-machine-1 kills torchrun and the process of one machine, as if the
+machine had vanished.
 """
 
 from __future__ import annotations

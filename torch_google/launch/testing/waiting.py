@@ -13,7 +13,8 @@ def wait_for_pids(
 ) -> list[int]:
     """Wait until `count` ranks have written their process ids, and return the ids.
 
-    Return fewer if `process`, the parent of the ranks, ends. Raises TimeoutError after `seconds`.
+    Return fewer ids if `process`, the ranks' parent, ends first. Raises TimeoutError after
+    `seconds`.
     """
     deadline = time.monotonic() + seconds
     while len(files := list(directory.glob("*.pid"))) < count and process.poll() is None:

@@ -114,7 +114,7 @@ def kill_me() -> None:
 
 @scenario
 def kill_me_plain() -> None:
-    """Start a sleeping multiprocessing.Process from a thread, which then ends."""
+    """Start a sleeping multiprocessing.Process from a thread that then ends."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
@@ -143,7 +143,10 @@ def hold_under_torchrun() -> None:
 
 @scenario
 def siblings() -> None:
-    """Start a child that outlives its siblings, its starting thread, and a fork of its parent."""
+    """Start a child that outlives the thread that started it.
+
+    It also outlives its siblings and a forked copy of its parent.
+    """
     long = processes.Process(talk_late, start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
