@@ -30,7 +30,7 @@ def unquote(name: bytes) -> bytes:
     """Return a name from a diff without the quotes and escapes that git adds.
 
     Raises NameProblem for a quoted name with an escape that git never writes, because git would
-    keep the quotes and use another file.
+    keep the quotes and use a different file.
     """
     if len(name) < 2 or name[:1] != b'"' or name[-1:] != b'"':
         return name
@@ -86,8 +86,8 @@ def plain_path(name: bytes) -> str:
 def escapes(path: str, target: str) -> bool:
     """Return whether a symlink at `path` with this `target` may lead out of the tree.
 
-    It may if `..` follows a name, because the name may be another link, and `..` is then the parent
-    of that link's target.
+    It may if `..` follows a name, because the name may itself be a link, and `..` is then the
+    parent of that link's target.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))

@@ -13,7 +13,7 @@ from tools.importer.errors import UserError
 def check_own(directory: Path, step: str, *, link: bool = False) -> None:
     """Raise UserError if other users may have filled `directory`. It need not exist.
 
-    With `link`, a symlink to a safe directory is accepted too. The error ends with `step`.
+    With `link`, a symlink to a safe directory is also accepted. The error ends with `step`.
     """
     try:
         status = directory.stat() if link else directory.lstat()

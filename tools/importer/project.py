@@ -78,7 +78,7 @@ class Project:
 
     @property
     def state(self) -> Path:
-        """Return the directory for the state of unfinished commands, which is in the workspace."""
+        """Return the workspace directory that holds the state of unfinished commands."""
         return self.workspace / STATE
 
     def series_of(self, label: str) -> Path:

@@ -56,7 +56,7 @@ def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None 
 
 
 def tell(line: str, file: TextIO) -> None:
-    """Print a line. If the reader (such as `head`) has closed the pipe, drop it silently."""
+    """Print a line. If the reader (such as `head`) has closed the pipe, drop the line."""
     try:
         print(line, file=file, flush=True)
     except BrokenPipeError:

@@ -3,7 +3,7 @@
 
 `move` is applied first: `{"src/": ""}` maps `src/x/a.py` to `x/a.py`. The globs of `include` and
 `exclude` then match our paths. So the same globs work for an sdist, which has a `src/` directory,
-and for a wheel, which does not. `*` does not match slashes, `**` does.
+and for a wheel, which does not. `*` does not match slashes, but `**` does.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Patch:
 
     @property
     def expires(self) -> datetime.date | None:
-        """The last day before the patch must be reviewed."""
+        """The day by which the patch must be reviewed."""
         text = self.header.get("Expires")
         return datetime.date.fromisoformat(text) if text else None
 

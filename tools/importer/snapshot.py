@@ -36,7 +36,7 @@ def blob_id(data: bytes) -> str:
 
 
 class Snapshot(Protocol):
-    """An immutable upstream tree. Reading never writes below the workspace."""
+    """An immutable upstream tree. Reading never writes to the workspace."""
 
     @property
     def label(self) -> str:

@@ -26,18 +26,18 @@ class Entry:
 
 
 def tree_hash(root: Path) -> str:
-    """Return the hex hash of the tree below `root`. Raises OSError if a file cannot be read."""
+    """Return the hex hash of the tree at `root`. Raises OSError if a file cannot be read."""
     return hash_entries(tree_entries(root))
 
 
 def tree_entries(root: Path) -> dict[str, Entry]:
-    """Return an entry for every file and link below `root`, by its path with slashes."""
+    """Return an entry for every file and link under `root`, by its path with slashes."""
     top = os.fspath(root)
     return {path: _entry(os.path.join(top, path), link) for path, link in _files(top, "")}
 
 
 def entry_of(root: Path, path: str) -> Entry:
-    """Return the entry of one file or link below `root`."""
+    """Return the entry of one file or link under `root`."""
     full = os.path.join(os.fspath(root), path)
     return _entry(full, os.path.islink(full))
 

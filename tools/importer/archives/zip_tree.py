@@ -48,8 +48,8 @@ class ZipMembers:
 class ArchiveSnapshot:
     """The tree of an archive, from the zip written by archive.write_tree.
 
-    `absent` returns whether the archive's author left out a path. A path below an empty directory,
-    such as a submodule's, counts as left out too.
+    `absent` returns whether the archive's author left out a path. A path under an empty directory,
+    such as a submodule's, also counts as left out.
     """
 
     natives = False

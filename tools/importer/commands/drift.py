@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
-    # If the document goes to standard output, print nothing else there.
+    # If a JSON or HTML document goes to standard output, print nothing else there.
     alone = args.format != "text" and args.output is None
     origins = _Quiet(report) if alone else report
 

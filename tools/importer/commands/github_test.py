@@ -50,7 +50,7 @@ class GitHub:
         return (self.upstream / "lib/a.py").read_text()
 
     def commit(self, message: str, *edits: tuple[str, str]) -> str:
-        """Replace texts in the file and commit the result."""
+        """Make text replacements in the file, and commit the result."""
         text = self.text()
         for old, new in edits:
             assert old in text

@@ -141,7 +141,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Run a command, under the lock if it writes, after completing a half-published tree."""
+    """Finish any interrupted publication, then run a command, under the lock if it writes."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
@@ -150,8 +150,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Dry runs must complete the half-published tree too, because their output would
-            # otherwise be wrong.
+            # Do this even for a dry run, because its output would otherwise be wrong.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:

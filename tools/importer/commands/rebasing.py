@@ -56,7 +56,7 @@ def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdi
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to store. Messages use their `source` as the tree's name."""
+    """Return the inputs to store. Messages use the input `source` as the tree's name."""
     return {**edit.as_json(), "source": edit.name}
 
 

@@ -29,7 +29,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 def _laid_out(
     directory: Path, series: Mapping[str, Mapping[str, str]] = _SERIES
 ) -> SampleWorkspace:
-    """Create a workspace whose series applies to v1, but whose build uses another release."""
+    """Create a workspace whose series applies to v1, but whose build uses a different one."""
     sample = make_workspace(directory)
     sample.series("v1", series)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0

@@ -32,7 +32,7 @@ def edited(text: str, **lines: str) -> str:
 
 @dataclass(frozen=True)
 class SampleWorkspace:
-    """A workspace below `root`, with upstream releases next to it in `upstream`."""
+    """A workspace at `root`, with upstream releases next to it in `upstream`."""
 
     root: Path
     upstream: Path

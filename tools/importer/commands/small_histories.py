@@ -25,7 +25,7 @@ class Edit:
 
     @property
     def added(self) -> str:
-        """Return the lines that the patch adds, which are contiguous."""
+        """Return the contiguous lines that the patch adds."""
         kept = self.old.splitlines(keepends=True)
         return "".join(line for line in self.new.splitlines(keepends=True) if line not in kept)
 

@@ -117,7 +117,7 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# Patches that a user resolved by hand need a decision in the reverse import too.
+# Patches that a user resolved by hand also need a decision in the reverse import.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -140,7 +140,7 @@ _BACK = {
 }
 
 
-# Patches for the build from source only, which the wheel's series lacks.
+# Patches that only the build from source needs, so the wheel's series lacks them.
 _OF_SOURCES = {
     "v2.6.0": {
         "inductor-in-a-static-program.patch": Outcome.SUSPECTED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The style sheet of the drift page, light and dark, which is embedded in the page.
+"""The style sheet that is embedded in the drift page, with a light and a dark theme.
 
 In both themes, text has a contrast ratio of at least 4.5:1 to its background.
 """

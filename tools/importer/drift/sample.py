@@ -57,7 +57,7 @@ def upstream(label: str, **texts: str | None) -> PartialSnapshot:
 
 
 def write_series(root: Path, *, label: str = "v1") -> Series:
-    """Write a series below `root`/`label` with a patch per file and its base, and return it."""
+    """Write a series, with one patch per file and its base, to `root`/`label`; return it."""
     base = upstream(label)
     directory = root / label
     directory.mkdir(parents=True)

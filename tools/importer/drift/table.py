@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True)
 class FileCell:
-    """The outcome of one file of a patch on a release.
+    """The outcome for one file of a patch, on one release.
 
     `inner` is the diff from the patch's version to upstream's. `pairs` holds both versions of a
     suspected patch, side by side; JSON documents omit it.
@@ -62,7 +62,7 @@ class FileCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """The outcome of a patch on a release. `files` is empty if it landed as part of a group."""
+    """The outcome of a patch on a release. `files` is empty if the patch landed with a group."""
 
     outcome: Outcome
     note: str

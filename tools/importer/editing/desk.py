@@ -37,10 +37,11 @@ class Desk:
         *,
         only: Collection[str] = (),
     ) -> int:
-        """Write upstream's text files with the first `count` patches applied; return their number.
+        """Write upstream's text files with the first `count` patches applied.
 
         Files that those patches touch are included even if they are binary. `only` limits the
-        paths. The directory appears atomically and replaces an old one.
+        paths. The directory appears atomically and replaces an earlier one. Return the number of
+        files.
         """
         touched = tree_up_to(release, count)
         tree = OverlaySnapshot(release.snapshot, touched)

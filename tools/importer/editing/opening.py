@@ -19,7 +19,7 @@ from tools.importer.snapshot import Snapshot
 
 
 def open_release(project: Project, report: Report, label: str | None = None) -> Release:
-    """Open a release with its series, by default the build's.
+    """Open a release with its series. The default is the release that the build uses.
 
     Raises UserError if the series or its recorded base is missing or damaged.
     """

@@ -83,8 +83,8 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
     """Return whether a changed patch uses `__file__`.
 
-    If none does, skip the rules' guards. They read all of upstream's files, which takes longer than
-    everything else.
+    If none does, the caller skips the rules' guards, which read all of upstream's files and so take
+    longer than everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

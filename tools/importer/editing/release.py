@@ -27,7 +27,7 @@ class Release:
 
 
 def series_directory(project: Project, label: str | None = None) -> Path:
-    """Return the directory of a release's series, by default the build's.
+    """Return the directory of a release's series; the default is the build's release.
 
     Raises UserError if the release has no series.
     """

@@ -32,7 +32,7 @@ def header(subject: str) -> bytes:
 
 
 def with_lines(text: Blob, **lines: str) -> Blob:
-    """Return a text with some lines replaced: `with_lines(blob, line_3="three")`."""
+    """Return `text` with some lines replaced: `with_lines(blob, line_3="three")`."""
     out = text.data.decode().splitlines(keepends=True)
     for key, line in lines.items():
         out[int(key.removeprefix("line_")) - 1] = f"{line}\n"

@@ -35,7 +35,7 @@ class SeriesEdit:
     """An edit to the series of the release `label`. `digest` is the hash of the unedited series.
 
     `data` is the new patch file. An inserted patch follows the patch `after`, or comes first if
-    that is None.
+    `after` is None.
     """
 
     kind: Kind

@@ -89,7 +89,7 @@ def test_nothing_changed_gives_the_same_bytes(release: Release) -> None:
 def test_a_patch_in_the_middle_changes_and_later_ones_follow(
     project: Project, release: Release
 ) -> None:
-    # The edit adds a line above the third patch's hunk, which shifts the hunk.
+    # The edit shifts the third patch's hunk by adding a line above it.
     grown = Blob(_TWO.data.replace(b"second\n", b"second\nand a half\n"))
     rebased = rebase(release, _replace(release, "second", {"torch/a.py": grown}))
     assert [result.outcome for result in rebased.carried.results] == [Outcome.OFFSET]
@@ -331,7 +331,7 @@ def test_a_link_out_of_the_tree_is_refused(release: Release, target: bytes) -> N
 
 
 class _Half(DictSnapshot):
-    """A snapshot from an origin that has no files below test/."""
+    """A snapshot from an origin that has no files under test/."""
 
     def carries(self, path: str) -> bool:
         return not path.startswith("test/")

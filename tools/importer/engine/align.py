@@ -22,7 +22,8 @@ from tools.importer.engine.marks import Mark
 # A gap between anchors with more pairs of lines than this counts as entirely rewritten. This can
 # turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# A range longer than this is first cut at unique runs of lines. Every _CUT_EVERY-th line is tried.
+# A range longer than this is first cut at unique runs of lines. The search for a run starts at
+# every _CUT_EVERY-th line.
 _LONG = 1000
 _CUT_EVERY = 64
 # The number of equal lines, starting with a unique one, that a cut requires.
@@ -308,7 +309,7 @@ def _anchors(
 
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence of `pairs` in which the second index increases too."""
+    """Return the longest subsequence of `pairs` in which the second index also increases."""
     positions = [position for _, position in pairs]
     if positions == sorted(positions):
         return pairs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebase a series from its recorded base onto another upstream tree, file by file.
+"""Rebase a series from its recorded base onto a different upstream tree, file by file.
 
 Each patch is rebased by a three-way merge. For patch i, base is the old file with patches 0 to i -
-1 applied, theirs is the same file with patch i applied too, and ours is the new file with the
+1 applied, theirs is the same file with patch i also applied, and ours is the new file with the
 rebased patches 0 to i - 1 applied. A patch has landed if its merge changes nothing. Patches that
 change the same lines are also merged as a group, because upstream may have taken all of them.
 
@@ -348,7 +348,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """Combine the outcomes of a patch's files into one, with a note if only a part landed."""
+    """Combine the outcomes of a patch's files into one, with a note if it landed only in part."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

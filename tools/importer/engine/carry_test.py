@@ -389,7 +389,7 @@ def test_disjoint_patches_commute(
 
 
 def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
-    """Upstream added a function above the patched one and removed one below; bodies are equal."""
+    """Upstream added and removed functions whose bodies equal that of the patched one."""
 
     def text(*names: str, patched: str = "") -> str:
         body = "    x = one()\n    y = two()\n    return x\n"

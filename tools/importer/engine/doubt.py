@@ -263,9 +263,9 @@ def _agrees(
     `alike` has the patch's readings whose changes become `settled` when slid down.
     """
     if usual == part.ours:
-        # Equal texts count as the same change, even if the two sides may have kept different ones
-        # of several equal lines. If upstream changed more than the patch, its text does not show
-        # whether both removed the same lines.
+        # If both sides have the same text, they made the same change, even if they may have kept
+        # different ones of several equal lines. If upstream changed more, its text does not show
+        # whether both removed the same lines, so compare all readings.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)

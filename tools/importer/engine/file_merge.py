@@ -205,7 +205,7 @@ def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
 
 
 def _placeholder(labels: Labels, mode: str) -> Blob:
-    """Return a text that the user must replace, for a file that conflict markers would corrupt."""
+    """Return placeholder text for a file that conflict markers would corrupt."""
     notice = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
     return Blob(_whole(b"", notice, b"", labels), mode if mode != SYMLINK else "100644")
 

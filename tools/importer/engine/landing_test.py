@@ -59,7 +59,7 @@ def _edited(lines: list[str], source: random.Random) -> list[str]:
 
 
 def test_out_and_in_again_is_upstreams_tree(tmp_path: Path) -> None:
-    """Both patches have landed. In half of the cases, upstream has other changes too."""
+    """Both patches have landed. In half of the cases, upstream also has other changes."""
     counts = [_out_and_in_again(tmp_path / str(seed), seed) for seed in range(60)]
     assert counts.count(2) > 40
 

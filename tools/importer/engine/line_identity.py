@@ -88,7 +88,7 @@ class Story:
         """Yield variants of the story in which the patch's removals are shifted without effect.
 
         For example, a function may be removed with the blank line above it or the one below it. In
-        each variant, the patch removes at least one line that it removes in this story too.
+        each variant, the patch removes at least one of the lines that it removes in this story.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):

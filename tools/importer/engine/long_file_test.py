@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with thousands of lines are aligned in pieces, which does not change the result."""
+"""Aligning a file with thousands of lines in pieces does not change the result."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _ENDS = (b"", b"no newline", b"\r", b" ")
 
 
 def contents() -> st.SearchStrategy[bytes]:
-    """Return a strategy for file contents: mostly texts with repeated lines, some binary data."""
+    """Return a strategy for file contents: mostly text with repeated lines, some binary data."""
     lines = st.lists(
         st.one_of(st.sampled_from(_LINES), st.integers(0, 9).map(lambda n: b"line %d\n" % n)),
         max_size=25,

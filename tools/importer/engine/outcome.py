@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of rebasing a patch onto another upstream tree."""
+"""The outcome of rebasing a patch onto a different upstream tree."""
 
 from __future__ import annotations
 

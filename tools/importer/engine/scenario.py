@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: an upstream tree with a patch series, and another tree to rebase it onto."""
+"""Test support: an upstream tree with a patch series, and a different tree to rebase it onto."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def make_scenario(
     context: int = 3,
     moves: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """Write a series below `root`, with one patch per step on top of the previous ones.
+    """Write a series to `root`, with one patch per step on top of the previous ones.
 
     `moves` maps old to new paths of files that a step renames instead of removing and adding them.
     """
@@ -96,7 +96,7 @@ def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
 
 
 def next_scenario(root: Path, carried: Carry, new: Files) -> Scenario:
-    """Write a rebased series below `root`, as an import would publish it."""
+    """Write a rebased series to `root`, as an import would publish it."""
     root.mkdir(parents=True, exist_ok=True)
     for name, data in carried.series_files().items():
         (root / name).write_bytes(data)

@@ -148,7 +148,7 @@ def _doubtful(
     """Return whether a base line next to base[start:stop] equals upstream's line at that end.
 
     If so, either of the two may be the base's line, so it is unknown what upstream added to the
-    patch's change. Return true too if upstream removed such a line and the patch did not, because
+    patch's change. Also return true if upstream removed such a line and the patch did not, because
     upstream may have removed the line outside the range.
     """
     taken = Counter(theirs) - Counter(ours)

@@ -51,7 +51,7 @@ def known_lines(
     """Return text.lines[start:stop], looking up lines by mark in `words` if only marks are known.
 
     One placeholder line replaces each run of unknown lines. It states their number and `label`.
-    Insignificant lines within the run, such as blank lines, are counted too.
+    Insignificant lines within the run, such as blank lines, are also counted.
     """
     if text.lines is not None:
         return list(text.lines[start:stop])

@@ -65,7 +65,7 @@ class Checkout:
         self._made: set[str] = set()
 
     def check_clean(self, destination: str, keep: Globs) -> None:
-        """Raise UserError if there are local edits below `destination` or git is busy.
+        """Raise UserError if there are local edits under `destination` or git is busy.
 
         git is busy during a merge, rebase or similar operation, and while its index is locked.
         Edits to files in `keep` do not count.
@@ -128,8 +128,8 @@ class Checkout:
         """Write the planned files, then the index. Raises UserError if a file has changed."""
         writes = [step for step in plan.steps if step.entry]
         with report.progress("files", len(plan.steps)) as progress:
-            # Delete the deepest files first, so that directories that files replace are empty by
-            # then.
+            # Delete the deepest files first, so that a directory is empty before a file replaces
+            # it.
             for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
                 if step.entry is None:
                     self._delete(step)
@@ -169,7 +169,7 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return the symlinks among the parents of changed paths, which must not be followed.
+        """Return the symlinks among the parents of changed paths. They must not be followed.
 
         Raises UserError for a link that the update does not replace.
         """
@@ -315,7 +315,7 @@ class Checkout:
 def changes_between(
     old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], destination: str
 ) -> dict[str, Change]:
-    """Return the entries that differ between two trees, by path below `destination`."""
+    """Return the entries that differ between two trees at `destination`, by full path."""
     return {
         f"{destination}/{path}": (old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())
@@ -349,7 +349,7 @@ def _parents(path: str) -> list[str]:
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """Return the deepest common directory of the paths as a list of one, or [] if there is none."""
+    """Return the deepest common directory of the paths in a list, or [] if there is none."""
     common = os.path.commonpath(list(paths) or ["."])
     return [common] if common and common != "." else []
 

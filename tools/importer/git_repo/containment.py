@@ -18,7 +18,7 @@ _LINKS = 40  # Linux follows at most this many links
 def check_destination(destination: str, repository: Repository, commit: str | None) -> str:
     """Return `destination` without trailing slashes. Raises UserError unless it is a safe path.
 
-    It must be below the repository. Each of its parents must be a directory, both in `commit` and
+    It must be inside the repository. Each of its parents must be a directory, both in `commit` and
     in the working tree, and not a link, a file or a submodule.
     """
     path = destination.rstrip("/")

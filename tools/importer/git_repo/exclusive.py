@@ -24,7 +24,7 @@ _MACHINE = (
     errno.EIO,
     errno.EMFILE,
     errno.ENFILE,
-    errno.EXDEV,  # another file system is mounted below the working tree
+    errno.EXDEV,  # a different file system is mounted in the working tree
 )
 
 

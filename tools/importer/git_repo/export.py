@@ -22,7 +22,8 @@ from tools.importer.selection import SelectedSnapshot, Selection
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
 
-# A ref below this prefix points at each exported branch's commit. Only exports move these refs.
+# For each exported branch, a ref under this prefix points at its commit. Only exports move these
+# refs.
 _RECORD = "refs/importer/exported/"
 
 _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HEAD")
@@ -178,7 +179,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # A branch at the commit of the last export contains none of the user's work.
+        # Replacing a branch that is still at the commit of its last export loses no user's work.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:

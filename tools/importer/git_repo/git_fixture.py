@@ -88,7 +88,7 @@ def make_series(
 ) -> Series:
     """Create a series for `commit` from git's diffs. `patches` maps a name to (reason, files).
 
-    The base of the series is recorded too. The branch in `upstream` is left where it was.
+    The base of the series is also recorded. The branch in `upstream` is left where it was.
     """
     commit = git(upstream, "rev-parse", commit)
     branch = git(upstream, "symbolic-ref", "--short", "HEAD")

@@ -92,7 +92,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
             "--format=%H%n%B",
             "-z",  # NUL separates messages, which contain blank lines
             "--extended-regexp",
-            # Match the whole line, because another destination may have ours as a prefix.
+            # Match the whole line, because a different destination may begin with ours.
             f"--grep=^{label}[[:space:]]*$",
             f"--skip={skip}",
             f"--max-count={_PAGE}",

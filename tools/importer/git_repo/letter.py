@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a patch for upstream's maintainers, with title, reason and test plan, as commit or mail."""
+"""Write a patch for upstream's maintainers, with reason and test plan, as a commit or a mail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record, written before vendoring is published, that allows a killed run to be completed."""
+"""A record, written before a run publishes, that lets the next run complete a killed one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """An unfinished update of `ref` from `old` to `new`, and of the working tree below `at`.
+    """An unfinished update of `ref` from `old` to `new`, and of the working tree under `at`.
 
     `old` is None if the ref is new.
     """

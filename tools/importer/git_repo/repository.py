@@ -24,7 +24,7 @@ ZERO = "0" * 40
 GITLINK = "160000"
 TREE = "040000"
 _ASKED = 500  # queries per batch: 20 KB fit in a pipe, so neither side can deadlock
-STAGING = "import-"  # the prefix of temporary directories below the git directory
+STAGING = "import-"  # the prefix of temporary directories in the git directory
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Repository:
         return self._list(treeish, "-r")
 
     def files_at(self, commit: str | None, path: str) -> dict[str, TreeEntry]:
-        """Return the files below directory `path` of a commit; {} if it does not exist."""
+        """Return the files under the directory `path` of a commit; {} if it does not exist."""
         tree = self.directory(commit, path) if commit else None
         return self.files(tree) if tree else {}
 
@@ -305,7 +305,7 @@ class Repository:
         return entries
 
     def _make_tree(self, level: Mapping[str, TreeEntry]) -> str:
-        # --missing is for partial clones, in which siblings may be absent.
+        # --missing is for partial clones, in which other files of the tree may be absent.
         out = self.git.run("mktree", "-z", "--missing", data=_mktree_lines(level))
         return out.decode().strip()
 

@@ -157,7 +157,7 @@ class UpstreamHistory:
 
         ghstack's and pytorch's bots write `Pull Request resolved:`, a squash merge ends the title
         with `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that
-        mentions the number elsewhere is another change.
+        mentions the number elsewhere is a different change.
         """
         if not mains:
             return None
@@ -223,7 +223,7 @@ class UpstreamHistory:
 
 
 def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
-    """Open upstream's local repository in place, or a copy of a remote one below `cache`.
+    """Open upstream's local repository in place, or a copy of a remote one in `cache`.
 
     Raises UserError if `url` is neither a local directory nor a URL.
     """

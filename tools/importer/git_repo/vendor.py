@@ -196,7 +196,7 @@ class _Vendoring:
         return followed
 
     def _check_edits(self, current: Files, last: Vendored | None) -> None:
-        """Raise LocalEditsError for committed edits below the destination that are in no patch."""
+        """Raise LocalEditsError for committed edits under the destination that are in no patch."""
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(

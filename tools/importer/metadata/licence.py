@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect changes to upstream's licence, which stop an import until the user has read the new text.
+"""Detect a change to upstream's licence, to stop the import until the user has read the new text.
 
 Texts are compared by the sha256 of their words, so changes to white space are ignored, but a new
 year is not. No text is stored here. licence.json, next to METADATA, records the hash of each file.
@@ -120,7 +120,7 @@ def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
 
 
 def _place(snapshot: Snapshot, path: str) -> str:
-    """Return the path of a licence file, which in a wheel is below .dist-info."""
+    """Return the path of a licence file, which in a wheel is under .dist-info."""
     if snapshot.read(path) is None:
         place = re.compile(rf"[^/]+\.dist-info/(licenses/)?{re.escape(path)}")
         return next((each for each in sorted(snapshot.paths()) if place.fullmatch(each)), path)

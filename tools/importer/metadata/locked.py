@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the locked wheels and Bazel modules, which have no METADATA files, and their licences.
+"""Read the locked wheels and Bazel modules, and their licences. They have no METADATA files.
 
 Neither the lock nor MODULE.bazel states licences, so third_party/licences.json does. The licence of
 a package that it omits counts as unknown (NOASSERTION), never as free.

@@ -71,7 +71,7 @@ third_party {{
 
 
 def make(root: Path) -> Path:
-    """Create the workspace below `root`, with up-to-date metadata, and return `root`."""
+    """Create the workspace at `root`, with up-to-date metadata, and return `root`."""
     for path, text in _texts().items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

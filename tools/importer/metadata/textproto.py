@@ -44,7 +44,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a message. A repeated field is a Field for each of its values."""
+    """A field of a message. A repeated field has one Field per value."""
 
     name: str
     value: Value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read dependencies that have a METADATA file from their pins: projects, C sources, tools."""
+"""Read the pins of dependencies that have METADATA files: projects, C sources and tools."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Cache:
     root: Path
 
     def file(self, sha256: str) -> Path | None:
-        """Return the cached file with that hash, or None if it is not cached."""
+        """Return the cached file with the hash `sha256`, or None if it is not cached."""
         path = self.root / "files" / _checked(sha256)
         return path if path.is_file() and not path.is_symlink() else None
 
@@ -56,7 +56,7 @@ class Cache:
         return target, sha256
 
     def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
-        """Return the zip of the tree in the archive with that hash; `make` writes a missing one."""
+        """Return the zip of the tree in the archive with this hash; `make` writes it if missing."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
             with self.scratch() as directory:
@@ -115,7 +115,7 @@ class Cache:
             raise self.problem(f"{where}{error.strerror or error}") from error
 
     def problem(self, message: str) -> CacheProblem:
-        """Return the error for an unwritable cache, after which no other origin is tried."""
+        """Return the error for an unwritable cache. It ends the search for an origin."""
         return CacheProblem(
             f"cannot write the cache, {self.root}: {message}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"

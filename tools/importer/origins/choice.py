@@ -49,7 +49,7 @@ def resolve(
 ) -> OriginSnapshot:
     """Return upstream's tree for a tag or ref, and report its origin.
 
-    The reasons why other origins were passed over are reported too. `origin` may be a kind in
+    Also report why other origins were passed over. `origin` may be a kind in
     import.json (`sdist`, `wheel`, `git`, ...), `git+URL`, a directory, a repository or an archive.
     Raises a UserError naming similar tags if the tag is unknown, and EnvironmentProblem if no
     origin can be reached.
@@ -81,7 +81,7 @@ def resolve(
             _tell(report, chosen, candidate, passed)
             return chosen
     if forbidden:
-        # Report only the constraint, because changing one setting fixes it.
+        # Report only the constraint, because the user can fix it by changing one setting.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 
@@ -216,7 +216,7 @@ def _directory(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _below(project: Project, path: str) -> str:
-    """Return the absolute path for a path in import.json, which is relative to the workspace."""
+    """Return the absolute path for a path that import.json gives relative to the workspace."""
     return os.path.join(project.workspace, path)
 
 

@@ -108,7 +108,7 @@ def left_out(statement: str) -> Callable[[str], bool]:
     """Return a predicate for the paths that Debian removed from upstream's archive.
 
     `statement` is the text of debian/copyright, in whose patterns `*` matches slashes. Debian's
-    tools remove git's own files too.
+    tools also remove git's own files.
     """
     match = re.search(r"^Files-Excluded:((?:.*)(?:\n[ \t].*)*)", statement, re.MULTILINE)
     patterns = [pattern.rstrip("/") for pattern in match[1].split()] if match else []

@@ -40,7 +40,7 @@ _ENVIRONMENT = {
     "GIT_HTTP_LOW_SPEED_TIME": "60",
 }
 
-# git sets these variables for hooks, whose repository must not be used here.
+# git sets these variables for hooks, but git must not use the hook's repository here.
 _UNSET = (
     "env",
     *(
@@ -186,7 +186,8 @@ class GitMirror:
         except GitError as error:
             if "shallow" not in error.words:
                 raise
-            # A plain web server (the dumb HTTP protocol) cannot serve a shallow history.
+            # A plain web server (the dumb HTTP protocol) cannot serve a shallow history, so fetch
+            # the full one.
             self._run("fetch", [*options, *ends], seconds=_FETCH_SECONDS, lock=lock)
 
     def _run(self, command: str, arguments: list[str], *, seconds: int, lock: int = -1) -> str:

@@ -19,7 +19,7 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# Signs of a failed connection, after which pip reports "No matching distribution" too.
+# Messages about a failed connection. pip reports "No matching distribution" even in this case.
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
 # Do not wait long for an unreachable index.
 _PATIENCE = ("--timeout=20", "--retries=1")
@@ -88,8 +88,8 @@ def _command() -> tuple[str, ...]:
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # Override PIP_REQUIRE_VIRTUALENV, because nothing is installed. Keep constraints, because an
-    # administrator may use them to restrict downloads. pip treats an empty PIP_CONSTRAINT as unset
-    # and reads its configuration, but a user who sets it to an empty value wants no constraint.
+    # administrator may use them to restrict downloads. An empty PIP_CONSTRAINT means that the user
+    # wants no constraint, but pip would treat it as unset and use the one in its configuration.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",

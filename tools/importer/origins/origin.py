@@ -20,9 +20,10 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for a release tag or for a git ref or commit; without both, the latest state.
+    """A request for a release tag, or for a git ref or commit.
 
-    `release` is the version in the tag, according to the project's tag pattern.
+    If both are None, it is for the latest state. `release` is the version in the tag, according to
+    the project's tag pattern.
     """
 
     tag: str | None = None
@@ -67,7 +68,7 @@ class OriginSnapshot(Snapshot, Protocol):
 
     @property
     def natives(self) -> bool:
-        """Return whether this is the CPU wheel for the build, to which the build's pin may move."""
+        """Return whether this is a CPU wheel for the build's platform, which the build can use."""
 
 
 class Origin(Protocol):

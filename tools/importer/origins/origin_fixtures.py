@@ -60,7 +60,7 @@ class Lines:
 
 
 def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
-    """Create a project in a workspace below `root`, with `origins` in its import.json."""
+    """Create a project in a workspace at `root`, with `origins` in its import.json."""
     directory = root / "third_party" / "torch"
     directory.mkdir(parents=True)
     (directory / "contents.json").write_text(json.dumps(_CONTENTS))
@@ -152,7 +152,7 @@ def _record_hash(data: bytes) -> str:
 
 
 def write_project(root: Path, name: str, **settings: object) -> Project:
-    """Write an import.json with `settings` to a workspace below `root`, and load the project."""
+    """Write an import.json with `settings` to a workspace at `root`, and load the project."""
     directory = root / "third_party" / name
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "import.json").write_text(json.dumps({"name": name, **settings}))

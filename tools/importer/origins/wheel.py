@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins of release wheels: the build's own, and those for other platforms, for their sources."""
+"""Origins of release wheels: the build's own, and other platforms' with the same sources."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class WheelOrigin:
         return snapshot
 
     def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
-        """Return the wheel of the first request that pip can fulfil, or raise the best error."""
+        """Return the wheel of the first request that pip can fulfil, or raise an error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False
@@ -272,7 +272,7 @@ def _snapshot(
 
 
 def _stamp(file: Path, project: str) -> dict[str, str]:
-    """Return the strings in version.py, which upstream's build has written."""
+    """Return the strings that upstream's build has written to version.py."""
     try:
         text = open_zip(file).read(f"{project}/version.py").decode("utf-8", "replace")
     except KeyError:

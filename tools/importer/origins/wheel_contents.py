@@ -24,7 +24,7 @@ Kind = tuple[str, str]
 class WheelContents:
     """Path patterns that describe a wheel. `*` also matches slashes.
 
-    `roots` are the packages, at the same paths as in upstream's repository. Below them, `built`
+    `roots` are the packages, at the same paths as in upstream's repository. Under them, `built`
     matches files that the build adds, and `left_out` matches upstream files that it does not pack.
     """
 

@@ -2,8 +2,8 @@
 """The data flow of paths computed from `__file__` within a file.
 
 The analysis is flow-insensitive: a name holds such a path if any assignment to it does. This
-over-approximates on purpose, because a false positive only becomes an exemption with a reason, but
-no test would reveal a missed call. A path that a parameter receives gets a weaker mark (`PASSED`),
+over-approximates on purpose: a false positive costs only an exemption with a reason, while no test
+would reveal a missed call. A path that a parameter receives gets a weaker mark (`PASSED`),
 because other callers may pass other paths.
 """
 

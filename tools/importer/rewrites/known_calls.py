@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reviewed calls, as data: `rewrites.txt` next to the series has a line per function or file.
 
-    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls (1) in the function stay unchanged
+    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls (default: 1) in the function stay
+                                                unchanged
     RULE rewrite RELEASE PATH xN                from that release on, N calls in the file are
                                                 rewritten
 

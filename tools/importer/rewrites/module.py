@@ -3,7 +3,7 @@
 
 It is parsed once with the standard `ast`, which is ten times as fast as a concrete syntax tree and
 records the byte position of each node. Files are never executed or imported. One pass indexes the
-nodes by name. A name is resolved lazily, because only few names are queried.
+nodes by name. A name is resolved lazily, because only a few names are queried.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Module:
         if dotted is None or dotted[0] not in self.imports:
             return None
         bound = self.imports[dotted[0]]
-        # After `from package import module`, the other names are below that module.
+        # After `from package import module`, the other names are relative to that module.
         below = [bound.name] if bound.name else []
         return Import(_slashed([*bound.module.split("/"), *below, *dotted[1:-1]]), dotted[-1])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the rules' patch files, which the patches in a series must match exactly."""
+"""Generate the rules' patch files. The generated patches in a series must match them."""
 
 from __future__ import annotations
 

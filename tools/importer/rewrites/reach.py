@@ -19,7 +19,10 @@ from tools.importer.rewrites.sites import Site
 
 @dataclass(frozen=True)
 class Reached:
-    """The calls that use paths from `__file__`. `unread` files may have some, but did not parse."""
+    """The calls that use paths from `__file__`.
+
+    `unread` names the files that could not be parsed, so they may contain more of these calls.
+    """
 
     unread: tuple[str, ...]
     _sites: tuple[Site, ...]

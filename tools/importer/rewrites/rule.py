@@ -42,7 +42,7 @@ class Rule:
 
     `expected` has the number of rewritten calls per file, by the first release with that number.
     `kept` and `expected` are read from data (known_calls.py). `header` is the header of the rule's
-    patch without the Subject.
+    patch, excluding the Subject.
     """
 
     name: str

@@ -31,7 +31,7 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The result of a rule: the changed `files`, and the `unread` ones, which did not parse."""
+    """The result of a rule: the changed `files`, and the `unread` ones, which cannot be parsed."""
 
     rule: Rule
     files: Mapping[str, Blob]

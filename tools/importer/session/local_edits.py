@@ -21,7 +21,7 @@ _NAMED = 5
 
 
 def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
-    """Raise UserError if git reports edits or new files below any of `paths`.
+    """Raise UserError if git reports edits or new files under any of `paths`.
 
     Return False if the workspace is not in a git repository, in which case nothing is checked.
     """
@@ -38,7 +38,7 @@ def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
 
 
 def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
-    """Return edited, deleted and new files below `paths`, or None outside a git repository."""
+    """Return edited, deleted and new files under `paths`, or None outside a git repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
     import git  # imported lazily: most commands do not use git
@@ -47,7 +47,7 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     tool.update_environment(**_CALM)
     try:
         # -z leaves names unquoted. --untracked-files=all lists the files in new directories.
-        # --no-optional-locks avoids refreshing the index, which another git may be using.
+        # --no-optional-locks avoids refreshing the index, which another git process may be using.
         # safe.directory lets git read a checkout that another user owns; the caller named it.
         out = tool.execute(
             [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import a release: rebase a patch series onto another upstream tree."""
+"""Import a release: rebase a patch series onto a different upstream tree."""
 
 from __future__ import annotations
 
@@ -173,9 +173,9 @@ def forecast(
     old: Snapshot | None = None,
     settlements: Settlements | None = None,
 ) -> tuple[PatchResult, ...]:
-    """Return the patches after the current stop that will need a decision, too.
+    """Return the patches after the current stop that will also need a decision.
 
-    The patch of the stop is left out of the merge, so this is an estimate.
+    The patch at the current stop is left out of the merge, so this is an estimate.
     """
     if source.base is None:
         return ()

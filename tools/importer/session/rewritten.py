@@ -36,7 +36,7 @@ def settled_calls(
     """Return rewrites.txt as the user resolved it, and the decisions without it.
 
     Return `known` if the user has not resolved it. Raises UserError if the file is missing, or if
-    the user resolved another file with it.
+    the user also resolved a different file.
     """
     others = dict(decisions)
     settled = others.pop(KNOWN_CALLS, None)

@@ -89,7 +89,7 @@ def finish_step(state: Path) -> None:
                 _clear(state / name)
             if (root / name).exists():
                 os.rename(root / name, state / name)
-        # Move the state last, so that a killed step back is repeated from the start until then.
+        # Move the state last: until then, the next command repeats a killed step back.
         os.replace(file, state / STATE_FILE)
         sync_directory(state)
     shutil.rmtree(root)

@@ -83,7 +83,7 @@ def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
 def landed_files(
     source: Source, new: Snapshot, watched: Watched, result: Carry
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the files of `landed/` for the new tree, and the names of patches it must omit."""
+    """Return the files of `landed/` for the new tree, and the names of the patches not in them."""
     if source.base is None:
         return {}, ()
     names = {each.patch.name for each in result.results if each.outcome is Outcome.LANDED}

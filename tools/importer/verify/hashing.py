@@ -35,7 +35,7 @@ class WheelContents:
 
 
 def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
-    """Return an entry for each file and symlink below `root`, by path.
+    """Return an entry for each file and symlink under `root`, by path.
 
     Raises UserError if `root` is not a directory, EnvironmentProblem if a file is unreadable.
     """

@@ -76,7 +76,7 @@ class SampleWheel:
         return read_pin(self.pin_file)
 
     def pack(self, files: Mapping[str, bytes], *, record: str | None = None) -> None:
-        """Write a wheel of `files`. A test of a wrong RECORD passes it as `record`."""
+        """Write a wheel with `files`. To test a wrong RECORD, pass it as `record`."""
         with zipfile.ZipFile(self.wheel, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in {**files, RECORD: (record or record_of(files)).encode()}.items():
                 item = zipfile.ZipInfo(name)
@@ -91,7 +91,7 @@ class SampleWheel:
         self.pin_file.write_text(json.dumps(pinned))
 
     def build(self, out: Path) -> Path:
-        """Build the tree below `out`, pin its hash, and return its directory."""
+        """Build the tree in `out`, pin its hash, and return its directory."""
         build = build_tree(self.wheel, self.pin, self.patches, self.seam, out)
         self.write_pin(tree_hash=build.tree_hash)
         return out / "site"
