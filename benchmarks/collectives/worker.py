@@ -37,7 +37,7 @@ class Timing:
 
 
 def all_reduce(elements: int) -> dict[str, Callable[[], Any]]:
-    """Return, for each device, a function that runs one all_reduce of float32 numbers."""
+    """Return, for each device, a function that runs one all_reduce of float32 values."""
 
     def on(device: str) -> Callable[[], Any]:
         tensor = torch.ones(elements, device=device)

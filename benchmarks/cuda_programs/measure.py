@@ -57,7 +57,7 @@ def import_torch(par: Path, cache: Path) -> Cost:
 
 
 def size(path: Path) -> int:
-    """Return the size in bytes of a file, or of all files below a directory."""
+    """Return the size in bytes of a file, or of all files under a directory."""
     if path.is_file():
         return path.stat().st_size
     return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
