@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train a small model, with checkpoints in S3, Google Cloud Storage or a local directory.
 
-The program loads the checkpoint below --checkpoint, if there is one, trains for a few steps, and
+The program loads the checkpoint under --checkpoint, if there is one, trains for a few steps, and
 replaces the checkpoint. --format is `single` (one file, written by torch.save) or `distributed` (a
 directory, written by torch.distributed.checkpoint). Credentials and endpoints come from the
 environment: AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST select servers other than Amazon's and
@@ -76,7 +76,7 @@ class Trainer:
 
 
 def load(trainer: Trainer, directory: str, form: str) -> bool:
-    """Restore the checkpoint below `directory`. Return False if there is none."""
+    """Restore the checkpoint under `directory`. Return False if there is none."""
     if form == "single":
         path = f"{directory}/checkpoint.pt"
         if not gfile.Exists(path):

@@ -22,7 +22,7 @@ PIXELS = SIDE * SIDE
 COLUMNS = PIXELS + 1
 BRIGHTEST = 16
 CLASSES = 10
-FEWEST_ROWS = 10  # With ten rows, the test part has two.
+FEWEST_ROWS = 10  # With ten rows, the test set has two.
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

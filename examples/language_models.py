@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language models for `python -m torch_google.tpu.estimate`, which never runs them.
 
-The models have the architectures of GPT-2 and Llama 2. They are on the `meta` device, so they have
-no weights.
+The models have the architectures of GPT-2 and Llama 2. They are on the `meta` device, so
+their weights use no memory.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Gpt2(nn.Module):
 
 
 class LlamaBlock(nn.Module):
-    """A layer of Llama: attention with rotary embeddings, and a SwiGLU."""
+    """A layer of Llama: attention with rotary embeddings, and a SwiGLU MLP."""
 
     def __init__(self, width: int, heads: int, inner: int) -> None:
         super().__init__()

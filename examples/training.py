@@ -32,7 +32,7 @@ class Options:
     learning_rate: float
     seed: int
     device: str
-    mode: str | None = None  # one of MODES, only for the device tpu
+    mode: str | None = None  # one of MODES, only for the `tpu` device
     threads: int = 1  # the number of torch's CPU threads
 
 

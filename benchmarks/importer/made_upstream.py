@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a seed, generate three releases of an upstream project, and patches to the first one.
 
-Files resemble PyTorch's: they have 1 to 100 kB, and most are small. A few of their lines occur in
+Files resemble PyTorch's: they are 1 to 100 kB in size, mostly small. A few of their lines occur in
 many files; the others are unique. Each later release changes every twentieth file and all patched
 ones: it inserts lines near the top and replaces one line, which is next to a patch in about a third
 of the patched files.
@@ -51,7 +51,7 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
 
 
 def make_long_file(*, lines: int, patches: int, seed: int = 1) -> Upstream:
-    """Generate two releases of one file of `lines` lines, and patches with one hunk each.
+    """Generate two releases of a file with `lines` lines, and patches with one hunk each.
 
     The second release adds a hundred lines, and changes a line next to every third patch.
     """
@@ -100,7 +100,7 @@ def _patched(
 ) -> str:
     """Return `text` with one to three hunks applied.
 
-    Append to `places[name]` a line from above each hunk, which a later release may change.
+    For each hunk, append to `places[name]` a preceding line, which a later release may change.
     """
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):

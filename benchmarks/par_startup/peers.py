@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-# The newest versions of the packers when the figures in README.md were measured.
+# The versions of the packers, which were the newest when README.md's figures were measured.
 PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
@@ -29,8 +29,8 @@ class Workshop:
     directory: its path. Anything in it may be deleted, and is then built again.
     python: the interpreter that all programs use.
     requirements: the program's dependencies, in pip's format ("torch==...").
-    index: an additional package index, used only if the user's pip configuration does not have the
-        requirements.
+    index: an additional package index, which pip uses only if the user's configured indexes lack
+        a requirement.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the program as a module or in a child process: `starts.py KIND`.
 
-If KIND starts a child process, a second line of output has the child's CPU seconds and peak KiB.
+If KIND starts a child process, a second output line shows the child's CPU seconds and peak KiB.
 """
 
 from __future__ import annotations

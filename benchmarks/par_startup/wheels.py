@@ -11,7 +11,7 @@ _THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
 
 
 def requirements(release: str | None = None) -> list[str]:
-    """Return pip requirements for NumPy and for torch, by default the pinned release."""
+    """Return pip requirements for NumPy and torch. `release` defaults to the pinned torch."""
     numpy = _read("pypi/lock.json")["packages"]["numpy"]["version"]
     return [f"torch=={release or _read('torch/pin.json')['version']}", f"numpy=={numpy}"]
 

@@ -20,7 +20,7 @@ from examples import model
 
 _OURS = "serve"
 _PEERS = ("LitServe", "LitServe, fast_queue")
-# The fraction of a --load run that is warm-up, whose memory samples are ignored.
+# The fraction of a --load run that is warm-up. Memory samples from the warm-up are ignored.
 _WARM_UP = 0.2
 
 
