@@ -21,7 +21,7 @@ from torch_google.tpu.runtime import compiler
 
 
 class Capture:
-    """Captures the programs that calls run on the `cpu` platform, and lowers them for `platform`.
+    """Captures programs that operators run on the `cpu` platform, and lowers them for `platform`.
 
     A program that this process has compiled before is captured again, but not compiled again.
     """

@@ -15,7 +15,7 @@ PLATFORMS = {"v5e": "tpu", "v6e": "tpu", "h100": "cuda"}
 
 
 def device(chip: str) -> jax.Device:
-    """Return a device that can only compile. Raises RuntimeError if its compiler is missing."""
+    """Return a device for compiling only. Raises RuntimeError if its compiler is missing."""
     # Import JAX only now, because its import reads the environment.
     from jax.experimental import topologies
 

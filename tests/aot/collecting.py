@@ -13,7 +13,7 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# Part of the error that `dtypes.check` raises, which Capture runs for the `tpu` platform.
+# Part of the error that `dtypes.check` raises when Capture calls it for the `tpu` platform.
 _DTYPE_REFUSED = "the platform tpu has no torch."
 # The number of cases after which a new child starts, because compiled programs are never freed.
 _CASES = 300
@@ -57,7 +57,7 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
     autoload()
     torch.tpu.init()
     # Share one MLIR context among all modules, because creating one for each would take a fifth of
-    # the time.
+    # the total time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Pallas kernels to compile, with their gradients: `custom_kernel`s, and torch's attention.
+"""The Pallas kernels to compile, forward and backward: those of `custom_kernel` and attention.
 
 Their programs are lowered but not run, because Pallas would interpret them on the `cpu` platform.
 """

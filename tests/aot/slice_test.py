@@ -16,7 +16,7 @@ from tests.aot.store import Store
 
 UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/aot:run -- --work ... --update"
 
-# One operator of each family, and the operators that a TPU computes differently from the CPU.
+# One operator from each family, and the operators that a TPU computes differently from the CPU.
 OPERATORS = [
     "add",
     "cumsum",

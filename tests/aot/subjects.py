@@ -21,8 +21,8 @@ from tests.conformance.trial import applies, few
 # The index of a sample, and a function that runs it on the device.
 Call = tuple[int, Callable[[], object]]
 
-# The default numbers of samples, in the order of the conformance tests: the first sample, then
-# random ones.
+# The default numbers of samples. As in the conformance tests, the first sample comes first, and
+# random ones follow.
 _SAMPLES, _FEWER_SAMPLES = 5, 2
 
 _MODULES = {info.name: info for info in module_db}
@@ -48,7 +48,10 @@ def cases(patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str])
 
 
 def calls(case: Case, count: int | None = None) -> list[Call]:
-    """Return the first `count` samples of a case, by default five in float32 forward, else two."""
+    """Return the first `count` samples of a case.
+
+    The default is five for the `forward` check in float32, and two for all other cases.
+    """
     if count is None:
         is_first = (case.dtype, case.check) == ("float32", "forward")
         count = _SAMPLES if is_first else _FEWER_SAMPLES

@@ -20,7 +20,7 @@ from torch_google import gfile
 _FORMS = ("single", "distributed")
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
 _READ = {"s3": "/checkpoints/", "gs": "/download/"}
-_WIDTH = 256  # The weights and the momentum have 512 KiB.
+_WIDTH = 256  # The weights and the momentum take 512 KiB.
 
 
 @pytest.fixture(name="store", scope="module", params=stores.SCHEMES)

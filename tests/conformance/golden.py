@@ -52,7 +52,7 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
     """Return how a row differs from the golden file, or an empty string if it agrees.
 
-    If the row ran fewer samples, only failures among those samples are compared.
+    If the row ran fewer samples than the golden file's, ignore golden failures in later samples.
     """
     before = known.get(row.key)
     if before is None:
@@ -68,7 +68,7 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 def _cell(row: Row) -> str:
     """Return a row as `passed/samples`.
 
-    Append the number of samples taken if it differs, and the first failure if there is one.
+    Append `taken` and `total` if they differ from `samples`, and the first failure, if any.
     """
     parts = [f"{row.passed}/{row.samples}"]
     if not row.samples == row.taken == row.total:

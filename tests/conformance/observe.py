@@ -62,7 +62,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record a forward call with arguments whose dimensions have another order in memory.
+    """Record a forward call with arguments whose dimensions have a different order in memory.
 
     Add the strides of the results to `facts`, so that they are compared.
     """
@@ -72,7 +72,7 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record a forward call. On tpu, it is the second call in fused mode, which runs fused."""
+    """Record a forward call. On tpu, use the second call in fused mode, which runs fused code."""
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):

@@ -40,7 +40,7 @@ REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
-    """Return how a call differed from the error op_db declares, or None if it raised that error."""
+    """Return what a call did instead of raising the error that op_db declares, or None."""
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)
@@ -124,9 +124,9 @@ def moved(value: Any, device: str, floats: torch.dtype | None = None) -> Any:
 
 
 def writes(op: OpInfo, sample: SampleInput) -> dict[str, Callable[[str], Any]]:
-    """Return functions that write a result into a tensor of another dtype, by name.
+    """Return, by name, functions that write a result into a tensor of a different dtype.
 
-    Each takes the device as its argument.
+    Each function takes the device as its argument.
     """
     calls: dict[str, Callable[[str], Any]] = {}
     target, rest = sample.input, (sample.args, sample.kwargs)

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 class Sample:
     """The arguments of a call, on the CPU.
 
-    `finish` is a function of op_db that extracts the part of a result that is uniquely determined.
+    `finish`, which op_db defines, extracts the part of a result that is uniquely determined.
     """
 
     index: int
@@ -99,7 +99,7 @@ def _order(total: int, few: int) -> list[int]:
 
 
 def permuted(sample: Sample) -> Sample:
-    """Return the sample with the same values, but another order of dimensions in memory.
+    """Return the sample with the same values, but with a different order of dimensions in memory.
 
     If the sample's index is even, the first dimension becomes innermost. If it is odd, the second
     one does, as in channels last, unless the tensor has fewer than three.

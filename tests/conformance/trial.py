@@ -43,7 +43,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return how many samples gate_test.py runs. Compiling each takes about 0.05 s."""
+    """Return how many samples gate_test.py runs: few, because each takes 0.05 s to compile."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1

@@ -35,8 +35,8 @@ def rebuilt(
     Return how they are wrong, or "". Return None if the operator has only one correct result.
     """
     checker = _CHECKERS.get(name)
-    # The operator subtracts the `M` argument, if given. The difference is not low-rank, so its
-    # low-rank approximation is random.
+    # If the `M` argument is given, the operator subtracts it. The difference is not low-rank, so
+    # its low-rank approximation is random.
     if checker is None or sample.kwargs.get("M") is not None:
         return None
     difference = differs(got, expected, None)
@@ -260,8 +260,7 @@ def _low_rank(
     )
 
 
-# The CPU's own error widens the tolerance, but only up to this many tolerances (1000 for other
-# dtypes).
+# The CPU's own error widens the tolerance, but at most by this factor (1000 for other dtypes).
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}

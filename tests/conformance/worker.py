@@ -116,7 +116,7 @@ def _serve(connection: Connection) -> None:
     autoload()
     torch.tpu.init()
     # Share one MLIR context among all modules, because creating one for each would take a fifth of
-    # the time.
+    # the total time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
     table = operators()

@@ -27,7 +27,7 @@ _HALF = problems.STEPS // 2
 
 
 class _Half:
-    """The first or second half of the language problem's training steps."""
+    """The first or second half of the language task's training steps."""
 
     def __init__(self, first: bool) -> None:
         whole = problems.language()
@@ -134,7 +134,7 @@ def dcp_load_in_two(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_save_forever(rank: Rank) -> float:
-    """Save checkpoints until killed. All elements of a checkpoint are the same number."""
+    """Save checkpoints until killed. All elements of a checkpoint have the same value."""
     for turn in range(1 << 30):
         value = torch.full((1 << 12,), float(turn))
         x = distribute_tensor(value.to(rank.device), rank.mesh(), [Shard(0)])

@@ -15,7 +15,7 @@ from tests.distributed.launcher import CaseRanks
 def ranks() -> Iterator[Callable[[int], CaseRanks]]:
     """Yield a function that returns `size` running ranks.
 
-    If another number of ranks is running, it stops them and starts new ones.
+    If a different number of ranks is running, it stops them and starts new ones.
     """
     with ExitStack() as stack:
         started: dict[int, CaseRanks] = {}

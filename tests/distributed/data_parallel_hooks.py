@@ -54,7 +54,7 @@ def hook_of_the_user(rank: Rank) -> float:
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
         return future.then(lambda f: f.value()[0] / rank.size).then(lambda f: f.value() * 1)
 
-    hook.__annotations__.clear()  # torch rejects annotations in text form
+    hook.__annotations__.clear()  # torch rejects string annotations
     return equal(_losses(rank, hook), _alone())
 
 
@@ -71,7 +71,7 @@ def _bfloat16_hook(state: Any, bucket: Any) -> Any:
     return future.then(lambda f: bucket.buffer().copy_(f.value()[0]))
 
 
-_bfloat16_hook.__annotations__.clear()  # torch rejects annotations in text form
+_bfloat16_hook.__annotations__.clear()  # torch rejects string annotations
 
 
 @case()

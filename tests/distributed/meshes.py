@@ -95,7 +95,7 @@ def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
 
 @case(ranks=4)
 def mesh_subgroups(rank: Rank) -> float:
-    """Run collectives at the same time in the overlapping groups of rows, columns and all ranks."""
+    """Run concurrent collectives in overlapping groups: the rows, the columns, and all ranks."""
     mesh = rank.mesh(2, 2, names=("row", "column"))
     flat = mesh._flatten("all")
     value = torch.full((3,), float(rank.index), device=rank.device)

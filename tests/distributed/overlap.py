@@ -15,7 +15,8 @@ from tests.distributed.rank import Rank
 from tests.distributed.registry import case
 
 _LATE = 2.0
-# The seconds within which a rank must issue all operators. An idle machine needs milliseconds.
+# The seconds within which a rank must issue all operators. On an idle machine, this takes
+# milliseconds.
 _SOON = 1.0
 
 
@@ -63,7 +64,7 @@ def late_rank_ddp(rank: Rank) -> float:
         issued.append(time.monotonic())
         return future.then(lambda f: f.value()[0] / rank.size)
 
-    hook.__annotations__.clear()  # torch rejects annotations in text form
+    hook.__annotations__.clear()  # torch rejects string annotations
     problem = problems.language()
     model = DistributedDataParallel(problem.model().to(rank.device), bucket_cap_mb=0.001)
     model.register_comm_hook(None, hook)

@@ -3,7 +3,7 @@
 
 PyPI's torchvision is built for CUDA. Its CPU operators are the reference for tpu, but its library
 does not load with torch's CPU build. The stubs define the functions that it imports from CUDA's
-libraries. They fail as on a machine without a GPU, and nothing calls them for CPU tensors.
+libraries. They fail as they would on a machine without a GPU, but CPU tensors never need them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the wheels for the virtual environment: torch's, the device's and the libraries'."""
+"""List the wheels of torch, the device and the libraries for the virtual environment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def version(key: str) -> str:
 
 
 def pip_lines(chosen: Collection[str]) -> list[str]:
-    """Return pip requirements with hashes for torch, the device, and the groups `chosen`."""
+    """Return pip requirements with hashes for torch, the device, and the `chosen` groups."""
     rows = _rows()
     roots = [*_DEVICE, *_own().torch_requires]
     roots += [key for group in chosen for key in libraries(group)]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our suites, written with torch's test framework, which run as in a monorepo."""
+"""Our suites, which use torch's test framework in its monorepo (fbcode) mode."""

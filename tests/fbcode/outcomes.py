@@ -24,8 +24,9 @@ BEGUN = "begun"
 class Ran:
     """The outcome of a test.
 
-    `suite` is the file and class, without the device that torch appends to the class. `reason` says
-    why the test was skipped, or is the first line of its error. `seconds` is wall-clock time.
+    `suite` is the file and class, without the device name that torch appends to the class.
+    `reason` says why the test was skipped, or is the first line of its error. `seconds` is
+    wall-clock time.
     """
 
     suite: str
@@ -84,10 +85,10 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
 
 
 def confirm(file: Path, status: int, since: int = 0) -> bool:
-    """Record that unfinished tests ended their process with `status`, a returncode of subprocess.
+    """Record that unfinished tests ended their process with `status`, as returned by subprocess.
 
-    `since` is the size of the file when that process started, so that tests of other processes are
-    ignored. Return whether there were unfinished tests.
+    `since` is the size of the file when that process started, so that tests from earlier processes
+    are ignored. Return whether there were unfinished tests.
     """
     begun = [row for row in read(file, since).values() if row.reason == BEGUN]
     reason = f"ended its process with status {status}"

@@ -63,7 +63,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # Tests failed. The results file records that, so this is not an error of the share.
+        # Tests failed, but the results file records that, so the share itself ran correctly.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
         if status > 0 or _size(results) == before:

@@ -31,7 +31,7 @@ SUITES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the tests without a result, and return pytest's status, which is 5 if there are none."""
+    """Run the tests that have no result yet. Return pytest's status, 5 if there are none."""
     suites, share, results, *options = argv
     # Use the settings of .bazelrc and BUILD, but turn off XLA's optimisations.
     os.environ.update(

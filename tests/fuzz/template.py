@@ -68,7 +68,7 @@ def has_dims(dims: int) -> Condition:
 
 
 def is_disjoint(x: torch.Tensor) -> bool:
-    """Return whether no two elements share memory, as they do after unfold or expand.
+    """Return whether all elements have separate memory; after unfold or expand, some share it.
 
     The result of writing to elements that share memory is undefined in torch.
     """

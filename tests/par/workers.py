@@ -42,7 +42,7 @@ class TwoLayers(nn.Module):
 
 
 def add_rank(rank: int, shared: torch.Tensor) -> None:
-    """Increase one element of a tensor in shared memory, as a process started by spawn."""
+    """Increment this rank's element of a tensor in shared memory. Spawned processes run this."""
     shared[rank] += rank + 1
 
 
@@ -62,7 +62,7 @@ def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tenso
 
 
 def main() -> None:
-    """All-reduce a tensor as one rank of torchrun, and write the sum to a file below argv[1]."""
+    """All-reduce a tensor as one rank of torchrun, and write the sum to a file in argv[1]."""
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
     value = torch.tensor([rank + 1])

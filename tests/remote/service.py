@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.remote import buildbox
 
-# With one connection, Bazel makes at most a hundred calls at the same time. BuildGrid rejects calls
+# With one connection, Bazel makes at most a hundred concurrent calls. BuildGrid rejects calls
 # when all its threads are busy, and Bazel fails a build if a call is rejected.
 OPTIONS = ("--remote_max_connections=1",)
 
@@ -30,7 +30,7 @@ class ServiceError(Exception):
 
 @contextlib.contextmanager
 def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
-    """Run a service that keeps its state below `directory`; yield its endpoint, grpc://HOST:PORT.
+    """Run a service that keeps its state under `directory`; yield its endpoint, grpc://HOST:PORT.
 
     `jobs` is the number of actions that the worker runs at once, by default the number of cores.
     """

@@ -119,7 +119,7 @@ def test_zero_and_nothing_leave_a_door_shut(cache: pathlib.Path, door: str, valu
 @pytest.mark.parametrize("door", ["PAR_HELP", "PAR_INFO", "PAR_LIST"])
 @pytest.mark.parametrize("output", ["| true", "> /dev/full", ">&-"])
 def test_a_door_that_cannot_print_says_so(cache: pathlib.Path, door: str, output: str) -> None:
-    """The sleep gives the reader of the pipe time to exit before the PAR starts."""
+    """The script sleeps so that the reader of the pipe can exit before the PAR starts."""
     script = f'(sleep 0.2; {door}=1 PAR_CACHE_DIR="$2" "$1"; echo "status $?" >&2) {output}'
     outcome = subject.run(["/bin/sh", "-c", script, "sh", subject.PROBE, cache])
     line, status = outcome.err.splitlines()

@@ -17,7 +17,7 @@ _OBEYED = {
     "PYTHONUNBUFFERED": ("1", "import sys; print(sys.stdout.write_through)", "True"),
     "PYTHONWARNINGS": ("error", "import sys; print(sys.warnoptions)", "['error']"),
 }
-# Variables that a PAR obeys, because a standard module only reads them as data.
+# Variables that a PAR obeys, because the standard library only reads them as data.
 _DATA = {
     "PYTHONDOCS": ("http://127.0.0.1/", "import pydoc; print(pydoc.Doc.PYTHONDOCS)"),
     "PYTHONTZPATH": ("/no/zones", "import zoneinfo; print(*zoneinfo.TZPATH)"),
@@ -27,7 +27,7 @@ _DATA = {
     ),
 }
 _FLAGS = "import sys; print(sys.flags[:], sys.path, sys.prefix, sys.warnoptions, sys._xoptions)"
-# Variables that a PAR ignores. Each has code whose output would change if the PAR obeyed it.
+# Variables that a PAR ignores, each with code whose output would change if the PAR obeyed it.
 _IGNORED = {
     "PYTHONASYNCIODEBUG": ("1", "import asyncio.coroutines as c; print(c._is_debug_mode())"),
     "PYTHONCASEOK": ("1", "import JSON"),

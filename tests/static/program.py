@@ -14,7 +14,7 @@ PAR = subject.packed("examples/train.par")
 def interpreter(
     cache: pathlib.Path, *arguments: str | os.PathLike[str], **environment: str
 ) -> subject.Outcome:
-    """Run the PAR as a Python interpreter that unpacks its files below `cache`."""
+    """Run the PAR as a Python interpreter that unpacks its files under `cache`."""
     return subject.run(
         [PAR, *arguments],
         environment={

@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from tests.upstream.row import Mismatch
 
-# Relative and absolute tolerances by dtype. They suit a module, which runs a few operators: an
-# operator alone would have smaller tolerances, a whole network larger ones.
+# Relative and absolute tolerances by dtype. They suit a module, which runs a few operators: a
+# single operator would need smaller tolerances, and a whole network larger ones.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-9),
     torch.complex128: (1e-7, 1e-9),

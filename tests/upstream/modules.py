@@ -27,7 +27,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row per module, declared dtype and mode, without `eval` if it acts like `train`."""
+    """Return a row per module, declared dtype and mode, but omit `eval` if it acts like `train`."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows for optim_db, torch's table of optimizers.
 
-They compare steps, exchanged states and changes of the learning rate with those on the CPU.
+They compare training on tpu with training on the CPU, also after an exchange of the states and
+after a change of the learning rate.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _STEPS = 3
 _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
-# The number of additional steps after which no step compiles a program. RAdam takes another branch
-# from its sixth step on. With a tensor beta, each step has a new exponent, which becomes an input
-# after eight programs with a constant exponent.
+# The number of additional steps after which no step compiles a program. RAdam takes a different
+# branch from its sixth step on. With a tensor beta, each step has a new exponent, which becomes an
+# input after eight programs with a constant exponent.
 _WARM = 6
 
 

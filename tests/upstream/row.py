@@ -105,6 +105,6 @@ def outcome_of(error: Exception) -> Outcome:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's type and the first line of its message; for a Mismatch, only that line."""
+    """Return an error's type and the first line of its message. For a Mismatch, omit the type."""
     line = (str(error).strip().splitlines() or [""])[0][:300]
     return line if isinstance(error, Mismatch) else f"{type(error).__name__}: {line}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of diffusion models, quantized weights, and training of language models from feedback."""
+"""Cases for diffusion models, quantized weights, and training of language models from feedback."""
 
 from __future__ import annotations
 

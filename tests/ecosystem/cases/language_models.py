@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of language models and adapters, with random weights."""
+"""Test cases for language models and adapters, with random weights."""
 
 from __future__ import annotations
 

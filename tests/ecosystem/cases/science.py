@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of graph, probability, differential-equation, privacy and interpretability libraries."""
+"""Cases for graph, probability, differential-equation, privacy and interpretability libraries."""
 
 from __future__ import annotations
 

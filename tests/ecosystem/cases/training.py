@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of training loops, metrics, optimizers, data loading and reinforcement learning."""
+"""Test cases for training loops, metrics, optimizers, data loading and reinforcement learning."""
 
 from __future__ import annotations
 

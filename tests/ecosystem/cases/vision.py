@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of computer vision: classifiers, detectors, losses and metrics."""
+"""Test cases for computer vision: classifiers, detectors, losses and metrics."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _Predictor(torch.nn.Module):
 def transforms(run: Run) -> Any:
     from torchvision.transforms import v2
 
-    # Start with floats: torchvision converts bytes to resize them on every device except the CPU.
+    # Use a float image: on every device except the CPU, torchvision converts bytes to resize them.
     pipeline = v2.Compose([v2.Resize(20), v2.CenterCrop(16), v2.Normalize([0.5], [0.2])])
     return pipeline(run.put(torch.rand(3, 24, 30)))
 

@@ -72,7 +72,8 @@ def _module(info: Any, sample: Any, dtype: torch.dtype, seed: int = 0) -> torch.
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    # Convert the module, because some samples construct it on another device or with another dtype.
+    # Convert the module, because some samples construct it on a different device or with a
+    # different dtype.
     return module.cpu().to(dtype)
 
 

@@ -25,7 +25,8 @@ _WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
 _SAMPLES = 2
 # The tolerance for tpu, because XLA may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
-# The tolerance for NumPy and SciPy, which sum in another order and differ in precision near poles.
+# The tolerance for NumPy and SciPy, which sum in a different order and are less or more precise
+# near poles.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
 # Decompositions that are random, or unique only up to rotation. This suite skips them on tpu;
 # tests/conformance compares them by reconstruction.

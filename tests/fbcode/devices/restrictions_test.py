@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009 - torch's own TestCase, as its tests are written
+# ruff: noqa: PT009 - like torch's own tests, these use its TestCase
 """Test that tests which torch's decorators exclude are reported as skipped, with a reason.
 
 The skips in this suite appear in every report. `_EXPECTED` lists them.

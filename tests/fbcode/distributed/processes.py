@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites for two processes with gloo, which torch's harness starts and which import this module."""
+"""Suites that run in two processes with gloo.
+
+torch's harness starts the processes, and they import this module.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,7 @@ class Processes(MultiProcessTestCase):
 
 
 class TestProcesses(Processes):
-    """Tests that start new processes, including one that is skipped in every rank."""
+    """Tests that start new processes. One of the tests is skipped in every rank."""
 
     @requires_gloo()
     def test_all_reduce_over_a_file(self) -> None:

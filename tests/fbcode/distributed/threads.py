@@ -31,7 +31,7 @@ class TestThreads(MultiThreadedTestCase):
 
     def test_a_tensor_in_shards_becomes_whole(self) -> None:
         mesh = dist.init_device_mesh("cpu", (WORLD,))
-        # No random numbers, because they would differ between threads.
+        # Do not use random numbers, because they would differ between threads.
         tensor = torch.arange(8.0)
         shards = distribute_tensor(tensor, mesh, [Shard(0)])
         self.assertEqual(shards.to_local().shape, (2,))

@@ -23,8 +23,8 @@ from typing import Any
 
 from tests.upstream.distributed import device_use
 
-# The number of devices. No test has more ranks; torch's base classes use the CPU if a test has more
-# ranks than devices.
+# The number of devices. It is the largest number of ranks in a test, because torch's base classes
+# use the CPU if a test has more ranks than devices.
 COUNT = 8
 BACKEND = {"cpu": "gloo", "tpu": "cpu:gloo,tpu:tpu"}
 
@@ -54,7 +54,7 @@ RULES = (
     Rule(r"\bGradScaler\((?=init_scale)", 'GradScaler("tpu", ', 'GradScaler("cpu", '),
     # torch rejects `device_ids` for modules on the CPU.
     Rule(r",\s*device_ids=\[self\.rank\]", ", device_ids=[self.rank]", ""),
-    # A CPU device needs no index, and the functions that seed the CPU are in torch itself.
+    # Omit the index of a CPU device. For the CPU, the functions for seeds are in `torch` itself.
     Rule(r"\btorch\.device\(\s*[\"']cuda[\"'],\s*" + _ARGUMENTS + r"\)",
          r'torch.device("tpu", \1)', 'torch.device("cpu")'),
     Rule(r"\btorch\.cuda\.((?:manual|initial)_seed)", r"torch.tpu.\1", r"torch.\1"),

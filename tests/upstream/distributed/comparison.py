@@ -232,7 +232,7 @@ def _judge(
     return Row(test.file, test.name, verdict, reason, test.use)
 
 
-# A number. Errors count as equal if they differ only in numbers and device names.
+# Matches a number. Errors count as equal if they differ only in numbers and device names.
 _VARIABLE = re.compile(r"[-+]?\d[\d.]*(e[-+]\d+)?")
 
 

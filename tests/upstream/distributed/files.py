@@ -30,7 +30,7 @@ from tests.upstream.distributed import catalogue, comparison
 _RANKS = "tests.upstream.distributed.ranks"
 _OPTIONS = [
     "--import-mode=prepend",
-    "--noconftest",  # upstream's conftest.py needs another version of pytest
+    "--noconftest",  # upstream's conftest.py needs a different pytest version
     "--tb=native",
     "--assert=plain",
     "--override-ini=markers=serial: upstream's runner runs it alone",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of TABLE.md."""
+"""Generate TABLE.md from the verdicts of the tests."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _import_device() -> None:
 def _compile_once() -> None:
     """Let only one rank compile a program; other ranks wait, then load it from the cache.
 
-    The ranks of a test run the same programs at the same time, usually on fewer cores.
+    The ranks of a test run the same programs concurrently, usually on fewer cores than ranks.
     """
     from torch_google.tpu.runtime import compiler
 
