@@ -197,8 +197,8 @@ _SOURCES = {
         sha256 = "af60856abac08a3b5e72a8d156dd71fec1f7ac23de8ee67793f45f9edcdf0908",
         strip_prefix = "sleef-3.9.0",
     ),
-    # Generating the amalgamation from SQLite's own sources needs tclsh, which few machines have.
-    # Debian's package of the R binding contains the generated file.
+    # Generating the amalgamation from SQLite's own sources needs tclsh, which few machines have, so
+    # use Debian's package of the R binding, which contains the generated file.
     "sqlite": dict(
         licence_comment = "sqlite3.h",
         debian_package = "r-cran-rsqlite",

@@ -102,7 +102,8 @@ def par_cuda_extension(
         **kwargs
     )
 
-    # Use a copy of the library, because the original's runfiles contain torch's libraries again.
+    # Use a copy of the library, because the original's runfiles would add torch's libraries a
+    # second time.
     native.genrule(
         name = name + ".copied",
         srcs = [name + ".linked.so"],

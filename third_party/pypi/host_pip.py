@@ -2,7 +2,8 @@
 """Find a pip on the host, or fetch a private one if the host has none.
 
 A fresh Debian has python3 without pip and without ensurepip. This module does not install anything:
-it unpacks Debian's `python3-pip-whl` package in the user's cache and runs pip from the wheel in it.
+it unpacks Debian's `python3-pip-whl` package into the user's cache, and runs pip from the wheel in
+the package.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def ensurepip_wheels() -> Path | None:
 def _is_installed() -> bool:
     """Return whether pip is among this interpreter's packages.
 
-    The result is False in a virtual environment, because `site` does not know its packages with -S.
+    The result is False in a virtual environment, because with -S, `site` does not know the
+    environment's packages.
     """
     executable = Path(sys.executable)
     if any((folder / "pyvenv.cfg").exists() for folder in executable.parents[:2]):

@@ -4,7 +4,8 @@
 No function here fails: each returns the error. merge_test.py calls them as Python.
 """
 
-# The Bazel module whose versions win in a conflict, and the command that updates other locks.
+# The Bazel module whose versions win in a conflict, and the command that updates the locks of other
+# modules.
 _MODULE = "torch_google"
 _UPDATE = "bazel run @torch_google//third_party/pypi:update"
 

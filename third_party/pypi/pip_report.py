@@ -45,7 +45,7 @@ def ask(
 
     `links` is a directory with additional wheels. If `needs` is false, the report omits
     dependencies. `say` prints progress. Raises a ConflictError if pip finds no solution, or if it
-    retries with another version of a package more than `max_retries` times.
+    retries with a different version of a package more than `max_retries` times.
     """
     say = say or (lambda text: print(f"update.py: {text}", file=sys.stderr, flush=True))
     with tempfile.TemporaryDirectory() as scratch:

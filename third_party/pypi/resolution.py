@@ -218,7 +218,7 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the requirements of `other` added, because `other` may have more extras."""
+    """Return `row` with the requirements of `other` added, which may be for more extras."""
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 

@@ -168,7 +168,7 @@ def _inside(root: str, command: str, project: str, *rest: str) -> int:
             print(json.dumps({"error": fault, "known": known}))
             return _FORBIDDEN
         filename = os.path.basename(link.filename)
-        # Require "identity", because a server might otherwise compress the file, which would
+        # Ask for "identity", because the server might otherwise compress the file, which would
         # change its hash.
         response = session.get(
             link.url.partition("#")[0], headers={"Accept-Encoding": "identity"}, stream=True

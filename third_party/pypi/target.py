@@ -41,7 +41,7 @@ def platforms_for(requirements: Iterable[str]) -> tuple[str, ...]:
 
 
 def pip_options(tags: tuple[str, ...] = PLATFORMS) -> list[str]:
-    """Return options that make pip choose wheels for the target instead of its host."""
+    """Return options that make pip choose wheels for the target instead of the host."""
     return [
         "--implementation=cp",
         f"--python-version={PYTHON[0]}.{PYTHON[1]}",

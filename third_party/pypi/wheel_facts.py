@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a wheel's licence, and which of its modules use their own paths, from its files."""
+"""From a wheel's files, read its licence and find the modules that use their own paths."""
 
 from __future__ import annotations
 

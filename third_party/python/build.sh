@@ -7,7 +7,7 @@
 # CONFIGURED is a directory of the files that configure generates, OUT_INCLUDE one for the headers.
 # ANSWERS is a configure cache for this compiler, or `none`.
 # COMPILE is the path of compile.pl (//third_party/make), or `none` to compile each file with make.
-# Each STAGE is FILE=PLACE: a header or library of a dependency, and its path below deps/.
+# Each STAGE is FILE=PLACE: a header or library of a dependency, and its path under deps/.
 set -eu
 
 absolute() {
@@ -60,7 +60,7 @@ one_time() {
   find "$work/src" -type f -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
-# Keep all files below one directory and use relative paths, so that the output contains no path of
+# Keep all files under one directory and use relative paths, so that the output contains no path of
 # this machine.
 cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
@@ -113,8 +113,8 @@ configure() {
   "$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
 
   # The prefix does not exist, so that a program without its standard library fails instead of using
-  # the host's. Most ac_cv_ settings exclude a library even if the host has it. Those about OpenSSL
-  # replace checks: it is being built at the same time, so configure sees only an empty header.
+  # the host's. Most ac_cv_ settings exclude a library even if the host has it. Those for OpenSSL
+  # replace checks, because OpenSSL is built in parallel and configure sees only an empty header.
   ./configure --cache-file=../config.cache --prefix=/nonexistent \
     --disable-shared --disable-test-modules --without-ensurepip \
     --with-readline=no --with-dbmliborder= --with-openssl=deps \

@@ -102,7 +102,7 @@ def _compile(ctx, cc, configured):
     )
     return built
 
-# The interpreter expects the standard library in lib/python3.11 below PYTHONHOME, but the sources
+# The interpreter expects the standard library in lib/python3.11 under PYTHONHOME, but the sources
 # have it in Lib.
 _LAYOUT = """
 set -e

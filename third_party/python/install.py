@@ -55,13 +55,13 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
         return drop.intersection(names)
 
     shutil.copytree(library, target, ignore=left_out, dirs_exist_ok=True)
-    # getpath finds the installation by the folder lib-dynload. Put a file in it, because a tree
-    # artifact of Bazel does not contain empty folders.
+    # getpath finds the installation by the folder lib-dynload. Put a file in it, because
+    # Bazel's tree artifacts do not contain empty folders.
     marker = target / "lib-dynload" / "README"
     marker.parent.mkdir()
     marker.write_text("Every C module of the standard library is inside the interpreter.\n")
-    # sysconfig imports the module by this name. It contains the ABI flags, which are empty, the
-    # platform and the multiarch triplet.
+    # sysconfig imports the module by this name, which contains the ABI flags (none), the platform
+    # and the multiarch triplet.
     name = "_sysconfigdata__linux_x86_64-linux-gnu.py"
     (target / name).write_text(portable_variables(variables.read_text()))
 

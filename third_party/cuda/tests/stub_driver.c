@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stub of libcuda.so.1 that returns the values of environment variables.
-// NVIDIA's own runtime loads it, calls both functions, and then fails.
+// A stub of libcuda.so.1 whose two functions return the values of environment
+// variables. NVIDIA's own runtime loads it, calls both functions, and then
+// fails.
 
 #include <stdlib.h>
 

@@ -14,10 +14,10 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-_MAGIC = b"\x7fELF\x02\x01"  # an ELF file of 64 bits, little endian
+_MAGIC = b"\x7fELF\x02\x01"  # a 64-bit, little-endian ELF file
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
-# Matches a path and captures its part below the checkout. Generated files are in `build`.
+# Matches a path and captures its part relative to the checkout. Generated files are in `build`.
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )

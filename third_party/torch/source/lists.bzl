@@ -188,12 +188,12 @@ ALONE = [
     "torch/csrc/jit/tensorexpr/operators/quantization.cpp",
     "torch/csrc/utils/tensor_numpy.cpp",
     # Files that include torch/csrc/jit/runtime/graph_iterator.h, which has no include guard, so a
-    # chunk may contain only one such file.
+    # unit may contain only one such file.
     "torch/csrc/jit/passes/add_if_then_else.cpp",
     "torch/csrc/jit/passes/batch_mm.cpp",
     "torch/csrc/jit/passes/concat_opt.cpp",
-    # Files that are large enough to be a unit of their own. In a chunk, they would only increase
-    # the time and memory of its compilation.
+    # Files that are large enough to be a unit of their own. In a shared unit, they would only
+    # increase the time and memory of its compilation.
     "torch/csrc/autograd/FunctionsManual.cpp",
     "torch/csrc/distributed/c10d/init.cpp",
     "torch/csrc/dynamo/guards.cpp",

@@ -78,8 +78,8 @@ class Inputs:
 def prepare(inputs: Inputs, out: Path) -> None:
     """Patch the tree and move it to `out`.
 
-    Raises a SourceError if the tree is of another release, a SeriesError if the patch series is
-    invalid, and an ApplyError if a patch does not apply.
+    Raises a SourceError if the tree is from a different release, a SeriesError if the patch series
+    is invalid, and an ApplyError if a patch does not apply.
     """
     tree, pin_file, patches = inputs.tree, inputs.pin, inputs.patches
     pin = json.loads(pin_file.read_text(encoding="utf-8"))
@@ -149,7 +149,7 @@ def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) ->
 
 
 def check_version(tree: Path, version: str, pin_file: Path) -> None:
-    """Raise a SourceError if the tree is of another release, for example because a tag moved."""
+    """Raise a SourceError if the tree is from a different release, as when a tag has moved."""
     file = tree / "version.txt"
     try:
         tree_version = file.read_text(encoding="utf-8").strip()

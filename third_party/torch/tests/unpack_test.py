@@ -272,7 +272,7 @@ def test_a_reader_of_the_wheel_need_not_read_it_twice(inputs: _Inputs) -> None:
     ("path", "message"),
     [
         ("torch/lib", "lib"),  # The path is a directory in the wheel.
-        ("torch/version.py/x", "version.py"),  # The path is below a file in the wheel.
+        ("torch/version.py/x", "version.py"),  # The path is under a file in the wheel.
         ("torch/bin/torch_shm_manager/x/y", "torch_shm_manager"),
     ],
 )

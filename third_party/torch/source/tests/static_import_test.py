@@ -32,7 +32,7 @@ def test_no_library_of_torch_is_loaded() -> None:
     torch.linalg.inv(torch.eye(3))
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     loaded = {Path(line.split()[-1]).name for line in maps if ".so" in line}
-    # `libopenblas` does not match the OpenBLAS in NumPy's wheel, whose file has another name.
+    # `libopenblas` does not match the OpenBLAS in NumPy's wheel, whose file has a different name.
     fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")
     assert not {name for name in loaded if any(word in name for word in fragments)}
 
