@@ -61,7 +61,7 @@ class Figure:
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
     round, so it may differ from the quotient of the two medians. Any other measurement is `number`,
-    in `unit`; if it counts a part of something, `total` counts the whole.
+    in `unit`; if it is a count out of a total, that total is `total`.
     """
 
     case: str

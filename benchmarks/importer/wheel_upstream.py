@@ -3,8 +3,8 @@
 
 Binary files are left out. The real patches come first, except those that do not apply to the old
 wheel or need a manual decision on the new one. Each generated patch inserts or replaces a line of a
-Python file that differs between the wheels, where the three lines on each side are the same in both
-wheels.
+Python file that differs between the wheels, at a place where the three lines on each side are the
+same in both wheels.
 """
 
 from __future__ import annotations
